@@ -68,7 +68,7 @@ def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptS
     return [kept[path] for path in sorted(kept)], [refused[path] for path in sorted(refused)]
 
 
-def must_be_of_surveys(spark: SparkSession, places: Sequence[str]) -> None:
+def require_surveys(spark: SparkSession, places: Sequence[str]) -> None:
     """Raises NothingToRead for a place that does not exist or holds other things alone, and FileTrouble. An empty
     directory is all right, no survey was kept yet; so is one that is being copied."""
     for place in places:

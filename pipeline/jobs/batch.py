@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.io.journal import journal_files
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.io.surveys import must_be_of_surveys
+from lethe.pipeline.io.surveys import require_surveys
+from lethe.pipeline.jobs.ingest import ingest_journal
+from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
 from lethe.pipeline.jobs.refresh import refresh
 from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited
 from lethe.pipeline.jobs.refresh_gold import keep_rules
 from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
 from lethe.pipeline.jobs.rules import Wishes
-from lethe.pipeline.jobs.take_in import take_in_journal
-from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
     concerned: set[datetime.date] = set()
     # A place that was named and is not there is told before anything is written.
     journal_files(spark, journals)
-    must_be_of_surveys(spark, surveys)
+    require_surveys(spark, surveys)
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
         now = clock()
         ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
@@ -53,12 +53,12 @@ def run(
         if journals:
             stage("reading the journal")
             files = journal_files(spark, journals)
-            counts, found = take_in_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id)
+            counts, found = ingest_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id)
             taken.append(counts)
             concerned.update(found)
         if surveys:
             stage("reading surveys")
-            all_counts, refused, found = take_in_surveys(
+            all_counts, refused, found = ingest_surveys(
                 spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id
             )
             taken += all_counts

@@ -24,12 +24,12 @@ from pyspark.sql import functions as F
 from lethe.pipeline.io.following import survey_state
 from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
 from lethe.pipeline.io.stream_notes import StreamNotes
+from lethe.pipeline.jobs.ingest import add_new
+from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
 from lethe.pipeline.jobs.refresh import refresh
 from lethe.pipeline.jobs.refresh_gold import keep_rules, refresh_stuck
 from lethe.pipeline.jobs.report import DayRange, Only
 from lethe.pipeline.jobs.rules import Rules, Wishes
-from lethe.pipeline.jobs.take_in import add_new
-from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from lethe.pipeline.transforms import bronze_events
 from lethe.pipeline.transforms.contract import FIRST_MS
@@ -101,11 +101,11 @@ class MicroBatches:
             ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
             counts = Counts()
             if not notes.is_taken(batch):
-                counts = self._take_in(lines, notes.taken(batch), watermark, ingested_at, name)
-            surveys, refused = self._take_in_surveys(ingested_at, name)
+                counts = self._ingest(lines, notes.taken(batch), watermark, ingested_at, name)
+            surveys, refused = self._ingest_surveys(ingested_at, name)
             days = self._refresh(bool(owed_before), counts, surveys, now, name, rules)
             notes.forget_before(batch)
-            self._put_together(days)
+            self._compact(days)
         return Done(batch, counts, surveys, refused, watermark, days)
 
     def pass_time(self) -> None:
@@ -120,7 +120,7 @@ class MicroBatches:
         self.wishes = Wishes()
         return rules
 
-    def _take_in(
+    def _ingest(
         self,
         lines: DataFrame,
         note: str,
@@ -139,7 +139,7 @@ class MicroBatches:
 
         def together(kept: StagedRows) -> None:
             if aside:
-                more = bronze_events.set_aside(staged.aside())
+                more = bronze_events.quarantine_rows(staged.aside())
                 kept.with_whole(QUARANTINE, bronze_events.with_more(lake.read(QUARANTINE), more))
             kept.with_note(note)
 
@@ -148,12 +148,12 @@ class MicroBatches:
         bad = sum(aside.values())
         return Counts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
 
-    def _take_in_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
+    def _ingest_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
         """How many were new, how many refused; nothing is read where all looks as before."""
         state = survey_state(self.surveys)
         if not self.surveys or state == self._surveyed:
             return 0, 0
-        taken, refused, _ = take_in_surveys(
+        taken, refused, _ = ingest_surveys(
             self.spark, self.lake, self.surveys, DayRange(), ingested_at=ingested_at, batch_id=name
         )
         self._surveyed = state
@@ -181,7 +181,7 @@ class MicroBatches:
         lake.settle(owed)
         return days
 
-    def _put_together(self, days: list[datetime.date]) -> None:
+    def _compact(self, days: list[datetime.date]) -> None:
         """Every batch adds small files; reading a day would take longer and longer."""
         for day in days:
             if self.lake.files_of(CONTROLLER_EVENTS, day) > self.most_files:

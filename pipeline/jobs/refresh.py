@@ -35,7 +35,7 @@ from lethe.pipeline.transforms.leftovers import leftovers
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.waits import otherwise_waited
+from lethe.pipeline.transforms.waits import changed_reasons
 from lethe.protocol.journal import FactType
 
 
@@ -79,7 +79,7 @@ def refresh_deletions(
     topics = said.where("broker is null").select(STEM)
     try:
         brokers = [row["broker"] for row in said.where("broker is not null").select("broker").collect()]
-        if brokers and (waiting := _waiting_otherwise(lake, brokers)) is not None:
+        if brokers and (waiting := _with_changed_reasons(lake, brokers)) is not None:
             topics = topics.unionByName(stems_of(waiting)).distinct().persist()
             # As a whole: it comes of a table that is about to be replaced.
             topics.count()
@@ -89,7 +89,7 @@ def refresh_deletions(
         said.unpersist()
 
 
-def _waiting_otherwise(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
+def _with_changed_reasons(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
     """Topics of whose deletions the table does not say why they waited for these brokers, as the journal does by now;
     None where none ever waited."""
     spans = lake.read(tables.DELETION_SPANS)
@@ -97,7 +97,7 @@ def _waiting_otherwise(lake: Lake, brokers: Collection[int]) -> DataFrame | None
     if not waits.limit(1).count():
         return None
     told = lake.read(tables.CONTROLLER_EVENTS).where(F.col("type") == FactType.BROKER.value)
-    return otherwise_waited(waits, told, brokers)
+    return changed_reasons(waits, told, brokers)
 
 
 def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: Stage) -> set[datetime.date]:

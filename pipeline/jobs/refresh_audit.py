@@ -43,7 +43,7 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
         return Verdict(())
     had = lake.days(tables.CONTROLLER_EVENTS)
     all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
-    days = {*days, *in_doubt(lake, days)}
+    days = {*days, *days_in_doubt(lake, days)}
     concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
     near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
     spans = lake.read(tables.DELETION_SPANS)
@@ -62,7 +62,7 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
     return verdict(lake.read(tables.VIOLATIONS, concerned))
 
 
-def in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
+def days_in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
     """Days of which what was found may have changed with the lines of these days, or with the deletions that were
     marked on them; neighbours left out."""
     later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]

@@ -102,7 +102,7 @@ def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str,
     return tuple(found)
 
 
-def must_be_no_lake(checkpoint: Place) -> None:
+def require_no_lake(checkpoint: Place) -> None:
     """A lake and a checkpoint in one directory would have one lock, which the stream would hold against its own
     batches. Raises LakeUnusable."""
     if any(item.name == IDENTITY for item in checkpoint.items(checkpoint.root)):
@@ -140,7 +140,7 @@ class Stream:
         with self.lake.writer("stream"):
             pass  # Whoever starts a stream is told at once that somebody else writes; later, a batch waits.
         checkpoint = Files(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
-        must_be_no_lake(checkpoint)
+        require_no_lake(checkpoint)
         checkpoint.make_directory(checkpoint.root)
         with hold(checkpoint, "stream", "checkpoint"):
             self._checkpoint, self._surveys = checkpoint, list(surveys)

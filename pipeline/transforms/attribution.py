@@ -25,7 +25,7 @@ def with_span_of_replicas(lines: DataFrame, heads: DataFrame) -> DataFrame:
     has_id, at = F.col("id_key") != "", F.col("at")
 
     def admits(span: Column) -> Column:
-        in_time = span["ended_at"].isNull() | (at <= later(span["ended_at"]))
+        in_time = span["ended_at"].isNull() | (at <= with_skew(span["ended_at"]))
         return _same_id(span) & (span["begun"] <= at) & (has_id | in_time)
 
     return _latest(lines, _known(heads, "topic"), "topic", admits)
@@ -42,7 +42,7 @@ def with_span_of_freed(lines: DataFrame, heads: DataFrame) -> DataFrame:
         return (span["topic"] == topic) | (may_be_cut & span["topic"].startswith(topic))
 
     def admits(span: Column) -> Column:
-        return is_named(span) & _same_id(span) & (span["begun"] <= later(at))
+        return is_named(span) & _same_id(span) & (span["begun"] <= with_skew(at))
 
     names = F.array_distinct(F.transform(F.filter("spans", is_named), lambda span: span["topic"]))
     found = _latest(lines.select("*", stem), _known(heads.select("*", stem), "stem"), "stem", admits, keep=("spans",))
@@ -66,6 +66,6 @@ def _same_id(span: Column) -> Column:
     return (F.col("id_key") == "") | (span["id_key"] == F.col("id_key"))
 
 
-def later(instant: Column) -> Column:
+def with_skew(instant: Column) -> Column:
     """By as much as clocks may differ."""
     return F.timestamp_micros(F.unix_micros(instant) + F.lit(CLOCK_SKEW_MS * 1000))

@@ -145,7 +145,7 @@ def facts(staged: DataFrame) -> DataFrame:
     return staged.where("kept").drop("kept")
 
 
-def set_aside(staged: DataFrame) -> DataFrame:
+def quarantine_rows(staged: DataFrame) -> DataFrame:
     """The rows of QUARANTINE among what `to_stage` gave."""
     return (
         staged.where("not kept")

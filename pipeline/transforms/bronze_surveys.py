@@ -92,7 +92,7 @@ def with_doubles(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
     )
 
 
-def set_aside(parsed: DataFrame) -> DataFrame:
+def quarantine_rows(parsed: DataFrame) -> DataFrame:
     """The rows of QUARANTINE among parsed lines."""
     return (
         parsed.where(F.col("detail").isNotNull())

@@ -34,7 +34,7 @@ from lethe.pipeline.transforms.survey_topics import (
     in_words,
     marked_topics,
     of_kind,
-    that_read,
+    surveys_that_read,
     topic_trees,
     topics_in_service,
     topics_not_in_service,
@@ -55,11 +55,11 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         _incomplete(surveys, znodes),
         _wrongly_cached(metadata, topics),
         _in_no_cache(surveys, znodes, metadata),
-        _on_their_way(directories, topics),
+        _moving_replicas(directories, topics),
         _misplaced(surveys, znodes, metadata, directories, topics),
     )
-    knows_topics = _among(that_read(surveys, paths.BROKER_TOPICS))
-    found = (_on_their_way_out(directories), union_of(of_none).transform(knows_topics))
+    knows_topics = _among(surveys_that_read(surveys, paths.BROKER_TOPICS))
+    found = (_renamed_directories(directories), union_of(of_none).transform(knows_topics))
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
     return (
@@ -70,9 +70,9 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
     )
 
 
-def _know_plans(surveys: DataFrame) -> DataFrame:
+def _with_known_plans(surveys: DataFrame) -> DataFrame:
     """survey_id, knows_plans (true): the surveys that know which topics are to go and which replicas are to move."""
-    known = that_read(surveys, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS)
+    known = surveys_that_read(surveys, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS)
     return F.broadcast(known.withColumn("knows_plans", F.lit(True)))
 
 
@@ -158,7 +158,7 @@ def _incomplete(surveys: DataFrame, znodes: DataFrame) -> DataFrame:
         topic_trees(znodes)
         .filter(F.col("has_partitions") & F.col("is_readable"))
         .join(marked_topics(znodes), [*TOPIC], "left")
-        .join(_know_plans(surveys), ["survey_id"], "left")
+        .join(_with_known_plans(surveys), ["survey_id"], "left")
         .withColumn("damage", damage)
         .filter(F.col("damage").isNotNull() & (is_marked | F.col("knows_plans").isNotNull()))
         .select(*_finding(Place.ZOOKEEPER, reason, F.col("path"), detail=F.col("damage")))
@@ -207,7 +207,7 @@ def _in_no_cache(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame) -> 
         .join(marked_topics(znodes), [*TOPIC], "left_anti")
         .join(of_kind(metadata, "topic"), [*TOPIC], "left_anti")
         .transform(_among(have_all.select("survey_id")))
-        .transform(_among(_know_plans(surveys).select("survey_id")))
+        .transform(_among(_with_known_plans(surveys).select("survey_id")))
         .select(*_finding(Place.CACHE, Reason.IN_NO_CACHE, F.col("topic")))
     )
 
@@ -227,7 +227,7 @@ def _on_disk(reason: Reason | Column, what: Column | None = None, detail: Column
     )
 
 
-def _on_their_way_out(directories: DataFrame) -> DataFrame:
+def _renamed_directories(directories: DataFrame) -> DataFrame:
     """What its broker has renamed: deleted, or set aside. Whose it was does not matter."""
     reason = F.when(F.col("kind") == "deleted", _code(Reason.NOT_RECLAIMED_YET)).otherwise(
         _code(Reason.STRAY_DIRECTORY)
@@ -235,11 +235,11 @@ def _on_their_way_out(directories: DataFrame) -> DataFrame:
     return of_kind(directories, "deleted", "stray").select(*_on_disk(reason))
 
 
-def _on_their_way(directories: DataFrame, topics: DataFrame) -> DataFrame:
+def _moving_replicas(directories: DataFrame, topics: DataFrame) -> DataFrame:
     """Replicas that move from one log directory to another, of no topic, whose names may have been cut, so that they
     may only be the start of a topic's; for the others see `_misplaced`."""
     unknown = of_kind(directories, "future").filter(_may_be_cut()).join(topics, [*TOPIC], "left_anti")
-    is_start = _starts_of(unknown.select(*TOPIC).distinct(), topics)
+    is_start = _prefixes_of(unknown.select(*TOPIC).distinct(), topics)
     return unknown.join(is_start, [*TOPIC], "left_anti").select(*_on_disk(Reason.DIRECTORY_WITHOUT_TOPIC))
 
 
@@ -247,7 +247,7 @@ def _may_be_cut() -> Column:
     return F.length("topic") > NEVER_CUT
 
 
-def _starts_of(names: DataFrame, topics: DataFrame) -> DataFrame:
+def _prefixes_of(names: DataFrame, topics: DataFrame) -> DataFrame:
     """Those of the names (survey_id, topic) with which a topic begins; none of them is a topic's own. In a sorted list
     the first topic after a name begins with it, or none does."""
     window = Window.partitionBy("survey_id", F.substring("topic", 1, 1)).orderBy(F.desc("topic"))
@@ -313,7 +313,7 @@ def _misplaced(
         .join(assignments(znodes).select(*PARTITION, "replicas"), [*PARTITION], "left")
         .join(plans, [*PARTITION], "left")
         .join(unready, [*TOPIC], "left")
-        .join(_know_plans(surveys), ["survey_id"], "left")
+        .join(_with_known_plans(surveys), ["survey_id"], "left")
         .join(F.broadcast(_watched(znodes, metadata, directories)), ["survey_id", "broker"], "left")
         .withColumn("reason", reason)
         .filter(F.col("reason").isNotNull())

@@ -44,7 +44,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
-from lethe.pipeline.transforms.attribution import later
+from lethe.pipeline.transforms.attribution import with_skew
 from lethe.pipeline.transforms.journal_lines import phase_lines
 
 KEY: Final = ("topic", "id_key", "span")
@@ -120,7 +120,7 @@ def _numbered(lines: DataFrame) -> DataFrame:
     last_end = F.struct("at", "source", is_last_word.alias("is_last_word"))
     last_end = F.last(F.when(ends, last_end), ignorenulls=True).over(before)
     of_another = last_end["is_last_word"] & (last_end["source"] != F.col("source")) & (F.col("id_key") != "")
-    is_before = ~ends & of_another & (F.col("at") <= later(last_end["at"]))
+    is_before = ~ends & of_another & (F.col("at") <= with_skew(last_end["at"]))
     ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
     numbered = lines.withColumn("span", (ended + F.when(is_before, 0).otherwise(1)).cast("int"))
     return numbered.withColumn("next_at", F.lead("at").over(Window.partitionBy(*KEY).orderBy(*_ORDER)))

@@ -81,7 +81,7 @@ def stuck_now(
     when.
     """
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
-    rows = _in_journal(spans, replicas).transform(_unless_paused, tenures)
+    rows = _in_journal(spans, replicas).transform(_with_pause, tenures)
     if surveyed is not None:
         is_past = F.unix_millis("taken_at") - F.unix_millis(moment) <= CLOCKS_DIFFER_MS
         rows = _with_survey(rows, surveyed._replace(surveys=surveyed.surveys.where(is_past)))
@@ -192,7 +192,7 @@ def _finishing() -> Column:
     return only_if(is_acknowledged, last)
 
 
-def _unless_paused(rows: DataFrame, tenures: DataFrame) -> DataFrame:
+def _with_pause(rows: DataFrame, tenures: DataFrame) -> DataFrame:
     """With the pause among the causes, if there is one: no controller removes znodes then."""
     newest = tenures.where(F.col("active_at").isNotNull()).agg(
         F.max_by(F.struct("paused_at", "paused_by", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")

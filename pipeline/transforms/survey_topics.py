@@ -16,7 +16,7 @@ REPLICA = (*PARTITION, "broker")
 _SHOWN = 10
 
 
-def that_read(surveys: DataFrame, *paths: str) -> DataFrame:
+def surveys_that_read(surveys: DataFrame, *paths: str) -> DataFrame:
     """survey_id: the surveys that could read and understand these znodes, or found that they are not there."""
     unread = F.exists("problems", lambda problem: problem["where"].isin(*paths))
     return surveys.filter(~F.coalesce(unread, F.lit(False))).select("survey_id")

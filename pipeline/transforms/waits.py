@@ -97,7 +97,7 @@ def _histories(events: DataFrame) -> DataFrame:
     return told.groupBy("broker").agg(F.sort_array(F.collect_list(F.struct("at", "what"))).alias("history"))
 
 
-def otherwise_waited(spans: DataFrame, events: DataFrame, brokers: Collection[int]) -> DataFrame:
+def changed_reasons(spans: DataFrame, events: DataFrame, brokers: Collection[int]) -> DataFrame:
     """topic: those of DELETION_SPANS of which the table does not say, of one of these brokers, what `events` tell:
     lines about brokers that came late, or before others. The lines are those about brokers, of all days."""
     told = F.when(F.col("said").isin(BROKER_TO_RETURN, LOG_DIRECTORY), F.col("said"))
@@ -106,7 +106,7 @@ def otherwise_waited(spans: DataFrame, events: DataFrame, brokers: Collection[in
         .select("topic", "wait.broker", "wait.since", "wait.until", F.col("wait.reason").alias("said"))
         .where(F.col("broker").isin(*brokers))
         .join(F.broadcast(_histories(events)), "broker", "left")
-        .where(~told.eqNullSafe(_reason_told(F.col("until").isNull())))
+        .where(~told.eqNullSafe(_reason_from_history(F.col("until").isNull())))
         .select("topic")
     )
 
@@ -116,11 +116,11 @@ def _reason() -> Column:
     told = F.try_element_at("history", F.lit(-1))
     is_since = told.isNull() | (told["what"] == _STARTED) | (F.col("asked_at") > told["at"])
     return F.when(lasts & (F.col("unasked") == 0) & is_since, ASKED).otherwise(
-        F.coalesce(_reason_told(lasts), "refusal", F.lit(UNREACHABLE))
+        F.coalesce(_reason_from_history(lasts), "refusal", F.lit(UNREACHABLE))
     )
 
 
-def _reason_told(lasts: Column) -> Column:
+def _reason_from_history(lasts: Column) -> Column:
     """What a broker's history gives as the reason; null where it gives none."""
     before = F.filter("history", lambda told: told["at"] <= F.col("since"))
     after = F.filter("history", lambda told: told["at"] > F.col("since"))

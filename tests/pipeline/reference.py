@@ -126,7 +126,7 @@ def spans(lines: Iterable[Line]) -> list[Span]:
         found += _spans_of(topic, mine)
     named = sorted((span for span in found if span.begun is not None), key=lambda span: span.begun or 0)
     for line, said in ordered:
-        _take_in(line, said, named)
+        _ingest(line, said, named)
     return found
 
 
@@ -203,7 +203,7 @@ def _has_ended_by_another_clock(newest: list[tuple[Line, bool]], line: Line) -> 
     )
 
 
-def _take_in(line: Line, said: Row, named: list[Span]) -> None:
+def _ingest(line: Line, said: Row, named: list[Span]) -> None:
     topic_id, at = said.get("topic_id"), line.time_ms
     if line.type == "bytes-freed":
         name = str(said.get("topic"))

@@ -17,7 +17,7 @@ from lethe.pipeline.io.files import Files
 from lethe.pipeline.io.journal import NothingToRead
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.lock import Locked
-from lethe.pipeline.io.surveys import must_be_of_surveys
+from lethe.pipeline.io.surveys import require_surveys
 from lethe.pipeline.jobs import batch
 from lethe.pipeline.jobs.report import DayRange, RunReport
 from lethe.pipeline.report.columns import LakeReader
@@ -192,9 +192,9 @@ def test_places_are_looked_at_before_anything_is_written(spark: SparkSession, tm
     assert not (tmp_path / "lake").exists()
     copied = tmp_path / SURVEYS / "20260106T090000.000Z"
     copied.mkdir(parents=True)
-    must_be_of_surveys(spark, [str(tmp_path / SURVEYS)])
+    require_surveys(spark, [str(tmp_path / SURVEYS)])
     (copied / ZNODES.name).write_text("")
-    must_be_of_surveys(spark, [str(tmp_path / SURVEYS), str(copied)])
+    require_surveys(spark, [str(tmp_path / SURVEYS), str(copied)])
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------

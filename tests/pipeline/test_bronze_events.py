@@ -232,7 +232,7 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
     assert (fact._source_file, fact._batch_id) == ("file:/a", "run 1")
     # Spark gives instants in the machine's time, and does not say so.
     assert fact._ingested_at.astimezone(datetime.UTC) == datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC)
-    aside = bronze_events.set_aside(staged)
+    aside = bronze_events.quarantine_rows(staged)
     assert aside.schema.names == QUARANTINE.names
     found = sorted((row._source_file, row.line, row.reason, row.copies) for row in aside.collect())
     assert found == [("file:/a", "{x", "cut off", 2), ("file:/b", "{x", "cut off", 1)]
@@ -243,6 +243,6 @@ def test_what_is_kept_of_a_line_can_be_shown(spark: SparkSession, line_of: bytes
     frame = spark.createDataFrame([(bytearray(line_of), "f")], "b binary, file string")
     read = bronze_events.parse(frame.select(F.col("b").cast("string").alias("value"), "file"))
     staged = bronze_events.to_stage(read, ingested_at=F.current_timestamp(), batch_id="run 1")
-    (row,) = bronze_events.set_aside(staged).collect()
+    (row,) = bronze_events.quarantine_rows(staged).collect()
     assert len(row.line) == min(len(line_of), 10_000)
     assert row.reason == "not JSON"

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lethe.pipeline import schemas, tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh_audit import in_doubt, refresh_audit, unaudited
+from lethe.pipeline.jobs.refresh_audit import days_in_doubt, refresh_audit, unaudited
 from lethe.pipeline.report.columns import LakeReader
 from lethe.pipeline.tables import Table
 from tests.pipeline.planted import START, Plants, planted
@@ -167,5 +167,5 @@ def test_what_was_found_of_later_days_is_looked_at_again(spark: SparkSession, tm
         lake.append(tables.CONTROLLER_TENURES, rows(tables.CONTROLLER_TENURES, tenures))
         lake.append(tables.VIOLATIONS, rows(tables.VIOLATIONS, found))
     # Found on days 7 and 10; `long` ended on days 4 and 7; the first controller after `open` came on day 5.
-    assert in_doubt(lake, [day(2)]) == {day(4), day(5), day(7), day(10)}
-    assert in_doubt(lake, [day(8)]) == {day(10)}
+    assert days_in_doubt(lake, [day(2)]) == {day(4), day(5), day(7), day(10)}
+    assert days_in_doubt(lake, [day(8)]) == {day(10)}

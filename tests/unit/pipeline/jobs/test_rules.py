@@ -8,7 +8,7 @@ from lethe.cli.stale_rule import wishes
 from lethe.pipeline.io.files import Item
 from lethe.pipeline.io.lake import LakeUnusable
 from lethe.pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
-from lethe.pipeline.jobs.stream import must_be_no_lake
+from lethe.pipeline.jobs.stream import require_no_lake
 from lethe.pipeline.transforms.candidates import StaleRule
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE
@@ -46,10 +46,10 @@ class Disk:
 def test_no_lake_is_the_checkpoint_of_its_stream() -> None:
     """Its lock would be the lake's own, and no batch would ever have its turn."""
     disk = Disk()
-    must_be_no_lake(disk)
+    require_no_lake(disk)
     disk.write_text(f"/lake/{IDENTITY}", encode_identity(None))
     with pytest.raises(LakeUnusable, match="--checkpoint /lake is a lake: give a directory of its own"):
-        must_be_no_lake(disk)
+        require_no_lake(disk)
 
 
 def test_what_nobody_has_said() -> None:

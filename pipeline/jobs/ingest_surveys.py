@@ -30,8 +30,8 @@ from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import read_lines
 from lethe.pipeline.io.lake import Lake, StagedRows
 from lethe.pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
+from lethe.pipeline.jobs.ingest import replace_quarantined
 from lethe.pipeline.jobs.report import DayRange, Refused, Taken
-from lethe.pipeline.jobs.take_in import keep_aside
 from lethe.pipeline.schemas import TEXT
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms import bronze_surveys
@@ -60,7 +60,7 @@ _MANIFESTS: Final = StructType(
 """As JSON has them: `taken_at` is a text."""
 
 
-def take_in_surveys(
+def ingest_surveys(
     spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
 ) -> tuple[list[Taken], list[Refused], list[datetime.date]]:
     """Adds the new surveys of these days; what became of their rows, what was refused, and the days of those
@@ -76,9 +76,9 @@ def take_in_surveys(
     missing, changed = _looked_through(spark, unknown)
     refused += [Refused(path, why) for path, why in missing.items()]
     whole = [survey for survey in unknown if survey.path not in missing]
-    taken, new, more = _take_in_rows(spark, lake, whole, changed, ingested_at=ingested_at, batch_id=batch_id)
+    taken, new, more = _ingest_rows(spark, lake, whole, changed, ingested_at=ingested_at, batch_id=batch_id)
     refused += more
-    keep_aside(lake, _refused_manifests(spark, unusable), len(unusable), [*manifests, *_gone(spark, lake)])
+    replace_quarantined(lake, _refused_manifests(spark, unusable), len(unusable), [*manifests, *_gone(spark, lake)])
     if new:
         rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
         lake.append(tables.SURVEYS, rows)
@@ -88,7 +88,7 @@ def take_in_surveys(
     return [counts, *taken], refused, sorted({_day(survey) for survey in ours if survey.survey_id in there})
 
 
-def _take_in_rows(
+def _ingest_rows(
     spark: SparkSession,
     lake: Lake,
     whole: Sequence[KeptSurvey],
@@ -127,7 +127,7 @@ def _take_in_rows(
     for tried, each in zip(zip(*tries, strict=True), files, strict=True):
         for one in tried:
             if one.aside is not None and (one.wrong or one is tried[0]):
-                keep_aside(lake, one.aside, one.wrong, [_path(survey, one.file) for survey in one.surveys])
+                replace_quarantined(lake, one.aside, one.wrong, [_path(survey, one.file) for survey in one.surveys])
         if each.staged is not None:
             each.staged.keep()
         wrong = sum(one.wrong for one in tried)
@@ -257,7 +257,7 @@ def _stage_file(
     # Two keys may have one hash; then no line is found that has another one's key.
     hashes = staged.read().groupBy(F.xxhash64("_source_file", *table.key)).count()
     is_double = bool(hashes.where("count > 1").limit(1).collect())
-    aside = bronze_surveys.set_aside(bronze_surveys.with_doubles(parsed, table.key) if is_double else parsed)
+    aside = bronze_surveys.quarantine_rows(bronze_surveys.with_doubles(parsed, table.key) if is_double else parsed)
     # All lines of these files have been counted: where as many are rows, none has to be looked for.
     is_whole = usable == sum(survey.rows(file) for survey in to_do) and not is_double
     found = [] if is_whole else aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()

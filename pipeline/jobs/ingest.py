@@ -40,7 +40,7 @@ class Added(NamedTuple):
     """Of the new ones, those of days before the newest that bronze had."""
 
 
-def take_in_journal(
+def ingest_journal(
     spark: SparkSession, lake: Lake, files: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
 ) -> tuple[Taken, list[datetime.date]]:
     """Adds the new lines of these days out of a journal's files; what became of them, and the days that the files have
@@ -60,12 +60,12 @@ def take_in_journal(
     staged = _past_damage(stage, files, damaged)
     touched = staged.days()
     had = lake.days(CONTROLLER_EVENTS)
-    aside = bronze_events.set_aside(staged.aside())
+    aside = bronze_events.quarantine_rows(staged.aside())
     quarantined = staged.aside().count() if staged.has_aside() else 0
     if damaged:
         aside = aside.unionByName(_damaged_files(spark, damaged))
         quarantined += len(damaged)
-    keep_aside(lake, aside, quarantined, [*files, *_compressed_since(files)])
+    replace_quarantined(lake, aside, quarantined, [*files, *_compressed_since(files)])
     lake.owe(touched)
     read, new, late = add_new(lake, staged, had)
     if had_late:
@@ -111,7 +111,7 @@ def within(days: DayRange, day: Column | None = None) -> Column:
     return day.isNull() | inside
 
 
-def keep_aside(lake: Lake, aside: DataFrame, count: int, files: Collection[str]) -> None:
+def replace_quarantined(lake: Lake, aside: DataFrame, count: int, files: Collection[str]) -> None:
     """Lines of these files that are set aside, `count` of them, take the place of those that were before. Lines that
     the stream found late stay until they are in bronze."""
     if not lake.has(QUARANTINE):

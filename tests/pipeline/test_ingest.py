@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from lethe.pipeline import tables
 from lethe.pipeline.io.journal import journal_files
 from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.ingest import ingest_journal
+from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
 from lethe.pipeline.jobs.report import DayRange, Refused, Taken
-from lethe.pipeline.jobs.take_in import take_in_journal
-from lethe.pipeline.jobs.take_in_surveys import take_in_surveys
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, checksum
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
@@ -27,7 +27,7 @@ def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[di
     """What is new in each table, and what was refused."""
     with lake.writer(name):
         at = F.lit(INGESTED_AT).cast("timestamp")
-        taken, refused, _ = take_in_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
+        taken, refused, _ = ingest_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
     return {one.table: one.new for one in taken}, refused
 
 
@@ -35,10 +35,10 @@ def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> Taken:
     with lake.writer(name):
         at = F.lit(INGESTED_AT).cast("timestamp")
         files = journal_files(spark, [str(place)])
-        return take_in_journal(spark, lake, files, DayRange(), ingested_at=at, batch_id=name)[0]
+        return ingest_journal(spark, lake, files, DayRange(), ingested_at=at, batch_id=name)[0]
 
 
-def set_aside(lake: Lake) -> list[str]:
+def quarantined(lake: Lake) -> list[str]:
     """The files that lines were set aside of."""
     return sorted(Path(row["_source_file"]).name for row in lake.read(tables.QUARANTINE).collect())
 
@@ -82,7 +82,7 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     assert "does not say how many rows znodes.jsonl has" in by_name[without.name]
     assert "znodes.jsonl has 3 rows and its manifest says 0" in by_name[empty.name]
     assert "its survey.json: cannot read: " in by_name[walled.name]
-    assert set_aside(lake) == [METADATA.name, *[MANIFEST.name] * 3]
+    assert quarantined(lake) == [METADATA.name, *[MANIFEST.name] * 3]
 
     (torn / MANIFEST.name).write_bytes(manifest)
     (walled / MANIFEST.name).rmdir()
@@ -91,7 +91,7 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     shutil.rmtree(spoilt)
     new, refused = surveys(spark, lake, place, "b")
     assert (new["surveys"], len(refused)) == (3, 2)
-    assert set_aside(lake) == [], "whole by now, or gone as its message advised"
+    assert quarantined(lake) == [], "whole by now, or gone as its message advised"
 
 
 def test_what_was_changed_since_it_was_kept_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,4 +151,4 @@ def test_a_line_that_was_cut_off_is_forgotten_once_its_file_is_compressed(spark:
     (place / "a.jsonl.gz").write_bytes(gzip.compress(b"".join(FIRST)))
     (place / "b.jsonl").unlink()
     assert journal(spark, lake, place, "b").new == 1
-    assert set_aside(lake) == ["b.jsonl"], "nobody has seen the rest of that one"
+    assert quarantined(lake) == ["b.jsonl"], "nobody has seen the rest of that one"
