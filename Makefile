@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SEEDS ?= 1000
 JOBS ?= 2
+# Test processes: one more than cores, because most integration tests wait.
+WORKERS ?= 3
 KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
 SLOW ?= slow and not interop
@@ -66,7 +68,7 @@ check-docs: $(STAMP)
 
 .PHONY: test
 test: $(STAMP) java ## all quick tests, with a real ZooKeeper
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow and not interop" $(PYTEST)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow and not interop" $(PYTEST)
 
 .PHONY: test-slow
 test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters (SLOW="slow and not interop and not long")

@@ -41,9 +41,9 @@ from lethe.broker.core.effects import (
 from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
 from lethe.broker.runtime.checkpoints import Checkpoints
 from lethe.broker.runtime.disk import OF_A_FULL_DISK, Disk, Refused, explain
-from lethe.broker.runtime.filling import require_empty, require_nothing_stored, fill_with_segments
+from lethe.broker.runtime.filling import fill_with_segments, require_empty, require_nothing_stored
 from lethe.broker.runtime.inventory import read_inventory, read_topic_id
-from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, require_cluster, identify
+from lethe.broker.runtime.ownership import CannotStart, Ownership, claim, identify, require_cluster
 from lethe.protocol.kafka.directory_names import DirectoryKind, directory_name, parse_directory_name
 from lethe.protocol.kafka.disk_formats import (
     CLEAN_SHUTDOWN_MARKER,

@@ -24,7 +24,9 @@ def test_a_room_cannot_be_imported_under_its_bare_name(room: str) -> None:
 
 
 def test_every_list_of_rooms_has_them_all() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    build, banned = tools["hatch"]["build"], tools["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+    assert {name for name in banned if "mock" not in name} == {*ROOMS}
     assert sorted(name for name in build["only-include"] if "/" not in name) == ROOMS
     assert build["targets"]["wheel"]["sources"] == {room: f"lethe/{room}" for room in ROOMS}
     copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
