@@ -2,9 +2,9 @@
 
 Theory of operation. `F.col("a")` is three messages to the JVM: what is `functions`, what is its member `col`, call it.
 The JVM answers the first question by looking through all of Spark's jars for each of some packages, because a name
-without its package may stand in any. In a run of the pipeline over a few lines that was a sixth of all the work. What
-these names mean does not change as long as the JVM lives, so they are kept where Python looks first: among the
-attributes of the object that PySpark asks.
+without its package may be in any of them. In a run of the pipeline over a few lines that took a sixth of the time. The
+names are constant for the life of the JVM, so they are stored where Python looks first: as attributes of the object
+that PySpark asks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Looked:
 
 
 def remember(context: SparkContext) -> None:
-    """Makes PySpark remember these names, for this JVM."""
+    """Store these names in PySpark for the life of the JVM."""
     jvm: Any = context._jvm  # noqa: SLF001 - where PySpark asks
     for name in _NAMES:
         if name not in vars(jvm):

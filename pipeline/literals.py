@@ -1,4 +1,4 @@
-"""Values of Python as columns, where PySpark's own way does not do."""
+"""Python values as columns, for types that PySpark converts wrongly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 
 def day_value(day: datetime.date) -> Column:
-    """A day. Given as it is, PySpark would write those before the year 1000 as Java does not read them."""
+    """A day as a column. PySpark writes days before the year 1000 in a form that Java does not read."""
     return F.lit(day.isoformat()).cast("date")
 
 

@@ -1,11 +1,11 @@
-"""How a deletion ends: the one place that knows which outcomes there are. Tables, audit and report go by it.
+"""The outcomes of a deletion. Tables, audit and report use this list.
 
-An outcome is the phase of the journal that ended the deletion. VANISHED is neither success nor a deletion that goes on:
-somebody else removed the topic's znodes, so the controller stops, and asks no broker for what it had not deleted yet.
-What lies on disks then only a survey finds.
+An outcome is the phase of the journal that ended the deletion. VANISHED is neither a success nor an open deletion:
+another process removed the topic's znodes, so the controller stops, and sends no further requests to brokers. Only a
+survey finds the bytes that are still on disks.
 
-A controller that took over does not know what another one had begun. Where it refuses what the mark asks for, it writes
-no phase: the refusal ended the deletion, as REFUSED_AS says.
+A controller that took over does not know the progress of its predecessor. If it refuses a marked deletion, it writes no
+phase: the refusal ends the deletion, with the outcome of REFUSED_AS.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["DONE", "ENDED_AT", "LET_GO", "OPEN", "REFUSED_AS", "VANISHED"]
 
 DONE: Final = "done"
 OPEN: Final = "open"
-"""None of the others yet."""
+"""No other outcome yet."""
 ENDED_AT: Final[Mapping[str, str]] = MappingProxyType({DONE: "done_at", VANISHED: "vanished_at", LET_GO: "let_go_at"})
-"""Every outcome but OPEN, and the column of the instant at which it came. Of several in one deletion the
-one counts that stands first here, not the earliest."""
+"""Every outcome but OPEN, and the column of its instant. Of several outcomes of one deletion the first one here counts,
+not the earliest."""
 REFUSED_AS: Final[Mapping[str, str]] = MappingProxyType({DISABLED: LET_GO, NO_SUCH_TOPIC: VANISHED})
-"""Why a deletion was refused, and what became of one that had been going on: its mark was removed, and the topic stays;
-or somebody had removed the topic while nobody led."""
+"""Refusal → outcome of a deletion in progress: its mark was removed and the topic stays; or the topic was removed while
+no controller was active."""

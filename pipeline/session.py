@@ -1,11 +1,11 @@
 """The one builder of Spark sessions.
 
-What a result depends on is fixed here: UTC, standard SQL errors, Parquet instants in microseconds. What only costs or
-saves time is a default that `conf` overrides. Spark talks a lot: the JVM's own output and its log go to one file, which
-is what to read where a session does not come up.
+Settings that change results are fixed here: UTC, standard SQL errors, Parquet instants in microseconds. Settings that
+only change speed are defaults that `conf` overrides. The JVM's output and its log go to one file, to read if a session
+does not start.
 
-The JVM ends when the pipe from this process does, and is deaf to SIGTERM as to Ctrl-C: who ends a service sends the
-signal to all its processes at once, and this one has to come to its end in order, with Spark's help.
+The JVM ends when the pipe from this process closes, and ignores SIGTERM and Ctrl-C: a service manager sends the signal
+to all processes at once, and this process needs Spark to end in order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIXED: Final[Mapping[str, str]] = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.variant.allowDuplicateKeys": "true",
 }
-"""Results depend on these: nobody may set them otherwise."""
+"""Results depend on these; `conf` may not change them."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -64,7 +64,7 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "16",
 }
-"""Where driver and executors are one process on this machine: nobody else needs to reach it."""
+"""For a driver and executors in one local process, which need no connections from outside."""
 
 
 _CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:[\w.$]+: )?(.+)$")
@@ -72,7 +72,7 @@ _ERROR: Final = re.compile(r"^(?:Invalid|Unrecognized|Unsupported|Conflicting|Er
 
 
 class _Launch:
-    """Whether a process that is forked now is the JVM. The hook below cannot be taken back, so it asks."""
+    """Whether a process that is forked now is the JVM. The hook below cannot be removed, so it checks this."""
 
     is_on = False
 
@@ -86,11 +86,11 @@ os.register_at_fork(after_in_child=_be_deaf)
 
 
 class SessionUnavailable(Exception):
-    """Spark did not start; the message says why and where to read more."""
+    """Spark did not start; the message names the cause and the log."""
 
 
 class FixedSetting(ValueError):
-    """A setting that results depend on was to be changed."""
+    """An attempt to change a setting that results depend on."""
 
 
 def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = APP_NAME) -> SparkSession:
@@ -123,7 +123,7 @@ def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = AP
 
 
 def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """What a session on `master` is built with. Raises FixedSetting where `conf` has another value for a fixed one."""
+    """The settings of a session on `master`. Raises FixedSetting if `conf` changes a fixed one."""
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
@@ -133,7 +133,7 @@ def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _names_in_utf8() -> Iterator[None]:
-    """Where LC_ALL says C, Java takes names of files for ASCII and does not find the others, as Python does."""
+    """Set a UTF-8 locale under LC_ALL=C, where Java finds only files with ASCII names."""
     before = os.environ.get("LC_ALL")
     if before not in ("C", "POSIX"):
         yield
@@ -155,7 +155,7 @@ def _children_deaf_to_sigterm() -> Iterator[None]:
 
 
 def _why(log: Path, begin: int) -> str:
-    """Words for what the JVM said since then, if anything."""
+    """The cause from the JVM's output since then, as text to show."""
     with log.open("rb") as file:
         file.seek(begin)
         said = cause(file.read().decode(errors="replace"))
@@ -163,8 +163,8 @@ def _why(log: Path, begin: int) -> str:
 
 
 def cause(text: str) -> str | None:
-    """Of what a JVM printed before it ended: the innermost cause of its last error, else the first line that tells of
-    one, else the last line."""
+    """From the last output of a JVM: the innermost cause of its last error, else the first line with an error, else the
+    last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     thrown = [found[1] for line in lines if (found := _CAUSE.match(line))]
     told = [line for line in lines if _ERROR.match(line)]

@@ -1,4 +1,4 @@
-"""Every table of the lake: its layer, columns, key, and what its partition is the date of."""
+"""Every table of the lake: its layer, columns, key, and the instant whose date is its partition."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lethe.pipeline import schemas
 
 class Layer(enum.StrEnum):
     BRONZE = "bronze"
-    """What was read, as it was read; only ever grows."""
+    """Rows as they were read; only grows."""
     SILVER = "silver"
-    """What it means."""
+    """The meaning of bronze rows."""
     GOLD = "gold"
     """Answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`key` tells rows apart: no two rows of a table have the same. `day_of` says of what the partition is the date;
-    None where the table is not partitioned, being small and written as a whole."""
+    """`key` is unique in the table. `day_of` is the instant whose date is the partition; None for a small table that is
+    written as a whole."""
 
     layer: Layer
     name: str
@@ -108,7 +108,7 @@ CONTROLLER_TENURES: Final = Table(
 VIOLATIONS: Final = Table(Layer.GOLD, "violations", schemas.VIOLATIONS, ("rule", "subject", "time", "detail"), "time")
 
 AUDITED: Final = (CONTROLLER_EVENTS, DELETION_SPANS, AGENT_INVENTORY, ZNODE_SNAPSHOT)
-"""What the audit of a day looks at."""
+"""The tables that the audit of a day reads."""
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
     {

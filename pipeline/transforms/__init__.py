@@ -1,1 +1,1 @@
-"""Pure functions from data frames to data frames: what batch and stream have in common."""
+"""Pure functions from data frames to data frames, shared by batch and stream."""

@@ -1,7 +1,7 @@
-"""Which topics the lines of some days are about, and all lines that say something of their deletions.
+"""Find the topics that the lines of some days are about, and all lines about their deletions.
 
-The name of a removed directory may hold a topic's name cut off, so topics are told apart here by as much of the name as
-is never cut: two long names that begin alike count as one, which costs work and no correctness.
+The name of a removed directory may contain a shortened topic name. Topics are therefore compared by the prefix that is
+never cut: two long names with one prefix count as one topic, which costs time but no correctness.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ _TOPIC: Final = "topic/"
 
 
 def stem_of(topic: Column) -> Column:
-    """As much of the name as stands in a directory's name whatever follows it."""
+    """The prefix of the name that a directory's name always contains."""
     return F.left(topic, F.lit(NEVER_CUT)).alias(STEM)
 
 
 def touched(events: DataFrame) -> DataFrame:
-    """(stem, broker): the topics of whose deletions these lines say something, and the brokers of which they do, each
-    once; the other column is null."""
+    """(stem, broker): the topics and the brokers that these lines are about, each once; the other column is null."""
     states = (F.col("type") == FactType.TRANSITION.value) & F.col("data").contains("DELETION_")
-    # Agents say of themselves what happened, controllers what became of brokers.
+    # Agents record their own events, controllers the events of brokers.
     is_of_broker = (F.col("type") == FactType.BROKER.value) & F.col("data").contains('"what"')
     is_known = F.col("type").isin(*(kind.value for kind in _DELETIONS))
     said = events.where(is_known | states | are_refused_deletions() | is_of_broker)
@@ -43,7 +42,7 @@ def stems_of(topics: DataFrame) -> DataFrame:
 
 
 def lines_about(events: DataFrame, affected: DataFrame) -> DataFrame:
-    """The lines about these topics, and those about brokers, of which deletions may have to wait."""
+    """The lines about these topics, and those about brokers, which deletions may wait for."""
     kinds = (*_DELETIONS, FactType.TRANSITION, FactType.BROKER)
     is_about = F.col("type").isin(*(kind.value for kind in kinds)) | are_refused_deletions()
     about = events.where(is_about).withColumn(STEM, stem_of(_topic()))

@@ -1,11 +1,11 @@
-"""To which deletion a line belongs that is not about a phase.
+"""Attribute lines that are not about a phase to a deletion.
 
 Theory of operation. A line with a topic id belongs to a span of that id; one without to a span of that name: in both
-cases to the latest that had begun to be worked on by then. All spans of a name stand in one array that is joined by the
-name, so that a name with a thousand deletions costs no thousand rows per line.
+cases to the latest one whose work had begun. All spans of a name are one array that is joined by the name, so a name
+with a thousand deletions does not multiply each line.
 
-What controllers say of replicas outside those intervals is about replicas that were moved away, of living topics. What
-agents say may come long after the deletion, and, by another clock, a little before it.
+Controllers' lines outside those intervals are about replicas that were moved away from existing topics. Agents' lines
+may come long after the deletion, or shortly before it by another clock.
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ def _same_id(span: Column) -> Column:
 
 
 def with_skew(instant: Column) -> Column:
-    """By as much as clocks may differ."""
+    """The instant plus the maximum difference of clocks."""
     return F.timestamp_micros(F.unix_micros(instant) + F.lit(CLOCK_SKEW_MS * 1000))

@@ -1,15 +1,15 @@
-"""Lines of the journal: facts, and lines that are set aside with the reason.
+"""Lines of the journal: facts, and quarantined lines with the reason.
 
-What a line says is what `protocol.journal.decode` says it does; here it is said in columns. Nearly every line has the
-form that `protocol.journal.encode` writes, so that cutting it at its quotes finds every attribute, and only the fact's
-data has to be parsed to know that it is JSON. Every other line is parsed as a whole, and judged attribute by attribute
-in the order in which `decode` does. Both ways hold a line to strict JSON: UTF-8, one value and nothing after it, the
-last one of equal keys. Spark's parser takes no notice of what follows a value, so a line is parsed as the first of two
-elements of an array, and the second, a hash of the line that no line can hold, must come out again.
+The result is that of `protocol.journal.decode`, as columns. Nearly every line has the form of
+`protocol.journal.encode`: splitting it at its quotes finds every attribute, and only the fact's data is parsed as JSON.
+Every other line is parsed as a whole, and judged attribute by attribute in the order in which `decode` does. Both ways
+hold a line to strict JSON: UTF-8, one value and nothing after it, the last one of equal keys. Spark's parser ignores
+text after a value. A line is therefore parsed as the first of two elements of an array, and the second, a hash of the
+line that no line can contain, must be found again.
 
-Set aside where `decode` would take them: values nested more than 997 deep, numbers of 300 digits or with exponents of
+Quarantined although `decode` accepts them: values nested more than 997 deep, numbers of 300 digits or with exponents of
 three, times that are ISO 8601 but not RFC 3339 (`20260102T03Z`), and those of the first day of the year 1 and the last
-of 9999 with an offset: in UTC, they may be of years that no table has a day for.
+of 9999 with an offset: in UTC they may fall into years outside a table's days.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
 SHOWN: Final = 80
 KEPT: Final = 10_000
 LATE: Final = "later than the watermark"
-"""Why the stream sets a good line aside, until the batch job takes it in."""
+"""Why the stream quarantines a valid line until the batch job ingests it."""
 LOST: Final = "lost to rotation"
-"""Why bytes that the stream knew of are in no table."""
+"""Why bytes that the stream had noticed are in no table."""
 DAMAGED: Final = "a damaged file"
-"""Why a compressed file was read in part only."""
+"""Why a compressed file was read only in part."""
 TAKES_IT_IN: Final = ": `lethe pipeline run` takes it in"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
 _PLAIN: Final = r"\A[ !#-\[\]-~]+\z"
-"""Text that stands in JSON as it is: printable ASCII without quote and backslash."""
+"""Text that JSON does not escape: printable ASCII without quote and backslash."""
 _BEYOND: Final = r"0000|(?:0001-01-01|9999-12-31).*[+-]\d\d:\d\d\z"
 _INSTANT: Final = rf"\A(?!{_BEYOND})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
 _HUGE: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
@@ -72,7 +72,7 @@ def parse(lines: DataFrame) -> DataFrame:
 
 def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
     """Parsed lines with the columns of CONTROLLER_EVENTS and `kept`, so that one pass over the journal writes both
-    kinds: a line that is set aside stands in `data`, its reason in `type`, the detail in `subject`."""
+    kinds: a quarantined line is in `data`, its reason in `type`, the detail in `subject`."""
     is_fact = F.col("reason").isNull()
     return parsed.select(
         "source",
@@ -90,7 +90,7 @@ def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFr
 
 
 def late(parsed: DataFrame, watermark: Column) -> DataFrame:
-    """Parsed lines, of which facts from before the watermark (an instant) are to be set aside as well."""
+    """Parsed lines; facts from before the watermark (an instant) are quarantined too."""
     is_late = F.col("reason").isNull() & (F.col("time") < watermark)
     detail = F.concat(_second("time"), F.lit(" is before the watermark "), _second(watermark), F.lit(TAKES_IT_IN))
     return parsed.withColumns(
@@ -102,8 +102,8 @@ def late(parsed: DataFrame, watermark: Column) -> DataFrame:
 
 
 def of_ranges(lines: DataFrame) -> DataFrame:
-    """Parsed lines of (value: bytes, file, position, lost), where a row without a value says that `lost` bytes of its
-    file from `position` on are gone: such rows are set aside."""
+    """Parsed lines of (value: bytes, file, position, lost), where a row without a value reports `lost` bytes of its
+    file from `position` on: such rows are quarantined."""
     gone = F.format_string("bytes %d to %d", F.col("position"), F.col("position") + F.col("lost"))
     text = F.when(F.col("value").isNull(), gone).otherwise(F.col("value").cast("string"))
     parsed = parse(lines.select(text.alias("value"), F.struct("file", "lost").alias("file")))
@@ -132,7 +132,7 @@ def with_more(aside: DataFrame, more: DataFrame) -> DataFrame:
 
 
 def late_day(detail: Column) -> Column:
-    """The day of a line that was set aside because it was late, from `detail`."""
+    """The day of a line that was quarantined as late, from `detail`."""
     return F.to_date(F.substring(detail, 1, 10))
 
 
@@ -151,7 +151,7 @@ def quarantine_rows(staged: DataFrame) -> DataFrame:
         staged.where("not kept")
         .groupBy("_source_file", F.sha2(F.encode("data", "utf-8"), 256).alias("line_hash"))
         .agg(
-            # A late line is a good one, and perhaps it stands nowhere else any more: it is kept whole.
+            # A late line is valid and may exist nowhere else: it is kept whole.
             F.min(F.when(F.col("type") == LATE, F.col("data")).otherwise(_begin("data"))).alias("line"),
             F.min("type").alias("reason"),
             F.min("subject").alias("detail"),
@@ -171,7 +171,7 @@ def _cut(value: Column) -> tuple[Column, Column]:
     """The line's pieces between quotes, the last of them whole; and its data without the brace that ends the line."""
     pieces = F.split(value, '"', _PIECES)
     last = F.element_at(pieces, _PIECES)
-    # Cutting makes valid text of what was none, so that is asked before.
+    # Splitting may turn invalid text into valid text, so validity is checked before.
     is_whole = (F.size(pieces) == _PIECES) & value.endswith("}") & F.is_valid_utf8(value)
     data = F.when(is_whole & last.startswith(":{"), last.substr(F.lit(2), F.length(last) - 2))
     return F.when(is_whole, pieces).alias("pieces"), data.alias("data")

@@ -1,9 +1,9 @@
-"""Rows of kept surveys: JSON objects with the columns of the bronze tables, or set aside with the reason.
+"""Rows of kept surveys: JSON objects with the columns of the bronze tables, or quarantined with the reason.
 
-The columns and what a value may be stand in `protocol.survey_records`. A row that has a value of another kind is set
-aside as a whole: half a row would say that something is not there; so is one that does not say what it is of, and one
-with a value that nothing has, such as a size or a broker below 0. Columns that nobody knows are passed over. Of two
-rows about the same thing nobody knows which is true, or whether their sizes add up: both are set aside.
+`protocol.survey_records` defines the columns and their values. A row with a value of another kind is quarantined as a
+whole, because half a row would report that something is absent. So is a row without its key, and one with an impossible
+value, such as a size or a broker below 0. Unknown columns are ignored. Two rows with one key contradict each other:
+both are quarantined.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from lethe.pipeline.transforms.journal_lines import MOST_BYTES
 from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, File
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
-"""They are added up: one that no directory has must not be what sums overflow by, or are made smaller by."""
+"""These are summed: an impossible value must neither overflow a sum nor reduce it."""
 _NUMBERED: Final = ("broker", "partition")
 _REPLICAS: Final = ("replicas", "adding", "removing", "isr")
-"""Of a partition: different brokers. What a reassignment names is kept as somebody wrote it, sensible or not."""
+"""Of a partition: different brokers. A reassignment is kept as it was written, valid or not."""
 _CORRUPT: Final = "_corrupt"
 _INSTANT: Final = r"\A(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z"
 _OPTIONS: Final = {
@@ -52,11 +52,11 @@ _NEEDED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "partition": _OF_A_TOPIC,
     },
 }
-"""By file: the columns that say what a row is of, and the kinds of rows that have them; none named: all."""
+"""By file: the columns of a row's key, and the kinds of rows that have them; empty: all."""
 
 
 def parse(lines: DataFrame, file: File, table: StructType) -> DataFrame:
-    """From (value, file) to (value, file, row, detail): a struct of the file's columns, or what is wrong with the line.
+    """From (value, file) to (value, file, row, detail): a struct of the file's columns, or the problem of the line.
     Empty lines are left out. `table` is the schema of the bronze table that the file goes to."""
     read = F.from_json("value", _as_written(file, table), _OPTIONS)
     rows = lines.where(F.trim("value") != "").select("value", "file", read.alias("read"))
@@ -75,8 +75,7 @@ def rows(parsed: DataFrame, file: File, table: StructType, *, ingested_at: Colum
 
 
 def with_doubles(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Parsed lines, in which something is wrong as well with all that have the same `key` as another line of their
-    file."""
+    """Parsed lines; those that share their `key` with another line of their file have a problem too."""
     # As text: a null is a value of its own in it.
     of_row = F.to_json(F.struct(*(F.col("row")[name].alias(name) for name in key)))
     named = parsed.withColumn("key", F.when(F.col("detail").isNull(), of_row))
@@ -110,7 +109,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
 
 
 def _as_written(file: File, table: StructType) -> StructType:
-    """The columns with the types in which JSON has them: instants are texts."""
+    """The columns with their JSON types: instants are texts."""
     fields = [
         StructField(column.name, StringType() if column.kind is ColumnKind.INSTANT else table[column.name].dataType)
         for column in file.columns
@@ -125,7 +124,7 @@ def _with_nulls(field: StructField) -> ArrayType | StringType:
 
 
 def _problem(file: File) -> Column:
-    """What is wrong with a line; null where nothing is."""
+    """The problem of a line; null if there is none."""
     row = F.col("read")
     problem = F.lit(None).cast("string")
     for column in file.columns:

@@ -1,30 +1,30 @@
-"""Gold `stale_topic_candidates`: topics that nobody seems to use, for a person to look at and then to delete.
+"""Gold `stale_topic_candidates`: topics that seem unused, for an operator to check and delete.
 
 A candidate is a topic **to which nothing was written for N days, which was created before that, and of which every byte
-is where it should be**. Emptiness alone makes none: retention empties a living topic too, and its producer may write
-again in an hour. So `is_empty` is shown, and what counts is the time of the last write or, where none is known, since
-when the topic's sizes have not changed.
+is where it should be**. An empty topic alone is no candidate: retention empties used topics too, and a producer may
+write again in an hour. `is_empty` is therefore only shown. The criterion is the time of the last write or, if that is
+unknown, the time since which the sizes are unchanged.
 
-What is known of the last write:
+Sources for the last write:
 
 * `mtime`. Every replica's directory was read on its broker's host: then the last write was not after the newest
-  modification of any segment of any replica. That can only err to the safe side. Retention deletes old segments and
-  never the one that is written to, or rolls a new one, which is younger than the last write; so does a replica that is
-  copied to another broker.
-* `sizes`. Else only sizes are known (a broker tells no times). The bytes of every replica were the same in all surveys
+  modification of any segment of any replica. An error can only be on the safe side: retention deletes old segments and
+  never the active one, or rolls a new one, which is younger than the last write; so does a replica that is copied to
+  another broker.
+* `sizes`. Else only sizes are known (brokers report no times). The bytes of every replica were the same in all surveys
   of N days in which everything was seen, and no two neighbours of these lie further apart than `MAX_GAP_DAYS`. That is
   weaker: what is written between two surveys and deleted by retention before the second leaves no trace in sizes.
   Deleting therefore asks brokers for offsets and for consumers first. A modification that was read on one of the hosts
   and is younger than N days rules the topic out here too.
 
-Times are counted up to the newest survey in which everything was seen, and not up to now: what happened since is not
-known. Surveys after `now` are not looked at.
+Times are counted up to the newest complete survey, not up to now: later events are unknown. Surveys after `now` are
+ignored.
 
-Never a candidate: internal topics (`__` and whatever, such as the journal's own topic if it has its usual name), those
-that others live by (`KEPT_BY_CUSTOM`), protected ones; a topic that was in motion, is marked, being reassigned, or of
-which the survey found anything wrong except bytes that wait for their removal; one with a replica out of the ISR, or
-with more or fewer directories than replicas. Its data may be elsewhere. Where the survey says a topic by the start of
-its name only, all topics with that start are left alone.
+Never a candidate: internal topics (`__...`, such as the journal's own topic if it has its usual name), those of other
+systems (`KEPT_BY_CUSTOM`), protected ones; a topic that was in motion, is marked, being reassigned, or for which the
+survey has a finding other than bytes that wait for their removal; one with a replica out of the ISR, or with more or
+fewer directories than replicas. Its data may be elsewhere. If the survey names a topic only by a prefix, all topics
+with that prefix are excluded.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class StaleRule:
-    """When a topic counts as unused. Less than a day is refused, unless `force` says that it is meant: too little time
-    makes candidates of topics that are written to at night. A century is the most. Raises ValueError."""
+    """When a topic counts as unused. Less than a day requires `force`, because a short time makes candidates of topics
+    that are written to at night. The maximum is a century. Raises ValueError."""
 
     unwritten_days: float = 30
     protected: Sequence[str] = ()
@@ -76,7 +76,8 @@ class StaleRule:
 
     @property
     def look_back_days(self) -> float:
-        """How old the surveys are that are compared: some older ones, so that it can be said for how much longer."""
+        """The maximum age of compared surveys, in days: longer than the rule, to show for how much longer a topic is
+        unused."""
         return 2 * self.unwritten_days + MAX_GAP_DAYS
 
 
@@ -120,12 +121,12 @@ def stale_topic_candidates(
 
 
 def _of(newest: DataFrame, rows: DataFrame) -> DataFrame:
-    """The newest survey's rows; with the day, so that only its partition is read."""
+    """The newest survey's rows, selected with the day, so that only its partition is read."""
     return rows.join(F.broadcast(newest.select("survey_id", "day")), ["survey_id", "day"], "left_semi")
 
 
 def _last_change() -> Column:
-    """Where a write is known of that came after the sizes were first seen as they are, it counts."""
+    """The last known write, if it is later than the first survey with the present sizes."""
     return F.when(F.col("is_read"), F.col("last_write")).when(
         F.col("unchanged_since").isNotNull(), F.greatest("unchanged_since", "last_write")
     )
@@ -141,7 +142,7 @@ def _seconds(instant: str | Column) -> Column:
 def _whole(
     newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rule: StaleRule
 ) -> DataFrame:
-    """A row for each topic that the newest survey saw whole and that may be a candidate at all."""
+    """A row for each topic that the newest survey saw completely and that may be a candidate."""
     when = newest.select("survey_id", F.col("taken_at").alias("newest_at"))
     topics = existing_topics(znodes).filter("is_readable and not is_marked").drop("exists")
     created_s = _seconds("newest_at") - _seconds("created_at")
@@ -173,7 +174,7 @@ def _start() -> Column:
 
 
 def _wrong(leftovers: DataFrame) -> DataFrame:
-    """survey_id, start of the topic's name: of these something is not where it should be."""
+    """survey_id, prefix of the topic's name: topics with a finding."""
     return (
         leftovers.filter(F.col("reason") != F.lit(Reason.NOT_RECLAIMED_YET.code))
         .select("survey_id", _start().alias("start"))
@@ -182,8 +183,8 @@ def _wrong(leftovers: DataFrame) -> DataFrame:
 
 
 def _healthy(znodes: DataFrame) -> DataFrame:
-    """survey_id, topic, partitions, replicas (how many): topics with a leader and a full ISR in every partition, and
-    nothing that is being moved."""
+    """survey_id, topic, partitions, replicas (how many): topics with a leader and a full ISR in every partition, and no
+    moving replica."""
     is_moving = F.coalesce(F.size("adding"), F.lit(0)) + F.coalesce(F.size("removing"), F.lit(0)) > 0
     is_full = (F.col("leader") >= 0) & (F.array_sort("isr") == F.array_sort("replicas"))
     is_healthy = F.coalesce(F.col("has_znode") & F.col("has_state_znode") & is_full & ~is_moving, F.lit(False))
@@ -201,8 +202,8 @@ def _healthy(znodes: DataFrame) -> DataFrame:
 
 
 def _stored(directories: DataFrame) -> DataFrame:
-    """survey_id, topic and what its directories say. A topic with a replica on its way to another log directory is left
-    out; that each assigned replica has its directory is what the survey's findings tell."""
+    """survey_id, topic and the sums of its directories. A topic with a replica that moves to another log directory is
+    left out; a replica without a directory is a finding of the survey."""
     is_replica = F.col("kind") == F.lit("replica")
     return (
         of_kind(directories, "replica", "future")
@@ -222,13 +223,13 @@ def _stored(directories: DataFrame) -> DataFrame:
 
 
 def _written() -> Column:
-    """Bytes of a replica's segments: a broker's word on the size of a replica counts nothing else."""
+    """Bytes of a replica's segments, as brokers report the size of a replica."""
     return F.when(F.col("source") == LOCAL, F.col("segment_bytes")).otherwise(F.col("size_bytes"))
 
 
 def _signature() -> Column:
-    """The same where every replica of a topic has the same bytes on the same broker; null where the bytes of one are
-    not known. The sum of hashes does not depend on the order of rows."""
+    """Equal if every replica of a topic has the same bytes on the same broker; null if the bytes of one are unknown.
+    The sum of hashes does not depend on the order of rows."""
     known = F.bool_and(_written().isNotNull())
     hashes = F.sum(F.xxhash64("partition", "broker", _written()).cast("decimal(38,0)"))
     return F.when(
@@ -241,8 +242,8 @@ def _signature() -> Column:
 
 def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame) -> DataFrame:
     """topic, unchanged_since: when the first of the surveys was taken that ends at the newest one, lies without a gap,
-    and has the same bytes for every replica all along. Only of topics for which nothing better is known. As a topic can
-    only be older than what is looked at, surveys before its creation do not count."""
+    and has the same bytes for every replica all along. Only for topics without a better source. Surveys before the
+    topic's creation do not count."""
     wanted = whole.filter(~F.col("is_read") & F.col("signature").isNotNull()).select(
         "topic", "created_at", "newest_at", F.col("signature").alias("newest_signature")
     )

@@ -1,4 +1,4 @@
-"""What transforms share: the last step of each, exactly the columns of its table; rows of many frames; time."""
+"""Shared by transforms: the last step of each, which selects exactly the columns of its table; unions; time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
 
 def _column(field: StructField) -> Column:
     column, kind = F.col(field.name), field.dataType
-    # Spark does not see by itself that an array holds no nulls, and then refuses to say so.
+    # Spark does not infer that an array holds no nulls, and then refuses the schema.
     whole = F.array_compact(column) if isinstance(kind, ArrayType) and not kind.containsNull else column
     return whole.cast(kind).alias(field.name, metadata=field.metadata)
 
 
 def union_of(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all frames, which have the same columns. By halves: Spark analyses every union with all below it."""
+    """The rows of all frames, which have the same columns. Built by halves, because Spark analyses every union with all
+    below it."""
     middle = len(frames) // 2
     return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
 
@@ -33,12 +34,12 @@ FIRST_MS: Final = -62_135_596_800_000
 
 
 def ms_before(instant: Column, ms: Column) -> Column:
-    """The instant by so many milliseconds earlier; null where there is no such day."""
+    """The instant minus these milliseconds; null before the first day."""
     moment = F.unix_millis(instant) - ms
     return F.when(moment >= FIRST_MS, F.timestamp_millis(moment))
 
 
 def ms_between(earlier: Column, later: Column) -> Column:
-    """Milliseconds from one instant to another, never less than 0: clocks differ. Null where one is null."""
+    """Milliseconds from one instant to another, at least 0 because clocks differ. Null if one is null."""
     difference = F.unix_millis(later) - F.unix_millis(earlier)
     return F.when(difference.isNotNull(), F.greatest(difference, F.lit(0)))

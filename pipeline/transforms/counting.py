@@ -9,5 +9,5 @@ from lethe.protocol.counting import plural
 
 
 def plural_of(number: Column, one: str, many: str | None = None) -> Column:
-    """The noun alone, as `protocol.counting.plural` gives it."""
+    """The noun without the number, as `protocol.counting.plural` gives it."""
     return F.when(number == 1, F.lit(one)).otherwise(F.lit(plural(2, one, many)))

@@ -1,11 +1,11 @@
 """Silver `directories`: every directory of every survey once.
 
-A log directory may be told of twice: read on its broker's host, and by its broker. What was read is preferred, and for
-the log directory as a whole: it has topic ids, times, and what was set aside or waits for its removal, none of which a
-broker tells; and a directory that the two do not agree on came or went between them.
+A log directory may have two sources: its broker's host and its broker. The host is preferred, for the log directory as
+a whole: it has topic ids, times, and directories that are quarantined or wait for removal, which a broker does not
+report. A directory in only one source was made or removed between the two reads.
 
-Which source is preferred is found out by counting, a few rows per log directory, so that the directories themselves,
-millions of them, are not moved between Spark's tasks. That no two rows have the same key is bronze's promise.
+A count of a few rows per log directory selects the source, so that millions of directories are not shuffled. Keys are
+unique in bronze.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lethe.pipeline import schemas
 from lethe.pipeline.transforms.contract import to_schema
 
 LOCAL = "local"
-"""`source` of what was read from a file system."""
+"""`source` of rows that were read from a file system."""
 LOG_DIR = "log-dir"
 """`kind` of the row that a log directory itself has."""
 

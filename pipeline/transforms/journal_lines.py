@@ -1,12 +1,12 @@
-"""What the journal's lines say, as typed columns: one frame for each kind of fact that the tables are made of.
+"""The journal's lines as typed columns: one frame for each kind of fact that the tables use.
 
-Theory of operation. `data` is text. Only lines of the kinds that matter are parsed, each once, with a schema that takes
-every value as text and is cast afterwards: a key that is missing or of another type gives null, never an error, and
-whoever needs it leaves the line out. So does a number that no cluster comes to: no damaged line is to be what sums and
-times overflow by.
+Theory of operation. `data` is text. Only lines of the required kinds are parsed, each once, with a schema that reads
+every value as text and is cast afterwards. A key that is missing or of another type gives null, never an error, and the
+transform that needs it leaves the line out. So does an impossible number, so that no damaged line overflows sums and
+times.
 
-`id_key` is the topic's id, or the empty text where the line has none: older journals, clusters without ids, topics that
-nobody can understand. Unlike null it can be grouped and joined by. `at` is the time by the writer's clock.
+`id_key` is the topic's id, or the empty text where the line has none: older journals, clusters without ids, unreadable
+topics. Unlike null it can be a key of groups and joins. `at` is the time by the writer's clock.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lethe.controller.core.deletion_memory import DELETING
 from lethe.pipeline.outcomes import REFUSED_AS
 
 MAX_PIECE: Final = 100_000
-"""A range of more partitions than this is no range of a topic's partitions: it is left to the audit."""
+"""Maximum size of a range of partitions; a larger one is left to the audit."""
 _PIECE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
 
 MOST_BYTES: Final = 2**50
-"""In what one line says was removed; the same for files and directories."""
+"""Maximum of one line about removed bytes; the same for files and directories."""
 LONGEST_MS: Final = 100 * 366 * 86_400_000
 _FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
 
@@ -72,7 +72,7 @@ def phase_lines(events: DataFrame) -> DataFrame:
 
 
 def are_refused_deletions() -> Column:
-    """Whether a line of CONTROLLER_EVENTS says that a deletion was refused; of few others as well."""
+    """Whether a line of CONTROLLER_EVENTS may report a refused deletion; true for few others."""
     return (F.col("type") == "refusal") & F.col("data").contains(DELETING)
 
 
@@ -99,7 +99,7 @@ def replica_lines(events: DataFrame) -> DataFrame:
 
 
 def answers_that_may_not_count(events: DataFrame) -> DataFrame:
-    """All REFUSED lines and few others: most answers are left out before anything is parsed."""
+    """All REFUSED lines and few others: most answers are filtered out before parsing."""
     return events.where((F.col("type") == "ack") & ~F.col("data").contains('"result":"NONE"'))
 
 
@@ -123,7 +123,7 @@ def freed_lines(events: DataFrame) -> DataFrame:
 
 
 def broker_lines(events: DataFrame) -> DataFrame:
-    """What controllers saw of brokers: broker, at, what (`started`, `failed`, `log directory failed`, ...)."""
+    """Controllers' lines about brokers: broker, at, what (`started`, `failed`, `log directory failed`, ...)."""
     return (
         _parsed(events.where(F.col("type") == "broker"), "what")
         .select(
@@ -136,8 +136,7 @@ def broker_lines(events: DataFrame) -> DataFrame:
 
 
 def are_of_tenures() -> Column:
-    """Whether a line of CONTROLLER_EVENTS says something of a tenure: elections, and that deletions are paused or go
-    on."""
+    """Whether a line of CONTROLLER_EVENTS is about a tenure: elections, and deletions paused or resumed."""
     says_pause = F.col("data").contains(PAUSED) | F.col("data").contains(RESUMED)
     return (F.col("type") == "election") | ((F.col("type") == "event") & says_pause)
 
@@ -165,8 +164,8 @@ def tenure_lines(events: DataFrame) -> DataFrame:
 
 
 def each_partition(lines: DataFrame) -> DataFrame:
-    """One row for each partition in `ranges` (`0-3,7`), which `partition` replaces. What is no range, or one of more
-    than MAX_PIECE partitions, gives none."""
+    """One row for each partition in `ranges` (`0-3,7`), which `partition` replaces. An invalid range, or one of more
+    than MAX_PIECE partitions, gives no row."""
     piece = F.col("piece")
     low = F.regexp_extract(piece, _PIECE, 1).try_cast("int")
     high = F.coalesce(F.regexp_extract(piece, _PIECE, 2).try_cast("int"), low)
@@ -201,7 +200,7 @@ def _id_key() -> Column:
 
 
 def _up_to(most: int, name: str) -> Column:
-    """A whole number from 0 on; null beyond `most`."""
+    """A whole number of at least 0; null beyond `most`."""
     number = F.col(f"said.{name}").try_cast("long")
     return F.when(number.between(0, most), number)
 

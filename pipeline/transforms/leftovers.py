@@ -1,16 +1,15 @@
-"""Silver `leftovers`: what is left over, in which place, and why it should not be there; by survey.
+"""Silver `leftovers`: leftovers by survey, with place and reason.
 
-These are the findings of `survey.leftovers`, which has the rules and the reasons for them, found by joins instead of by
-looking around in memory; a property test demands the same rows of both. ZooKeeper is the truth, doubt is never turned
-into a finding, and of topics that were in motion nothing is said. What a survey could not see stands in its problems by
-the path of the znode: a conclusion is drawn in those surveys only that have seen all that it rests on, which is found
-out by filtering the one row that each survey has.
+These are the findings of `survey.leftovers`, which has the rules and the reasons for them, found by joins instead of
+look-ups in memory; a property test requires the same rows of both. ZooKeeper is the reference, doubt gives no finding,
+and topics in motion give none. A survey lists unseen znodes by path in its problems: a finding requires a survey that
+has seen everything that the finding depends on, which a filter on the one row of each survey decides.
 
-How it stays quick. A healthy cluster has millions of directories and nearly no findings, so what is large is joined
-once: replicas as assigned with replicas as found on disk, in a full outer join on (survey, topic, partition, broker).
-That is the anti-join in both directions. Only rows that do not fit pass on to the joins that find out why. Nothing is
-compared with everything: of a directory whose name was cut only the start of the topic is known, and the topics that
-begin with it stand together when names are sorted, so that looking at the next one is enough.
+Performance. A healthy cluster has millions of directories and almost no findings, so the large frames are joined once:
+replicas as assigned with replicas as found on disk, in a full outer join on (survey, topic, partition, broker). That is
+the anti-join in both directions. Only mismatches reach the joins that find the reason. Nothing is compared with
+everything: of a directory whose name was cut only the start of the topic is known, and the topics that begin with it
+stand together when names are sorted, so that looking at the next one is enough.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from lethe.protocol.zookeeper import paths
 def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
     """LEFTOVERS from SURVEYS, ZNODE_SNAPSHOT, BROKER_METADATA and silver DIRECTORIES, of all surveys in them."""
     topics = existing_topics(znodes)
-    # What belongs to no topic: only where it is known which topics there are.
+    # Rows without a topic: only if all topics are known.
     of_none = (
         _markers(znodes, topics),
         _configurations(znodes, topics),
@@ -71,13 +70,13 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
 
 
 def _with_known_plans(surveys: DataFrame) -> DataFrame:
-    """survey_id, knows_plans (true): the surveys that know which topics are to go and which replicas are to move."""
+    """survey_id, knows_plans (true): the surveys that have read all markers and reassignments."""
     known = surveys_that_read(surveys, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS)
     return F.broadcast(known.withColumn("knows_plans", F.lit(True)))
 
 
 def _among(surveys: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Leaves the rows of these surveys."""
+    """Keep the rows of these surveys."""
     return lambda rows: rows.join(F.broadcast(surveys), ["survey_id"], "left_semi")
 
 
@@ -144,8 +143,8 @@ def _reassignments(znodes: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _incomplete(surveys: DataFrame, znodes: DataFrame) -> DataFrame:
-    """Topics of whose tree something is missing. One that no controller has taken up yet has no /partitions at all,
-    which is no damage; one whose znode cannot be read or understood is among the survey's problems."""
+    """Topics with an incomplete tree. A topic that no controller has created yet has no /partitions, which is no
+    damage; one with an unreadable znode is among the survey's problems."""
     is_marked = F.col("is_marked").isNotNull()
     is_going = is_marked | (F.col("znodes") == 0)
     reason = F.when(is_marked, _code(Reason.HALF_DELETED_TOPIC)).otherwise(_code(Reason.INCOMPLETE_TOPIC))
@@ -188,7 +187,7 @@ def _wrongly_cached(metadata: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _in_no_cache(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame) -> DataFrame:
-    """Only where every registered broker has told its cache: the others' may have it."""
+    """Only if every registered broker has reported its cache: the cache of another one may have the topic."""
     answered = of_kind(metadata, "broker").filter("answered").select("survey_id", "broker", F.lit(True).alias("told"))
     is_registration = F.col("problem")["where"].startswith(f"{paths.BROKER_IDS}/")
     is_unread = (F.col("problem")["where"] == F.lit(paths.BROKER_IDS)) | is_registration
@@ -228,7 +227,7 @@ def _on_disk(reason: Reason | Column, what: Column | None = None, detail: Column
 
 
 def _renamed_directories(directories: DataFrame) -> DataFrame:
-    """What its broker has renamed: deleted, or set aside. Whose it was does not matter."""
+    """Directories that their broker has renamed: deleted or quarantined, of any topic."""
     reason = F.when(F.col("kind") == "deleted", _code(Reason.NOT_RECLAIMED_YET)).otherwise(
         _code(Reason.STRAY_DIRECTORY)
     )
@@ -266,12 +265,11 @@ def _prefixes_of(names: DataFrame, topics: DataFrame) -> DataFrame:
 def _misplaced(
     surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Directories that no replica accounts for, and replicas that no directory accounts for. One that is on its way to
-    another log directory is judged as a replica's, but takes no replica's place.
+    """Directories without a replica, and replicas without a directory. A directory that moves to another log directory
+    is judged like a replica's, but does not count as one.
 
-    What a topic's id says comes first: a directory of another incarnation is one wherever it lies. The directory of a
-    topic that exists is not judged where the topic is marked, its assignment cannot be understood, or the partition is
-    to be moved.
+    The topic id is checked first: a directory of another incarnation is a finding wherever it is. The directory of an
+    existing topic is not judged if the topic is marked, its assignment is unreadable, or the partition is being moved.
     """
     found, on_their_way = (
         of_kind(directories, kind).select(
@@ -322,8 +320,8 @@ def _misplaced(
 
 
 def _watched(znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
-    """survey_id, broker, is_watched (true): live brokers that told which log directories they have, and of which every
-    one was seen whole. Of others nobody can say that a directory is not there."""
+    """survey_id, broker, is_watched (true): live brokers that reported their log directories, each of which was seen
+    completely. For others a missing directory cannot be concluded."""
     told = of_kind(metadata, "broker").filter("told_log_dirs").select("survey_id", "broker")
     live = of_kind(znodes, "broker").select("survey_id", "broker")
     has_problem = F.coalesce("problem", F.lit("")) != ""

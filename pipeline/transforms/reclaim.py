@@ -1,4 +1,4 @@
-"""How much every broker gave back each day, as its agent tells."""
+"""The bytes that every broker freed each day, from its agent's lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lethe.pipeline.transforms.journal_lines import freed_lines
 
 
 def daily_reclaim(events: DataFrame) -> DataFrame:
-    """DAILY_RECLAIM, from the CONTROLLER_EVENTS of whole days. Topics are told apart by name, as far as the names of
-    directories tell."""
+    """DAILY_RECLAIM, from the CONTROLLER_EVENTS of whole days. Topics are identified by the names of their
+    directories."""
     removed = F.col("error").isNull()
     by_topic = (
         freed_lines(events)

@@ -1,12 +1,12 @@
-"""What became of every replica of the deleted topics: asked, refused, acknowledged, and how long it could not be asked.
+"""The deletion of every replica of the deleted topics: asked, refused, acknowledged, and how long it could not be
+asked.
 
-Theory of operation. A line names the partitions of one topic on one broker as ranges; it is given its span first and
-taken apart into partitions after that, so that ranges, not replicas, are moved between machines. Everything that is
-summed up for each replica has a fixed width and is summed up in one pass. Refusals have texts, are few, and are summed
-up by themselves.
+Theory of operation. A line names the partitions of one topic on one broker as ranges; it is attributed to its span
+first and exploded into partitions afterwards, so that ranges, not replicas, are shuffled. All aggregates of a replica
+have a fixed width and are computed in one pass. Refusals have texts, are few, and are aggregated separately.
 
-An acknowledgement counts when a controller says so: the replica's transition, and the answer, both of which are lines.
-After a failover a replica is asked, and acknowledges, again: what counts is what came last.
+An acknowledgement counts if a controller recorded it: both the replica's transition and the answer are lines. After a
+failover a replica is asked, and acknowledges, again: the last one counts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _REPLICA: Final = ("topic", "id_key", "span", "partition", "broker")
 
 
 def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
-    """REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica of which a
-    line says something while its topic was being deleted."""
+    """REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica with a line
+    during its topic's deletion."""
     refusals = _refusals(_said(answers_that_may_not_count(events), heads))
     rows = _summed_up(each_partition(_said(events, heads))).join(refusals, list(_REPLICA), "left")
     # After a failover an acknowledgement of the former controller does not end what the present one waits for.

@@ -1,4 +1,4 @@
-"""How long deletions take, by the day on which they were asked for and by how many replicas there were."""
+"""How long deletions take, by the day of the request and by number of replicas."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PERCENTS: Final = (50, 90, 99)
 
 
 def deletion_slo(spans: DataFrame) -> DataFrame:
-    """DELETION_SLO, from the DELETION_SPANS of whole days. Percentiles are exact, over the deletions that have got so
-    far."""
+    """DELETION_SLO, from the DELETION_SPANS of whole days. Percentiles are exact, over the deletions that have reached
+    the phase."""
     classed = spans.withColumn("size_class", F.explode(F.array(size_class(), F.lit(ALL))))
     outcome = F.col("outcome")
     return to_schema(
@@ -39,7 +39,7 @@ def deletion_slo(spans: DataFrame) -> DataFrame:
 
 
 def size_class() -> Column:
-    """By replicas; UNKNOWN where no line says how many there were."""
+    """The class by number of replicas; UNKNOWN if no line has that number."""
     replicas = F.col("replicas")
     return (
         F.when(replicas >= 1000, "1000+")

@@ -1,4 +1,4 @@
-"""Which brokers are slow to delete replicas: their answers, and the times at which they could not be asked."""
+"""Brokers that delete replicas slowly: their answer times, and the times when they could not be asked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lethe.pipeline.transforms.contract import to_schema
 
 
 def slow_brokers(replicas: DataFrame) -> DataFrame:
-    """SLOW_BROKERS, from the REPLICA_DELETIONS of whole days. A broker is held against the median of the brokers'
-    medians, so that a slow one that has most replicas does not become the measure."""
+    """SLOW_BROKERS, from the REPLICA_DELETIONS of whole days. A broker is compared with the median of the brokers'
+    medians, so that a slow broker with most replicas does not shift the reference."""
     by_broker = replicas.groupBy("day", "broker").agg(
         F.count("*").alias("replicas"),
         F.count("acked_at").alias("acked"),

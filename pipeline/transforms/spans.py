@@ -1,11 +1,10 @@
-"""Every deletion of a topic as one row: when it reached what, what held it back, what it waited for, what it freed.
+"""One row for each deletion of a topic: its phases, holds, waits and freed bytes.
 
     heads = span_heads(events)
     replicas = replica_deletions(events, heads)
     spans = deletion_spans(events, heads, replicas)
 
-`replicas` may as well be the rows of the table, read back: it is the dear part of the computation, and this one goes
-through it again.
+`replicas` may be the rows of the table, read back: they are the expensive part, and this computation scans them again.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> 
 
 
 def _of_brokers(replicas: DataFrame, events: DataFrame, heads: DataFrame) -> DataFrame:
-    """What each span's brokers acknowledged, were waited for and freed. `remaining`: how many of them have removed
-    fewer directories than they acknowledged. After a failover they may remove more: they were told of the replicas
-    again."""
+    """Acknowledgements, waits and freed bytes of each span's brokers. `remaining`: the number of brokers that have
+    removed fewer directories than they acknowledged. After a failover they may remove more, because the replicas were
+    announced to them again."""
     waited = waits(replicas, events).withColumn("id_key", F.coalesce("topic_id", F.lit("")))
     return (
         waited.join(_freed(events, heads), [*KEY, "broker"], "full")
@@ -88,13 +87,13 @@ def _freed(events: DataFrame, heads: DataFrame) -> DataFrame:
 
 
 def _bytes_gone_at() -> Column:
-    """Known when the topic is deleted, and every broker has removed as many directories as it has acknowledged."""
+    """Null until the topic is deleted and every broker has removed as many directories as it has acknowledged."""
     all_gone = (F.col("acked_replicas") > 0) & (F.col("remaining") == 0)
     return F.when((F.col("outcome") == DONE) & all_gone, F.col("last_freed_at"))
 
 
 def _held(hold: Column, ended_at: Column) -> Column:
-    """A HELD: until the next line of the span, which is the same reason again where another controller found it."""
+    """A HELD, which lasts until the next line of the span; another controller may repeat the same reason."""
     until = F.coalesce(hold["next_at"], F.when(ended_at.isNotNull(), F.greatest(hold["at"], ended_at)))
     return F.struct(
         hold["held_by"].alias("held_by"),
@@ -105,7 +104,7 @@ def _held(hold: Column, ended_at: Column) -> Column:
 
 
 def _sum_of_ms(held: Column) -> Column:
-    """Null while one of them lasts."""
+    """The sum of their lengths in ms; null while one of them lasts."""
     lasts = F.exists(held, lambda hold: hold["ms"].isNull())
     nothing = F.lit(0).cast("long")
     return F.when(~lasts, F.aggregate(held, nothing, lambda ms, hold: ms + hold["ms"]))
