@@ -8,7 +8,7 @@ from lethe.adapters.config_environment import environment_settings, variable_nam
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.broker.runtime.configuration import BROKER_SCHEMA
 from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
-from tools.configuration_page import WRONG, page, readable, refusal
+from tools.configuration_page import page, readable
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)
 PROPERTIES = list({(prop.name, prop.doc): prop for schema in SCHEMAS for prop in schema.values()}.values())
@@ -39,13 +39,3 @@ def test_a_property_says_what_it_is_and_in_which_unit_and_its_variable_sets_it(p
 )
 def test_defaults_are_said_as_people_say_them(default: str, unit: str, expected: str) -> None:
     assert readable(default, unit) == expected
-
-
-def test_the_example_of_a_wrong_file_names_every_fault_of_it() -> None:
-    told = refusal(WRONG)
-    for number, line in enumerate(WRONG.splitlines()[1:], 2):
-        assert f"controller.properties:{number}: " in told
-        assert line.partition("=")[0] in told
-    assert "zookeeper.connect: is missing" in told
-    with pytest.raises(ValueError, match="a right one"):
-        refusal("broker.id=1\nzookeeper.connect=localhost\n")
