@@ -14,6 +14,10 @@ PAGES: Final = sorted(
 )
 _CODE: Final = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([^()\s]+)\)")
+_ROOMS: Final = "|".join(
+    path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0].isalpha() and path.name != "build"
+)
+_FILE: Final = re.compile(rf"(?<![\w/.-])((?:{_ROOMS})/[a-z0-9_/-]+\.(?:py|ya?ml|md|json|properties))\b(?!\w)")
 _HEADING: Final = re.compile(r"^#+ (.+?)\s*$", re.MULTILINE)
 
 
@@ -38,6 +42,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_with_their_room_are_there(page: Path) -> None:
+    """But for the changelog, which tells of files that there were."""
+    if page.name != "CHANGELOG.md":
+        assert [name for name in _FILE.findall(page.read_text()) if not (ROOT / name).exists()] == []
 
 
 def test_links_are_found() -> None:
