@@ -1,1 +1,1 @@
-"""The order of things: what is read, made and written, and when."""
+"""Jobs: what is read, computed and written, in which order."""

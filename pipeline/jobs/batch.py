@@ -1,4 +1,4 @@
-"""A run over what lies in directories: read, sort out, make the tables of the days concerned anew."""
+"""A batch run over directories: ingest, quarantine, and recompute the tables of the affected days."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ def run(
     wishes: Wishes = Wishes(),  # noqa: B008 -- it cannot be changed
     wait_s: float = 0.0,
 ) -> RunReport:
-    """Takes in journals and surveys of these days and makes the tables anew that depend on them.
+    """Ingest journals and surveys of these days, and recompute the tables that depend on them.
 
-    `clock` tells the moment (with a zone) that the tables speak of, and is asked when nobody is waited for any more;
-    `batch_id` tells the run from all others; `wishes` say which topics count as unused, and when a deletion is stuck,
-    where that is not to be as the lake remembers it. Where another process writes to the lake, it is waited for so
-    long. Raises NothingToRead, Locked, LakeUnusable, FileTrouble.
+    `clock` returns the instant (with a zone) of the tables, read after the lock is held; `batch_id` is unique; `wishes`
+    change the lake's rules for unused topics and stuck deletions. Waits up to the limit while another process writes to
+    the lake. Raises NothingToRead, Locked, LakeUnusable, FileTrouble.
     """
     taken: list[Taken] = []
     refused: list[Refused] = []
     concerned: set[datetime.date] = set()
-    # A place that was named and is not there is told before anything is written.
+    # A named place that does not exist is reported before anything is written.
     journal_files(spark, journals)
     require_surveys(spark, surveys)
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):

@@ -1,14 +1,14 @@
-"""What one micro-batch of the stream does to the lake: the same as a run of the batch job, for fewer lines.
+"""One micro-batch of the stream: the same as a run of the batch job, for fewer lines.
 
-Theory of operation. Spark repeats a micro-batch that was interrupted, with the same lines. Everything that comes of its
-lines (new rows, lines that are set aside, the note that it was done) comes into the lake in one change, so a repeated
-batch either finds nothing of itself, or the note, and then leaves the lines alone. What the tables still lack then, the
-lake owes: the days are made anew as a whole. Otherwise only the topics are made anew that the batch's lines are about.
+Theory of operation. Spark repeats a micro-batch that was interrupted, with the same lines. All results of its lines
+(new rows, quarantined lines, the note that it was done) enter the lake in one change. A repeated batch finds either
+nothing or the note, and then skips the lines. The lake stores which days the tables still lack: these are recomputed as
+a whole. Otherwise only the topics of the batch's lines are recomputed.
 
 The watermark is `delay` before the newest line in bronze, or before now where a line claims to be of the future, and is
-kept with the batch, so that a repeated batch judges as it did before. Earlier lines are set aside as late: whether a
-line is there already is asked only of the days since. Nothing is kept in memory from one batch to the next but what the
-kept surveys looked like.
+kept with the batch, so that a repeated batch judges as it did before. Earlier lines are quarantined as late, because
+duplicates are searched only in the days since. Memory holds nothing from one batch to the next except the listing of
+kept surveys.
 """
 
 from __future__ import annotations
@@ -40,14 +40,13 @@ _MS = datetime.timedelta(milliseconds=1)
 
 
 class Counts(NamedTuple):
-    """What became of the lines of a batch. new + duplicate + late + bad = read; all 0 where it was repeated and had
-    been taken in before."""
+    """Counts of the lines of a batch: new + duplicate + late + bad = read; all 0 for a repeated batch."""
 
     read: int = 0
     new: int = 0
     duplicate: int = 0
     late: int = 0
-    """Set aside, because they are from before the watermark."""
+    """Quarantined, because they are from before the watermark."""
     bad: int = 0
     lost: int = 0
     """Ranges of bytes that were gone before they were read."""
@@ -80,12 +79,12 @@ class MicroBatches:
     delay: datetime.timedelta
     now: Callable[[], datetime.datetime]
     wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
-    """Said once, with the first change; from then on the lake's rules hold, also those that somebody changes."""
+    """Applied once, with the first change; from then on the lake's rules hold, also when they change."""
     most_files: int = 200
     _surveyed: str = field(default="")
 
     def do(self, lines: DataFrame, batch: int) -> Done:
-        """Takes in (value, file, position, lost) and makes tables anew. Raises Locked, LakeUnusable, FileTrouble."""
+        """Ingest (value, file, position, lost) and recompute tables. Raises Locked, LakeUnusable, FileTrouble."""
         name = f"stream-{self.stream_id[:8]}-{batch:09}"
         notes = StreamNotes(self.lake.files, self.stream_id)
         now = self.now()
@@ -109,8 +108,8 @@ class MicroBatches:
         return Done(batch, counts, surveys, refused, watermark, days)
 
     def pass_time(self) -> None:
-        """Makes anew what changes though nothing comes: a controller that is dead writes no line, and what it leaves
-        behind gets stuck. Raises as `do`."""
+        """Recompute what changes without new lines: a dead controller writes none, and its deletions become stuck.
+        Raises as `do`."""
         with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
             now = self.now()
             refresh_stuck(self.lake, now, self._rules(now))
@@ -149,7 +148,7 @@ class MicroBatches:
         return Counts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
 
     def _ingest_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
-        """How many were new, how many refused; nothing is read where all looks as before."""
+        """Return the numbers of new and refused surveys; read nothing if the listing is unchanged."""
         state = survey_state(self.surveys)
         if not self.surveys or state == self._surveyed:
             return 0, 0
@@ -182,7 +181,7 @@ class MicroBatches:
         return days
 
     def _compact(self, days: list[datetime.date]) -> None:
-        """Every batch adds small files; reading a day would take longer and longer."""
+        """Merge the small files that batches add, so that reading a day stays quick."""
         for day in days:
             if self.lake.files_of(CONTROLLER_EVENTS, day) > self.most_files:
                 self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
@@ -212,4 +211,4 @@ def _moment(ms: int | None) -> datetime.datetime | None:
 
 
 def _quietly(_: str) -> None:
-    """Stages of a micro-batch are told to nobody."""
+    """Ignore the stages of a micro-batch."""

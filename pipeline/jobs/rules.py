@@ -1,12 +1,12 @@
-"""By which rules gold tables are made: which topics count as unused, and from when on a deletion is stuck.
+"""The rules of gold tables: which topics count as unused, and when a deletion is stuck.
 
-The lake remembers them, so that whoever makes a table anew without having been told any goes by the same. Otherwise a
-run over the journal alone would name as candidates for deletion what the run before it was told to protect. What is
-said changes what is remembered, each thing by itself; said patterns take the place of the remembered ones.
+The lake stores them, so that a later run without options uses the same ones. Otherwise a run over the journal alone
+would list topics as candidates that an earlier run protected. Each given option replaces its stored value; given
+patterns replace the stored ones.
 
 They stand in `_rules/00000001.json`, each change in a file of its own that is complete when it gets its name; the one
-with the highest number counts (`protocol.lake_rules`). Whether the table of unused topics was made by them is noted
-beside it, so that a process that dies between the two leaves no table that goes by other rules for long.
+with the highest number counts (`protocol.lake_rules`). A note beside it says whether the table of unused topics follows
+them, so that the next run repairs the table after a crash between the two.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds; as it stands here, where nobody has ever said anything."""
+    """The rules in force, with their defaults."""
 
     stale: StaleRule = field(default_factory=StaleRule)
     stuck_after_ms: int = DEFAULT_THRESHOLD_MS
 
 
 class Wishes(NamedTuple):
-    """What somebody says of the rules; None where nothing, so that what is remembered holds."""
+    """Changes of the rules; None keeps the stored value."""
 
     unwritten_days: float | None = None
     protected: tuple[str, ...] | None = None
@@ -52,7 +52,7 @@ class Wishes(NamedTuple):
     stuck_after_ms: int | None = None
 
     def on(self, before: Rules) -> Rules:
-        """The rules from now on. Raises ValueError for too few days."""
+        """Return `before` with these changes. Raises ValueError for too few days."""
         stale = before.stale
         days, protected, force = stale.unwritten_days, stale.protected, stale.force
         if self.unwritten_days is not None:
@@ -64,8 +64,8 @@ class Wishes(NamedTuple):
 
 
 def settled(files: Place, wishes: Wishes) -> Rules:
-    """The rules that hold for this lake from now on, remembered. Inside `lake.writer`. Raises LakeUnusable, FileTrouble
-    and ValueError."""
+    """Store and return the rules that hold for this lake from now on. Inside `lake.writer`. Raises LakeUnusable,
+    FileTrouble and ValueError."""
     number, before = _remembered(files)
     rules = wishes.on(before)
     if not number or rules != before:
@@ -74,19 +74,19 @@ def settled(files: Place, wishes: Wishes) -> Rules:
 
 
 def are_applied(files: Place) -> bool:
-    """Whether the table of unused topics was made by the rules that hold."""
+    """Whether the table of unused topics follows the rules in force."""
     names = _names(files)
     return made_by(newest_number(names)) in names
 
 
 def note_applied(files: Place) -> None:
-    """The table of unused topics has been made by the rules that hold. Inside `lake.writer`."""
+    """Note that the table of unused topics follows the rules in force. Inside `lake.writer`."""
     number = newest_number(_names(files))
     files.write_text(f"{files.root}/{PLACE}/{made_by(number)}", "")
 
 
 def _remembered(files: Place) -> tuple[int, Rules]:
-    """The number of what is remembered, 0 where nothing is."""
+    """The number of the stored rules, 0 if there are none."""
     number = newest_number(_names(files))
     if not number:
         return 0, Rules()

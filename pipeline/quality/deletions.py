@@ -1,14 +1,14 @@
 """Rules on deletions: each has one outcome, every replica acknowledged, and time goes forward.
 
-A deletion that ended without anybody to write it down (its controller was killed between the last write to ZooKeeper
-and the line) has no outcome in the journal, though nothing is wrong with it. The next controller reads which topics are
-marked and says what it does about each, so a deletion of which it says nothing has ended: a warning.
+A deletion whose controller was killed between the last write to ZooKeeper and the line has no outcome in the journal,
+although it succeeded. The next controller reads the markers and records what it does about each, so a deletion that it
+does not mention has ended: a warning.
 
-A topic that somebody else removed (`vanished`) has its outcome with that. Where it is put back and marked again, that
-is its next deletion; a controller that goes on without a mark goes on with what has ended.
+A topic that another process removed (`vanished`) has that outcome. If it is created and marked again, that is its next
+deletion; a controller that continues without a mark continues an ended deletion.
 
-All of this stands in the table of deletions. How many replicas acknowledged is known of deletions of which the lines
-are there from their start on.
+The table of deletions holds all of this. The number of acknowledgements is known only if the journal is complete from
+the deletion's start.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _ORDER: Final = (
     ("last_ack_at", "done_at"),
     ("marked_at", "let_go_at"),
 )
-"""What comes first, and what comes after it; either may be missing."""
+"""Pairs of steps in order; either may be missing."""
 
 
 def began() -> Column:
-    """When the first line about a deletion is from: its mark is not known where the beginning was rotated away."""
+    """The time of the first line about a deletion; the mark is unknown if the beginning was rotated away."""
     return F.coalesce("marked_at", F.least(*_STEPS))
 
 
@@ -57,7 +57,7 @@ def began() -> Column:
 
 
 def second_outcomes(evidence: Evidence, _: Digest) -> DataFrame:
-    """Topics that were deleted, or had vanished, and whose deletion then went on, or ended once more."""
+    """Topics that were deleted or had vanished, and whose deletion then continued or ended again."""
     spans = evidence.deletion_spans.where(F.col("topic_id").isNotNull())
     return _after_done(spans).unionByName(_after_vanishing(spans))
 
@@ -82,7 +82,7 @@ def _after_done(spans: DataFrame) -> DataFrame:
 
 
 def _after_vanishing(spans: DataFrame) -> DataFrame:
-    """The next deletion of a topic that had vanished, if nobody had marked it again."""
+    """The next deletion of a vanished topic that was not marked again."""
     vanished = spans.where(F.col("outcome") == VANISHED).select(
         "topic", "topic_id", (F.col("span") + 1).alias("span"), "last_at", F.col("last_line").alias("end_line")
     )
@@ -113,7 +113,7 @@ def _number_of(line: str) -> Column:
 
 
 def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Deletions that a later controller knows nothing of, and that nobody ended."""
+    """Deletions without an end that a later controller does not mention."""
     taken_over = (
         rare_facts(digest.rare, FactType.ELECTION, _ELECTION)
         .where(F.col("what") == "active")
@@ -143,15 +143,14 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def lack_acks() -> Column:
-    """Whether fewer or more replicas of a span acknowledged than it had, all lines from its start on being known."""
+    """Whether the number of acknowledgements differs from the number of replicas, in a span with a complete journal."""
     is_known = (F.col("outcome") == DONE) & (F.col("started_at") <= F.col("done_at"))
     return is_known & (F.coalesce("acked_replicas", F.lit(0)) != F.col("replicas"))
 
 
 def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Deletions that were done though not every replica had acknowledged; not where a controller says it has gaps, nor
-    where whole days were not read. Replicas that were placed on a controller are on no disk, and nobody is asked for
-    them."""
+    """Deletions that were done although not every replica had acknowledged; except beside recorded gaps and unread
+    days. Replicas that were placed on a controller are on no disk, and no broker is asked for them."""
     acked = F.coalesce("acked_replicas", F.lit(0))
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
     lost = gaps(digest.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
@@ -180,8 +179,8 @@ def _meets(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
 
 
 def _on_no_disk(spans: DataFrame, digest: Digest) -> DataFrame:
-    """topic, id_key, span, on_no_disk: how many replicas of a deleted topic nobody holds. After a failover they are
-    told of again."""
+    """topic, id_key, span, on_no_disk: the number of replicas of a deleted topic that no broker holds. After a failover
+    they are recorded again."""
     told = (
         unasked(digest.rare)
         .where(are_sane("partitions"))

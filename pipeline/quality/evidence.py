@@ -1,12 +1,12 @@
-"""What rules look at, what they find, and what all of them need to read the journal's lines.
+"""The input of rules, the form of their findings, and shared readers of the journal's lines.
 
 A rule is a function from `Evidence` and `Digest` to a frame with the columns of FOUND; `rules` adds its name, its
-severity and the day. What is found of a day must not depend on which other days are looked at in the same run. So a
-rule rests on one of these only: on the lines and surveys of a day and of the day before it; on elections and gaps,
-which are few and there from all days; on whole tables.
+severity and the day. The findings of a day must not depend on the other days of the same run. So a rule uses only one
+of these: on the lines and surveys of a day and of the day before it; on elections and gaps, which are few and read from
+all days; on whole tables.
 
-A line's id is the start of its process in hexadecimal and a number that rises by one per line. Source and start name
-one run of one process: what it keeps in memory, such as the states of replicas, has no meaning in another run.
+A line's id is the start of its process in hexadecimal and a number that rises by one per line. Source and start
+identify one run of one process: its memory, such as the states of replicas, has no meaning in another run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RARE: Final = (
     FactType.SET_ASIDE,
     FactType.ZNODE_WRITE,
 )
-"""Lines of these types are few, however large the journal: rules read them from a frame of their own."""
+"""Lines of these types are few in any journal: rules read them from a frame of their own."""
 LASTING: Final = (FactType.ELECTION, FactType.GAP)
-"""Lines of these types say something of later days as well."""
+"""Lines of these types affect later days too."""
 _GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
 _UNASKED: Final = StructType(
     [
@@ -43,13 +43,13 @@ _UNASKED: Final = StructType(
 )
 MOST_LINES: Final = 2**53
 CLOCK_SKEW_S: Final = CLOCK_SKEW_MS // 1000
-"""By so much the clocks of two machines may disagree, or be set back, before a rule takes it for a wrong order."""
+"""Maximum difference of two machines' clocks, or step back of one, before a rule reports a wrong order."""
 LOST_SLACK: Final = 1_100
-"""A journal writes up to so many lines before the one that tells of a gap, though they come after what is missing."""
+"""Maximum number of lines after a gap that a journal writes before the line that reports it."""
 
 
 class Evidence(NamedTuple):
-    """The tables; columns as `pipeline.schemas` has them."""
+    """The tables, with the columns of `pipeline.schemas`."""
 
     controller_events: DataFrame
     """Of the days that are audited, and of the day before each."""
@@ -65,28 +65,28 @@ class Evidence(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """What several rules need of the journal, read once: the journal is large and these are small."""
+    """Small frames of the large journal that several rules share, read once."""
 
     rare: DataFrame
     """Lines of the types in RARE, those about replicas that nobody holds, and the first line of each run:
     `source, run, seq, id, time, type, subject, data`; of types in LASTING those of all days."""
     freed: DataFrame
-    """Where freed bytes are not what surveys saw: see `surveys`."""
+    """Freed bytes that differ from what surveys saw: see `surveys`."""
 
 
 def run() -> Column:
-    """Which run of the process wrote the line: its start, in hexadecimal milliseconds."""
+    """The run of the process that wrote the line: its start, in hexadecimal milliseconds."""
     return F.substring_index("id", "-", 1)
 
 
 def number() -> Column:
-    """The line's number within its run; null where the id is of another form, or no run can have come so far."""
+    """The line's number within its run; null if the id has another form or the number is impossibly large."""
     found = F.substring_index("id", "-", -1).try_cast("bigint")
     return F.when(found <= MOST_LINES, found)
 
 
 def line_name(source: str = "source", id_: str = "id") -> Column:
-    """How a violation names a line."""
+    """The name of a line in a violation."""
     return F.concat_ws(" ", F.col(source), F.col(id_))
 
 
@@ -111,7 +111,7 @@ def rare_facts(rare: DataFrame, kind: FactType, data: StructType) -> DataFrame:
 
 
 def gaps(rare: DataFrame) -> DataFrame:
-    """What the journal says of facts that it could not write: `gap_source, gap_run, gap_seq, lost_from, lost_until`.
+    """Facts that the journal reports as not written: `gap_source, gap_run, gap_seq, lost_from, lost_until`.
     `gap_seq` is null where the line is not numbered among those of its run: it tells of lines that did not come through
     a Kafka topic."""
     return rare_facts(rare, FactType.GAP, _GAP).select(
@@ -124,7 +124,7 @@ def gaps(rare: DataFrame) -> DataFrame:
 
 
 def tells_of(first: Column, last: Column, since: Column, until: Column) -> Column:
-    """Whether a row of `gaps` may tell of what is missing from the number `first` to `last` of `source` and `run`,
+    """Whether a row of `gaps` may explain the missing lines from the number `first` to `last` of `source` and `run`,
     between a line of `since` and one of `until`."""
     by_number = (F.col("gap_seq") >= first) & (F.col("gap_seq") <= last + LOST_SLACK)
     by_time = F.col("gap_seq").isNull() & (F.col("lost_from") <= until) & (F.col("lost_until") >= since)
@@ -133,7 +133,7 @@ def tells_of(first: Column, last: Column, since: Column, until: Column) -> Colum
 
 
 def unasked(rare: DataFrame) -> DataFrame:
-    """What controllers say of replicas that nobody holds, which therefore nobody was asked to delete:
+    """Replicas that, by controllers' lines, no broker holds, so that no broker was asked to delete them:
     `source, run, seq, time, topic, topic_id, broker, partitions`."""
     said = rare_facts(rare, FactType.ACK, _UNASKED).where(F.col("why").isNotNull())
     return said.select("source", "run", "seq", "time", topic().alias("topic"), "topic_id", "broker", "partitions")
@@ -149,12 +149,12 @@ def rare_lines(evidence: Evidence) -> DataFrame:
 
 
 def is_lasting() -> Column:
-    """Whether a line says something of later days as well."""
+    """Whether a line affects later days too."""
     return F.col("type").isin(*(kind.value for kind in LASTING))
 
 
 def is_unasked() -> Column:
-    """Whether a line is about replicas that nobody holds."""
+    """Whether a line is about replicas that no broker holds."""
     return (F.col("type") == FactType.ACK.value) & F.col("data").contains('"why"')
 
 
@@ -169,5 +169,5 @@ def topic() -> Column:
 
 
 def skew() -> Column:
-    """The time by which clocks may disagree."""
+    """CLOCK_SKEW_S as an interval."""
     return F.expr(f"INTERVAL {CLOCK_SKEW_S} SECONDS")

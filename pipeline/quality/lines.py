@@ -1,13 +1,13 @@
-"""Rules on the lines themselves: none is missing, and each has the form that its writer promised.
+"""Rules on the lines themselves: none is missing, and each has a form of its type.
 
-A process numbers its lines without holes. Where some are missing in between, they were lost; where a `gap` line says so
-itself, the loss is known and that line is the violation. Lines that came through a Kafka topic are numbered as in the
-writer's files, and a line that tells of a loss on that way alone is numbered apart: it says when, not which numbers.
-What is missing at the beginning of a run has been rotated away, and at its end it was never written: neither is a hole.
-Nor is what is missing between lines that lie more than a day apart: the days between may never have been read.
+A process numbers its lines without holes. Missing numbers in between are lost lines; if a `gap` line reports the loss,
+that line is the violation. Lines that came through a Kafka topic are numbered as in the writer's files, and a line
+about a loss on that path alone is numbered separately: it has times, not numbers. Lines missing at the beginning of a
+run were rotated away, at its end never written: neither is a hole. Nor are lines missing between two that are more than
+a day apart: the days between may be unread.
 
-Holes are found without sorting every line: of each stretch of numbers, the least, the greatest and the count tell
-whether it is whole, and only the stretches that are not are looked at closely.
+Holes are found without sorting every line: the least, the greatest and the count of each range of numbers decide
+whether it is complete, and only incomplete ranges are sorted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def holes(events: DataFrame) -> DataFrame:
         F.min("seq").alias("least"),
         F.max("seq").alias("greatest"),
         F.count("*").alias("lines"),
-        # Of the least and of the greatest number: within a run time goes on as they do.
+        # Times of the least and the greatest number: within a run, times rise with numbers.
         F.min("time").alias("least_at"),
         F.max("time").alias("greatest_at"),
     )
@@ -59,7 +59,7 @@ def holes(events: DataFrame) -> DataFrame:
 
 
 def lost(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Holes that no line tells of."""
+    """Holes that no line reports."""
     told = tells_of(F.col("first"), F.col("last"), F.col("since"), F.col("until"))
     after = F.format_string("%s %s-%d", "source", "run", F.col("last") + 1)
     return (
@@ -80,7 +80,7 @@ def lost(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def told_gaps() -> Column:
-    """What is missing, if the line is the journal's word that it could not write."""
+    """The missing lines that a `gap` line reports; null for other lines."""
     said = (
         F.coalesce(F.get_json_object("data", f"$.{key}"), F.lit("?")) for key in ("count", "first", "last", "reason")
     )
@@ -90,7 +90,7 @@ def told_gaps() -> Column:
 
 
 def misfits() -> Column:
-    """What the line says, if it has none of the forms of its type."""
+    """The content of a line without a form of its type; null for other lines."""
     said = F.format_string(
         "a %s fact by %s that has not the form of one: %s", "type", "source", F.substring("data", 1, 300)
     )

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 MOST_PARTITIONS: Final = 1_000_000
-"""No topic has a partition with this number: a line that says so is not believed."""
+"""No topic has a partition with this number: a line with a larger one is invalid."""
 _SHAPE: Final = r"^(\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*)?$"
 
 
@@ -28,14 +28,14 @@ def _bounds(text: Column | str) -> Column:
 
 
 def are_sane(text: Column | str) -> Column:
-    """True where the text is ranges that rise, below MOST_PARTITIONS; never null."""
+    """Whether the text is rising ranges below MOST_PARTITIONS; never null."""
     rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < MOST_PARTITIONS))
     said = _column(text)
     plain = said.rlike(r"^\d{1,6}(-\d{1,6})?$") & (
         F.substring_index(said, "-", 1).try_cast("int") <= F.substring_index(said, "-", -1).try_cast("int")
     )
     general = said.rlike(_SHAPE) & ((said == "") | rising)
-    # Most lines name one range: that is looked at first, and costs little.
+    # Most lines name one range: that cheap case is tested first.
     return F.coalesce(plain | general, F.lit(False))
 
 

@@ -4,9 +4,9 @@
         found = audit(evidence, digest)      rows of pipeline.schemas.VIOLATIONS
         verdict(found).exit_code             1 where a rule of severity error found anything
 
-An error means that something happened that must never happen, or that a line which should be there is not. A warning
-means that something is not known, or is worth a look. To add a rule, write the function and add a line to RULES: the
-page docs/audit.md is made from it.
+An error means that something forbidden happened, or that a required line is missing. A warning means that something is
+unknown or worth a check. To add a rule, write the function and add a line to RULES: the page docs/audit.md is made from
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
     name: str
     severity: Severity
     meaning: str
-    """What a violation of it means, in a sentence."""
+    """The meaning of a violation, in a sentence."""
     find: Callable[[Evidence, Digest], DataFrame] | Callable[[], Column]
     """The violations, `subject, time, detail, event_ids`; or, for a rule on single lines, what is wrong with a line of
     the journal, null where nothing is."""
@@ -156,7 +156,7 @@ RULES: Final = (
 
 @contextmanager
 def gathered(evidence: Evidence) -> Iterator[Digest]:
-    """What several rules need of the journal, kept until the end of the context."""
+    """Yield the frames that several rules share, cached until the end of the context."""
     digest = Digest(rare_lines(evidence), surveys.freed(evidence))
     kept = [frame.persist(StorageLevel.MEMORY_AND_DISK) for frame in digest]
     try:
@@ -168,7 +168,7 @@ def gathered(evidence: Evidence) -> Iterator[Digest]:
 
 def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> DataFrame:
     """Every violation of the rules, with the columns of VIOLATIONS and each of its keys once; nothing is computed
-    before the frame is used. Of days that the evidence is not about, not all are found."""
+    before the frame is used. For days outside the evidence the result is incomplete."""
     on_lines = [rule for rule in rules if rule.on_lines]
     found = [_applied(rule, evidence, digest) for rule in rules if not rule.on_lines]
     if on_lines:
@@ -177,7 +177,7 @@ def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> 
 
 
 def _once(found: DataFrame) -> DataFrame:
-    """What equal lines of one moment show is one violation, with some of these lines."""
+    """Merge equal violations of one instant into one, with some of their lines."""
     all_lines = F.sort_array(F.array_distinct(F.flatten(F.collect_list("event_ids"))))
     several = F.slice(all_lines, 1, _MOST_LINES)
     return (
@@ -231,7 +231,7 @@ class Count(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a run of the audit comes to; rules that nothing violated are not in it."""
+    """The result of an audit: the rules with violations."""
 
     counts: tuple[Count, ...]
 
@@ -245,12 +245,12 @@ class Verdict(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """1 where anything happened that must never happen."""
+        """1 if a rule of severity error is violated, else 0."""
         return 1 if self.errors else 0
 
 
 def verdict(violations: DataFrame) -> Verdict:
-    """Counts the violations by rule: as many rows come back as there are rules, whatever they found."""
+    """Count the violations by rule in Spark, so that at most one row per rule is collected."""
     rows = violations.groupBy("rule", "severity").agg(F.count("*").alias("violations")).collect()
     counts = (Count(row["rule"], Severity(row["severity"]), row["violations"]) for row in rows)
     return Verdict(tuple(sorted(counts)))

@@ -1,13 +1,12 @@
 """Rules on what surveys saw on disks.
 
-What may be compared: two surveys that read the same log directory themselves (a broker's word has no `-delete`
-directories of other brokers' hosts, and no sizes to the byte) on one day or on two that follow each other, and the
-lines of an agent that ran all the time between them. A directory that already waited for its removal in the first
-survey does not change any more: what the agent says it freed must be what it held. One that was a replica still may
-have grown meanwhile, which is a warning.
+Comparable are two surveys that read the same log directory themselves (brokers report no `-delete` directories of other
+hosts and no exact sizes) on one day or on two that follow each other, and the lines of an agent that ran all the time
+between them. A directory that waited for its removal in the first survey does not change any more: the agent must have
+freed exactly its bytes. A replica may have grown meanwhile, which is a warning.
 
-All directories that one survey read itself lie on one host, so that a path stands for one directory: were it in the
-scans of two brokers, one would delete the other's data. Of paths that brokers only told of, nobody knows the host.
+All directories that one survey read itself lie on one host, so that a path identifies one directory. In the scans of
+two brokers it means that one deletes the other's data. For paths that only brokers report the host is unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _FREED: Final = StructType(
 
 
 def freed_not_as_seen(_: Evidence, digest: Digest) -> DataFrame:
-    """Directories that waited for their removal, vanished, and were said to have held another number of bytes."""
+    """Removed directories for which the agent reported another number of bytes than the survey."""
     return digest.freed.where(~F.col("has_replicas")).select("subject", "time", "detail", "event_ids")
 
 
@@ -82,7 +81,7 @@ def freed(evidence: Evidence) -> DataFrame:
     )
     off = F.abs(F.col("freed_bytes").cast("double") - F.col("vanished_bytes")) > F.col("vanished_bytes") * TOLERANCE
     return (
-        # As many directories as vanished: otherwise some came and went in between, and nothing can be said.
+        # Only if as many directories were freed as vanished: otherwise some were made and removed in between.
         summed.where(off & (F.col("freed") == F.col("vanished")) & ~F.col("with_errors") & ~F.col("restarted")).select(
             F.format_string("topic/%s on %d", "topic", "broker").alias("subject"),
             F.col("next_at").alias("time"),
@@ -102,7 +101,7 @@ def freed(evidence: Evidence) -> DataFrame:
 
 
 def _vanished(evidence: Evidence) -> DataFrame:
-    """What was in a log directory in one survey and all gone in the next: `broker, log_dir, topic, taken_at, next_at,
+    """Directories of a log directory that the next survey did not find: `broker, log_dir, topic, taken_at, next_at,
     vanished, vanished_bytes, has_replicas`."""
     local = evidence.agent_inventory.where(F.col("source") == "local")
     looked = local.where((F.col("kind") == "log-dir") & F.col("problem").isNull())

@@ -1,8 +1,8 @@
-"""Rules on who is controller: epochs rise, and what an older controller does no longer takes effect.
+"""Rules on controllers: epochs rise, and an older controller has no effect any more.
 
-A controller that sleeps may wake up in another's tenure and say so late. That is no error, and two tenures that overlap
-are a warning: a write that was begun in another's tenure and took effect, or an agent that obeyed an older epoch after
-a newer one, is.
+A paused controller may resume in another one's tenure and record its end late: overlapping tenures are a warning. Two
+cases are errors: a write that began in another controller's tenure and took effect, and an agent that obeyed an older
+epoch after a newer one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lethe.pipeline.quality.evidence import Digest, Evidence, facts, line_name, 
 from lethe.protocol.journal import FactType
 
 LONGEST_MS: Final = 86_400_000
-"""Of a write a line that says more is not believed."""
+"""Maximum duration of a write, in ms; a line with more is ignored."""
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", IntegerType())])
 _WRITE: Final = StructType(
     [
@@ -52,7 +52,7 @@ def _elections(digest: Digest) -> DataFrame:
 
 
 def falling_epochs(_: Evidence, digest: Digest) -> DataFrame:
-    """Elections in an epoch that somebody had already, or after a higher one."""
+    """Elections in an epoch that another election had, or after a higher one."""
     # All elections of a cluster are few: they fit into one partition.
     by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "time", "source", "id")
     return (
@@ -83,7 +83,7 @@ def falling_epochs(_: Evidence, digest: Digest) -> DataFrame:
 
 
 def overlapping(_: Evidence, digest: Digest) -> DataFrame:
-    """Tenures that ended, as their controller says, after another one had become active."""
+    """Tenures whose recorded end is after another controller became active."""
     elections = _elections(digest)
     ended = elections.where(F.col("what") == "resigned")
     active = elections.where(F.col("what") == "active").select(
@@ -114,7 +114,7 @@ def overlapping(_: Evidence, digest: Digest) -> DataFrame:
 
 
 def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
-    """Fenced writes that were begun in another's tenure and took effect all the same."""
+    """Fenced writes that began in another controller's tenure and took effect."""
     elected = _elections(digest).where(F.col("what") == "elected")
     own = elected.select("source", "run", F.col("seq").alias("elected_seq"), "epoch")
     later = elected.select(F.col("epoch").alias("later_epoch"), F.col("time").alias("elected_at"))
@@ -147,7 +147,7 @@ def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
 
 
 def obeyed_late(evidence: Evidence, _: Digest) -> DataFrame:
-    """Requests of an older controller that an agent carried out after it had heard of a newer one, on the same day or
+    """Requests of an older controller that an agent obeyed after a newer one, on the same day or
     the day before."""
     today = Window.partitionBy("source", "run", "day").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     yesterday = Window.partitionBy("source", "run").orderBy("day").rangeBetween(-1, -1)

@@ -1,19 +1,18 @@
 """Rules on the states of partitions and replicas.
 
-Legal is what the controller's own tables say (`controller.core.transitions`), nothing else. Continuous is a history in
-which each transition begins in the state in which the one before it ended. A controller changes states without a line
-in a few places, and there a history begins anew:
+A transition is legal if the controller's tables allow it (`controller.core.transitions`). A history is continuous if
+each transition begins in the end state of the one before it. A controller changes states without a line in a few cases,
+in which a history restarts:
 
 * a tenure begins: every replica is Online or, where its broker is absent, DeletionIneligible; every partition is what
   its znode says;
-* a topic is forgotten (its deletion is done, or its znode was removed by somebody else): all is NonExistent;
+* a topic is forgotten (its deletion is done, or another process removed its znode): all is NonExistent;
 * a topic that cannot be read is deleted all the same: as when a tenure begins;
-* a replica that nobody was told about, or that its broker was told to give up, is New when it is to be deleted;
-* one that was placed on a controller is on no disk, and counts as deleted: of that there is a line, but no transition.
+* a replica that was announced to no broker, or that its broker was told to drop, is New when its deletion starts;
+* one that was placed on a controller is on no disk, and counts as deleted: it has a line, but no transition.
 
-Histories are compared per run of a process, as far as a step lies on the same day as the one before it or on the day
-after. To move little data, a history is known by a hash of what it is of, and the
-lines themselves are looked up only for the few histories that look broken.
+Histories are compared per run of a process, if a step is on the same day as the one before it or on the next day. To
+shuffle little data, a history is identified by a hash, and the lines are looked up only for the few suspect histories.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def legal_transitions() -> tuple[str, ...]:
 
 
 def illegal() -> Column:
-    """What is wrong with a line, if it says that something took a step that the state machines do not have."""
+    """The problem of a line with a transition that the state machines do not have; null for other lines."""
     data = F.from_json("data", _DATA)
     said = F.concat_ws(" ", data["machine"], data["before"], data["after"])
     told = F.format_string(
@@ -109,11 +108,11 @@ def _subject_of(machine: Column, name: Column, partitions: Column, broker: Colum
 
 
 def broken(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Transitions that begin in another state than the one in which the one before them ended."""
+    """Transitions whose first state is not the last state of the transition before."""
     events = evidence.controller_events
     shown = (
         events.withColumn("line", F.xxhash64("source", "id"))
-        # Nothing is read again where nothing is suspect, which is the rule.
+        # Without suspects, the usual case, nothing is read again.
         .join(F.broadcast(_suspects(events)), ["line"], "inner")
         .select(
             "source",
@@ -142,7 +141,7 @@ def broken(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def _suspects(events: DataFrame) -> DataFrame:
-    """Steps that do not follow from the one before, gaps and new beginnings not considered: `line` and _SUSPECT."""
+    """Steps that do not continue the one before, before gaps and restarts are considered: `line` and _SUSPECT."""
     states = _state_numbers()
     steps = (
         transitions(events)
@@ -206,7 +205,7 @@ def _is_suspect() -> Column:
 
 
 def _of_known_runs(suspects: DataFrame, rare: DataFrame) -> DataFrame:
-    """Without steps that are the first one that is known of, in runs that are not known from their first line."""
+    """Without first known steps of runs whose first line is unknown."""
     known = rare.where(F.col("seq") == 1).select("source", "run", F.col("time").alias("known_from"))
     return suspects.join(F.broadcast(known), ["source", "run"], "left").where(
         F.col("left_in").isNotNull() | is_next_day(F.to_date("time"), F.to_date("known_from"))
@@ -214,7 +213,7 @@ def _of_known_runs(suspects: DataFrame, rare: DataFrame) -> DataFrame:
 
 
 def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
-    """Without those between whose lines the journal says that others are missing."""
+    """Without steps beside a recorded gap."""
     first = F.coalesce("seq_before", F.lit(0)) + 1
     since = F.coalesce("time_before", "known_from")
     inside = tells_of(first, F.col("seq"), since, F.col("time"))
@@ -222,7 +221,7 @@ def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
 
 
 def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
-    """Without those whose history began anew in between, in one of the states in which it may begin."""
+    """Without steps whose history restarted in between, in an allowed first state."""
     first = [f"{machine} {state.name}" for machine, states in _FIRST.items() for state in states]
     begins_in = F.concat_ws(" ", "machine", "before")
     is_unasked = (F.col("begun_broker") == F.col("broker")) & (begins_in == _DELETED)
@@ -238,7 +237,7 @@ def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataF
 
 
 def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Where memory begins anew: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`; of all topics where
+    """Restarts of histories: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`; of all topics where
     the topic is null, of all replicas and partitions where the broker is."""
     what, kind = F.get_json_object("data", "$.what"), F.col("type")
     of_all = (kind == FactType.ELECTION.value) & (what == "elected")
@@ -273,7 +272,7 @@ def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def absurd_ranges() -> Column:
-    """What is wrong with a line, if it names partitions that no topic has."""
+    """The problem of a line with impossible partitions; null for other lines."""
     partitions = F.get_json_object("data", "$.partitions")
     names_them = F.col("type").isin(FactType.TRANSITION.value, FactType.ACK.value, FactType.BYTES_FREED.value)
     return F.when(names_them & ~are_sane(partitions), F.format_string("partitions %s", F.substring(partitions, 1, 200)))

@@ -1,23 +1,21 @@
-"""Topics that are marked for deletion and have not gone for too long, and why: from the journal, the newest survey, or
-both.
+"""Topics whose marked deletion takes too long, and why: from the journal, the newest survey, or both.
 
-Theory of operation. An open span says what the journal knows it waits for. While the controller that became active last
-has deletions paused, all of them wait for that: what was queued before the pause stands still like what is held because
-of it. Of one that has resigned nobody knows whether the pause still holds anybody: the next one says so. The newest
-survey says which topics are
-marked in ZooKeeper, since when, and which of the brokers that have their replicas are not registered; that is all there
-is of a cluster whose controller is Kafka's own. Where both know the topic, the causes of both are listed.
+Theory of operation. An open span has the causes that the journal records. While the newest active controller has
+deletions paused, all of them wait for that, also those that were queued before the pause. After its resignation the
+pause is unknown until the next controller records it. The newest survey says which topics are marked in ZooKeeper,
+since when, and which of the brokers that have their replicas are not registered; a cluster under Kafka's own controller
+has no other source. If both sources know the topic, the causes of both are listed.
 
-A span whose end is missing in the journal is not stuck: a survey that was taken after its last line and finds another
-incarnation, or knows all of ZooKeeper and finds it neither marked nor incomplete, has seen that it is gone. Clocks of
-different machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`,
-and one that says to be of a time that far after `now` is not looked at.
+A span without an end in the journal is not stuck if a survey after its last line proves the end: it finds another
+incarnation, or it has read all of ZooKeeper and finds the topic neither marked nor incomplete. Clocks of different
+machines differ: a survey counts as taken after a line only if it is younger by more than `CLOCKS_DIFFER_MS`, and one
+that is that far after `now` is ignored.
 
-Which brokers are registered the newest survey has seen: one that the journal says is away, and that the survey found
-after the journal's word of it, is not. Nobody is to start a second broker with the id of one that runs.
+The newest survey lists the registered brokers. It overrides an earlier line about an absent broker, so that no operator
+starts a second broker with the id of a running one.
 
-A topic that nobody has marked is not stuck by the survey's word alone, however incomplete its tree is: it may be in the
-making. Only where the journal has an open deletion of it, both say so.
+An unmarked topic is not stuck by the survey alone, even with an incomplete tree: it may be in creation. It is stuck if
+the journal has an open deletion of it too.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ _INCOMPLETE: Final = (Reason.HALF_DELETED_TOPIC, Reason.INCOMPLETE_TOPIC)
 
 
 class Surveyed(NamedTuple):
-    """What surveys saw; of several, the newest counts that is not of the future."""
+    """The surveys; the newest one that is not in the future counts."""
 
     surveys: DataFrame
     """SURVEYS"""
@@ -77,8 +75,8 @@ def stuck_now(
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
     any, surveys.
 
-    `now` has a time zone. Stuck is what has waited for `threshold_ms` by then, and what is marked nobody knows since
-    when.
+    `now` has a time zone. A topic is stuck if it has waited for `threshold_ms` by then, or if the time of its mark is
+    unknown.
     """
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     rows = _in_journal(spans, replicas).transform(_with_pause, tenures)
@@ -115,7 +113,7 @@ def stuck_now(
 def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
     """topic, topic_id, span, since, phase, causes, tried (broker to the last time that it could not be asked, or
     refused), seen_in, last_at."""
-    # Where znodes were removed only the line that says "done" is missing.
+    # If the znodes were removed, only the line "done" is missing.
     still_open = spans.where((F.col("outcome") == OPEN) & F.col("znodes_gone_at").isNull())
     key = [F.col(f"open.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _SPAN]
     joined = still_open.alias("open").join(_of_brokers(replicas).alias("of"), key, "left")
@@ -193,7 +191,7 @@ def _finishing() -> Column:
 
 
 def _with_pause(rows: DataFrame, tenures: DataFrame) -> DataFrame:
-    """With the pause among the causes, if there is one: no controller removes znodes then."""
+    """Add an existing pause to the causes: no controller removes znodes then."""
     newest = tenures.where(F.col("active_at").isNotNull()).agg(
         F.max_by(F.struct("paused_at", "paused_by", "resigned_at"), F.struct("epoch", "active_at")).alias("tenure")
     )
@@ -255,18 +253,18 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
 
 
 def _knows_tree() -> Column:
-    """ZooKeeper was read whole, whatever of caches and disks was not: those say nothing of which topics there are."""
+    """Whether ZooKeeper was read completely; caches and disks do not list the topics."""
     of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
     return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
 
 
 def _registered(znodes: DataFrame) -> DataFrame:
-    """registered: the brokers of which a registration was found, in the one row."""
+    """registered: the brokers with a registration, in one row."""
     return znodes.where(F.col("kind") == "broker").agg(F.collect_set("broker").alias("registered"))
 
 
 def _unless_registered(each: Column) -> Column:
-    """A cause of the journal's; another one where the survey found the broker registered that it says is away."""
+    """A cause from the journal; replaced if it says that a broker is absent which the survey found registered."""
     broker = each["broker"]
     is_later = F.coalesce(F.col("taken_at") >= F.try_element_at("tried", broker), F.lit(True))
     is_back = (each["rank"] == CauseKind.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
@@ -274,7 +272,7 @@ def _unless_registered(each: Column) -> Column:
 
 
 def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
-    """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is not over, or may not be."""
+    """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is or may be unfinished."""
     reason = F.col("reason")
     said = F.coalesce(
         F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(CauseKind.MARKER_WITHOUT_TOPIC))),
@@ -335,8 +333,8 @@ def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> Da
 
 
 def _absent(newest: DataFrame, znodes: DataFrame) -> DataFrame:
-    """topic, absent: the brokers of marked topics' replicas that are not registered. Where not every registration could
-    be read, nobody knows that: a broker that runs must not be started again with an empty disk."""
+    """topic, absent: the brokers of marked topics' replicas that are not registered. Empty unless every registration
+    was read: a running broker must not be started again with an empty disk."""
     unread = F.exists("problems", lambda problem: problem["where"].startswith(paths.BROKER_IDS))
     knows = newest.where(~F.coalesce(unread, F.lit(False))).select("survey_id")
     marked = znodes.where(F.col("kind") == "marker").join(knows, "survey_id", "left_semi").select("topic")

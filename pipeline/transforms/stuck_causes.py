@@ -1,7 +1,7 @@
-"""Why a topic is not gone, as columns: the words of `protocol.causes`, as far as journal and surveys tell.
+"""Why a topic is not deleted yet, as columns: the causes of `protocol.causes` that journal and surveys show.
 
-A cause is a struct of rank, broker, sentence and remedy. Sorted, the one that has to go first stands first: what holds
-everything, then this topic, then its brokers.
+A cause is a struct of rank, broker, sentence and remedy. They are sorted by what to resolve first: causes of all
+topics, of this topic, of its brokers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPE = "struct<rank:int,broker:int,sentence:string,remedy:string>"
 def cause(
     kind: CauseKind, *, broker: Column | None = None, detail: Column | None = None, path: Column | None = None
 ) -> Column:
-    """A cause of the row's `topic`, which its remedy does not name yet: `filled` does."""
+    """A cause of the row's `topic`; `filled` puts the topic into its remedy."""
     fields = {"topic": F.col("topic"), "partitions": F.lit(ITS_PARTITIONS)}
     fields |= dict.fromkeys(("path", "place", "since"), F.lit(""))
     fields["detail"] = F.lit("")
@@ -51,7 +51,7 @@ def only_if(condition: Column, one: Column) -> Column:
 
 
 def filled(remedy: Column) -> Column:
-    """A remedy with the words for the row's `topic`. Once for a row: quoting takes a long expression."""
+    """A remedy with the row's `topic`. Use it once per row, because quoting is a long expression."""
     topic = F.col("topic")
     words = dict(zip(_WORDS, (operand(topic), option("--topic", topic)), strict=True))
     first, second = ((F.lit(f"{{{word}}}"), column) for word, column in words.items())

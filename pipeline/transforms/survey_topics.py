@@ -1,7 +1,7 @@
-"""What a survey's znodes say of its topics, as other transforms need it: what exists, is marked, has a replica where.
+"""Topics from a survey's znodes, for other transforms: existence, marks, replicas.
 
-The rows of topics and markers are few; those of partitions are many and are only ever joined on the topic or grouped by
-it. Numbers are written into sentences as `lethe survey` writes them.
+The rows of topics and markers are few; those of partitions are many and are only joined on the topic or grouped by it.
+Numbers have the form of `lethe survey` in sentences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN = 10
 
 
 def surveys_that_read(surveys: DataFrame, *paths: str) -> DataFrame:
-    """survey_id: the surveys that could read and understand these znodes, or found that they are not there."""
+    """survey_id: the surveys that could read these znodes, or found them absent."""
     unread = F.exists("problems", lambda problem: problem["where"].isin(*paths))
     return surveys.filter(~F.coalesce(unread, F.lit(False))).select("survey_id")
 
@@ -49,7 +49,7 @@ def existing_topics(znodes: DataFrame) -> DataFrame:
 
 def assignments(znodes: DataFrame) -> DataFrame:
     """survey_id, topic, partition, replicas, adding, removing, leader: the partitions that a readable assignment has.
-    `leader` is null where there is no state znode, or one that says nothing."""
+    `leader` is null without a readable state znode."""
     return (
         of_kind(znodes, "partition")
         .filter(F.col("replicas").isNotNull())
@@ -59,8 +59,7 @@ def assignments(znodes: DataFrame) -> DataFrame:
 
 def assigned_replicas(znodes: DataFrame) -> DataFrame:
     """survey_id, topic, partition, broker, wanted_id, is_due: a row per replica. `is_due`: its broker should have a
-    directory for it by now. Before the partition has a state the controller has not brought it up; a reassignment adds
-    and removes replicas in its own time; those of a marked topic go."""
+    directory for it. False before the partition has a state, during a reassignment, and for a marked topic."""
     in_service = F.col("leader").isNotNull() & ~F.col("is_marked")
     return (
         assignments(znodes)
@@ -81,14 +80,14 @@ def assigned_replicas(znodes: DataFrame) -> DataFrame:
 
 
 def topics_in_service(znodes: DataFrame) -> DataFrame:
-    """survey_id, topic: those of which every assigned partition has a state that says something. Of others a controller
-    has told brokers nothing yet, or not all."""
+    """survey_id, topic: those whose assigned partitions all have a readable state. A controller may not have announced
+    the others to brokers yet."""
     is_up = F.bool_and(F.col("leader").isNotNull())
     return assignments(znodes).groupBy(*TOPIC).agg(is_up.alias("is_up")).filter("is_up").select(*TOPIC)
 
 
 def topics_not_in_service(znodes: DataFrame) -> DataFrame:
-    """survey_id, topic: the others, as far as they have assigned partitions; few."""
+    """survey_id, topic: the others with assigned partitions; few."""
     return assignments(znodes).filter(F.col("leader").isNull()).select(*TOPIC).distinct()
 
 
@@ -115,12 +114,12 @@ def topic_trees(znodes: DataFrame) -> DataFrame:
 
 
 def differ(one: Column, other: Column) -> Column:
-    """Two topic ids; only where both are known: a cluster before 2.8 has none, and brokers do not always tell them."""
+    """Whether two known topic ids differ; clusters before 2.8 have none, and brokers do not always report them."""
     return F.coalesce(one != other, F.lit(False))
 
 
 def in_words(numbers: Column) -> Column:
-    """The first ten of an array of numbers, and how many more there are."""
+    """The first ten numbers of an array, and the count of the others, as text."""
     shown = F.array_join(F.slice(F.transform(numbers, lambda number: number.cast("string")), 1, _SHOWN), ", ")
     more = F.size(numbers) - F.lit(_SHOWN)
     return F.concat(
@@ -129,7 +128,7 @@ def in_words(numbers: Column) -> Column:
 
 
 def _numbers_where(condition: Column) -> Column:
-    """Of a topic's own row, which has no partition, nothing is collected."""
+    """A topic's own row, which has no partition, adds no number."""
     return F.sort_array(F.collect_list(F.when(condition, F.col("partition"))))
 
 

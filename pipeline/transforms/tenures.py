@@ -1,12 +1,11 @@
-"""Who controlled the cluster, from when to when.
+"""Tenures: which controller was active, from when to when.
 
 Theory of operation. `elected` begins a tenure; `active` and `resigned` of the same controller and epoch belong to it. A
-controller that died has written no end: its tenure lasted until the next election. Where the line about the election is
-missing, the others say how long ago it was. There are as many tenures as failovers, so these few rows may be looked at
-all at once.
+controller that died has written no end: its tenure lasted until the next election. If the line about the election is
+missing, the others have the time since it. Tenures are as few as failovers, so one partition holds all rows.
 
-That deletions are paused, or go on, a controller says without its epoch: it belongs to the tenure that its own lines
-tell of last. Who takes over while they are paused says so again; who says nothing of it found no pause.
+A line about paused or resumed deletions has no epoch: it belongs to the last tenure of its controller's lines. A
+controller that takes over during a pause records it again; without such a line there is no pause.
 """
 
 from __future__ import annotations
