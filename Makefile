@@ -72,7 +72,7 @@ test: $(STAMP) java ## all quick tests, with a real ZooKeeper
 
 .PHONY: test-slow
 test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters (SLOW="slow and not interop and not long")
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "$(SLOW)" $(PYTEST)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "$(SLOW)" $(PYTEST)
 
 .PHONY: kafka
 kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.1 2.5.1"), once

@@ -151,6 +151,7 @@ async def test_control_stays_with_kafka_where_brokers_only_speak_sasl(
             await _says_why(daemon, "cannot command")
 
 
+@pytest.mark.slow
 async def test_control_stays_with_kafka_where_an_authorizer_refuses_us_until_it_does_not(
     kafka_cluster: MakeCluster, version: str, tmp_path: Path
 ) -> None:
