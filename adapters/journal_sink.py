@@ -73,7 +73,6 @@ class JournalCounts:
     """What metrics show of one way. Written by its thread and by `record`, read by anybody."""
 
     written: int = 0
-    written_bytes: int = 0
     lost: int = 0
     failing: str | None = None
     """Why nothing can be written at present; None where it can."""
@@ -236,7 +235,6 @@ class JournalSink:
             return
         done, problem = self._outlet.write(everything)
         self.counts.written += done
-        self.counts.written_bytes += sum(map(len, everything[:done]))
         del self._losses[: min(done, len(gaps))]
         if problem is not None:
             self._fail(problem)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -313,13 +313,6 @@ def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list
         hint = f"; did you mean {near[0]}?" if near else ""
         warnings.append(f"{setting.origin}: unknown property {_shown(name)} is ignored{hint}")
     return warnings
-
-
-def check(values: Values, name: str, judge: Callable[[str], str | None], remedy: str) -> None:
-    """Note a problem where `judge` finds a reason against the text of the property."""
-    text = values.text(name)
-    if text is not None and (reason := judge(text)):
-        values.wrong(name, reason, remedy)
 
 
 def _bounds(prop: Property) -> str:

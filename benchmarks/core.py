@@ -155,10 +155,6 @@ class World:
     def mark_topics(self) -> None:
         self.zookeeper.children[paths.delete_topics()] = tuple(self.topics)
 
-    def remove_marks(self) -> None:
-        self.zookeeper.children[paths.delete_topics()] = ()
-        self.zookeeper.children[paths.broker_topics()] = ()
-
     def run(self, event: Event) -> None:
         """Everything that follows from an event, answers included."""
         self._events.append(event)

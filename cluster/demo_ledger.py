@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, Unreadable, decode_lines, partitions_in
 
-PHASES: Final = ("queued", "started", "tombstoned", "acknowledged", "removed")
 """Of a deletion, as controllers name them, in their order."""
 _WANTED: Final = tuple(
     f'"lethe.{kind}"'.encode()

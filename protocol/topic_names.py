@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from lethe.protocol.counting import counted
-from lethe.protocol.vocabulary import INTERNAL_TOPICS, topic_name_problem
+from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
 
 def topics_matching(expression: str, topics: Iterable[str], *, exclude_internal: bool = False) -> tuple[str, ...]:
@@ -52,11 +52,6 @@ def suggestion(close: Sequence[str]) -> str:
 def demand_expression(expression: str) -> None:
     """Check the expression's syntax. Raises ValueError if it is no regular expression."""
     _matching(expression, ())
-
-
-def is_pattern(expression: str) -> bool:
-    """True if the expression cannot be the name of a single topic."""
-    return topic_name_problem(expression) is not None
 
 
 def _matching(expression: str, topics: Iterable[str]) -> tuple[str, ...]:

@@ -64,11 +64,6 @@ def leftovers(survey: Survey) -> tuple[Leftover, ...]:
     return tuple(leftover for leftover in found if leftover.topic not in moving)
 
 
-def is_clean(survey: Survey) -> bool:
-    """True where everything was seen and nothing at all is left over, missing, set aside or pending."""
-    return survey.is_complete and not leftovers(survey)
-
-
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,6 @@ from typing import Final, Protocol
 
 from lethe.protocol.shell_words import option
 
-logger = logging.getLogger(__name__)
-
 PATIENCE_S: Final = 30.0
 ATTEMPT_S: Final = 15.0
 PAUSE_S: Final = 0.5

@@ -8,7 +8,6 @@ the change.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -39,8 +38,6 @@ from lethe.protocol.zookeeper.paths import (
     topic,
 )
 from lethe.protocol.zookeeper.znodes import encode_isr_change
-
-logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 30_000

@@ -18,7 +18,7 @@ is deleted and acknowledged before the znodes go, with or without a debt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lethe.controller.core.batching import tombstone, update_metadata
@@ -164,8 +164,3 @@ def _record(turn: Turn, broker: BrokerId, what: str, topics: int) -> None:
     known = turn.context.cluster.brokers.get(broker)
     epoch = None if known is None else known.epoch
     turn.record(FactType.BROKER, f"broker/{broker}", what=what, broker_epoch=epoch, topics=topics)
-
-
-def of_topic(owed: Mapping[BrokerId, Debtor], name: str) -> tuple[BrokerId, ...]:
-    """Brokers that owe the tombstone of a topic of that name."""
-    return tuple(broker for broker, debtor in owed.items() if name in debtor.topics)

@@ -140,11 +140,6 @@ def _second(time: Column | str) -> Column:
     return F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
 
 
-def facts(staged: DataFrame) -> DataFrame:
-    """The rows of CONTROLLER_EVENTS among what `to_stage` gave."""
-    return staged.where("kept").drop("kept")
-
-
 def quarantine_rows(staged: DataFrame) -> DataFrame:
     """The rows of QUARANTINE among what `to_stage` gave."""
     return (

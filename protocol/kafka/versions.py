@@ -109,11 +109,6 @@ class InterBrokerProtocol:
         return self.rank >= _RANKS["2.8-IV1"]
 
     @property
-    def allocates_producer_ids(self) -> bool:
-        """True from 3.0-IV0 on: the controller allocates blocks of producer ids to brokers."""
-        return self.rank >= _RANKS["3.0-IV0"]
-
-    @property
     def finds_controller_in_broker_ids(self) -> bool:
         """True before 3.0-IV0: brokers up to 2.8 look up their controller in `/brokers/ids` before they stop."""
         return self.rank < _RANKS["3.0-IV0"]

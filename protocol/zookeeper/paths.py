@@ -21,7 +21,6 @@ PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
 CONFIG_CHANGES: Final = "/config/changes"
-FEATURE: Final = "/feature"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 MIGRATION: Final = "/migration"
@@ -87,11 +86,6 @@ def broker_topics() -> str:
     return BROKER_TOPICS
 
 
-def broker_seqid() -> str:
-    """Counter (its version) from which broker ids are generated."""
-    return BROKER_SEQID
-
-
 def topic(name: str) -> str:
     """The topic's id and replica assignment."""
     return f"{BROKER_TOPICS}/{name}"
@@ -152,16 +146,6 @@ def log_dir_event_notification(sequence: str = "") -> str:
     return f"{LOG_DIR_EVENT_NOTIFICATION}/{LOG_DIR_EVENT_PREFIX}{sequence}"
 
 
-def config_entities(entity_type: str) -> str:
-    """Parent of the configs of one entity type: `topics`, `brokers`, `clients`, `users` or `ips`."""
-    return f"/config/{entity_type}"
-
-
-def config_entity(entity_type: str, entity: str) -> str:
-    """The dynamic configuration of one entity; `entity` is already sanitized like Kafka's."""
-    return f"/config/{entity_type}/{entity}"
-
-
 def config_topics() -> str:
     """Parent of the topics' configs."""
     return "/config/topics"
@@ -197,19 +181,9 @@ def config_change(sequence: str = "") -> str:
     return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}{sequence}"
 
 
-def feature() -> str:
-    """Finalized features (KIP-584)."""
-    return FEATURE
-
-
 def producer_id_block() -> str:
     """The producer id block allocated last."""
     return PRODUCER_ID_BLOCK
-
-
-def cluster_id() -> str:
-    """The cluster's id."""
-    return CLUSTER_ID
 
 
 def migration() -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.json_fields import (
     INT32_MAX,
-    INT64_MAX,
     dump,
     integer,
     malformed,
-    mapping,
     number_text,
     parse_object,
     shown,
@@ -108,54 +105,6 @@ def decode_cluster_id(data: bytes | None) -> str:
     return string(paths.CLUSTER_ID, "'id'", parse_object(paths.CLUSTER_ID, data).get("id"))
 
 
-# --- features -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureZnode:
-    """Finalized features (KIP-584): version 2 from IBP 3.3 on, 1 before; levels by feature, sorted by name."""
-
-    version: int
-    enabled: bool
-    features: Mapping[str, int] = field(default_factory=dict)
-
-
-def encode_feature(znode: FeatureZnode) -> bytes:
-    """Return the data of `/feature`."""
-    levels: dict[str, object] = {}
-    for name, level in sorted(znode.features.items()):
-        levels[name] = {"max_version_level": level}
-        if znode.version == 1:
-            levels[name] = {"max_version_level": level, "min_version_level": level}
-    return dump({"features": levels, "version": znode.version, "status": int(znode.enabled)})
-
-
-def decode_feature(data: bytes | None) -> FeatureZnode:
-    """Decode `/feature`."""
-    path = paths.FEATURE
-    fields = parse_object(path, data)
-    version = integer(path, "'version'", fields.get("version"), minimum=1, maximum=2)
-    status = integer(path, "'status'", fields.get("status"), minimum=0, maximum=1)
-    if fields.get("features") is None:
-        malformed(path, "it has no 'features'")
-    levels = {
-        name: _feature_level(path, name, version, value)
-        for name, value in sorted(mapping(path, "'features'", fields["features"]).items())
-    }
-    return FeatureZnode(version, bool(status), levels)
-
-
-def _feature_level(path: str, name: str, version: int, value: object) -> int:
-    where = f"feature {name[:40]!r}"
-    if value is None:
-        malformed(path, f"{where} has no levels")
-    levels = mapping(path, where, value)
-    high = integer(path, f"'max_version_level' of {where}", levels.get("max_version_level"), minimum=1, maximum=0x7FFF)
-    if version == 1:
-        integer(path, f"'min_version_level' of {where}", levels.get("min_version_level"), minimum=1, maximum=high)
-    return high
-
-
 # --- producer ids -------------------------------------------------------------------------------------------------
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
@@ -186,51 +135,3 @@ def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock | None:
     if not 0 <= start <= end:
         malformed(path, f"the block from {start} to {end} is none")
     return ProducerIdBlock(BrokerId(integer(path, "'broker'", fields.get("broker"))), start, end)
-
-
-# --- migration to KRaft -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationZnode:
-    """Progress of a migration to KRaft (KIP-866). All -1: prepared, but not claimed by a KRaft controller yet."""
-
-    kraft_controller_id: int = -1
-    kraft_controller_epoch: int = -1
-    kraft_metadata_offset: int = -1
-    kraft_metadata_epoch: int = -1
-
-    @property
-    def has_begun(self) -> bool:
-        """True once a KRaft controller has claimed the cluster."""
-        return self.kraft_controller_id >= 0 or self.kraft_metadata_offset >= 0
-
-
-def encode_migration(znode: MigrationZnode) -> bytes:
-    """Return the data of `/migration`."""
-    return dump(
-        {
-            "version": 0,
-            "kraft_metadata_offset": znode.kraft_metadata_offset,
-            "kraft_controller_id": znode.kraft_controller_id,
-            "kraft_metadata_epoch": znode.kraft_metadata_epoch,
-            "kraft_controller_epoch": znode.kraft_controller_epoch,
-        }
-    )
-
-
-def decode_migration(data: bytes | None) -> MigrationZnode:
-    """Decode `/migration`."""
-    path = paths.MIGRATION
-    fields = parse_object(path, data)
-    integer(path, "'version'", fields.get("version"), minimum=0, maximum=0)
-
-    def number(key: str, maximum: int = INT32_MAX) -> int:
-        return integer(path, f"'{key}'", fields.get(key), minimum=-1, maximum=maximum)
-
-    return MigrationZnode(
-        kraft_controller_id=number("kraft_controller_id"),
-        kraft_controller_epoch=number("kraft_controller_epoch"),
-        kraft_metadata_offset=number("kraft_metadata_offset", INT64_MAX),
-        kraft_metadata_epoch=number("kraft_metadata_epoch"),
-    )

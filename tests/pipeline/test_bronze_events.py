@@ -225,7 +225,7 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
     read = bronze_events.parse(spark.createDataFrame(rows, "value string, file string"))
     now = F.lit("2026-01-03T00:00:00Z").cast("timestamp")
     staged = bronze_events.to_stage(read, ingested_at=now, batch_id="run 1")
-    facts = bronze_events.facts(staged)
+    facts = staged.where("kept").drop("kept")
     assert facts.schema.names == CONTROLLER_EVENTS.names
     (fact,) = facts.collect()
     assert (fact.id, fact.type, fact.data, fact.day) == ("a-1", "event", '{"n":1}', datetime.date(2026, 1, 2))

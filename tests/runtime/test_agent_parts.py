@@ -181,7 +181,7 @@ def test_every_declared_metric_is_measured() -> None:
     from tests.unit.broker.core.driver import Driver
 
     metrics = AgentMetrics()
-    metrics.state, metrics.journal, metrics.journal_topic = Driver().state, JournalCounts(), JournalCounts(5, 99, 3)
+    metrics.state, metrics.journal, metrics.journal_topic = Driver().state, JournalCounts(), JournalCounts(5, 3)
     text = metrics.text().decode()
     for declared in METRICS:
         assert f"# TYPE {declared.name} {declared.kind}\n" in text, declared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.protocol.topic_names import is_pattern, parse_replica_assignment, topics_matching
+from lethe.protocol.topic_names import parse_replica_assignment, topics_matching
 
 TOPICS = ("orders.eu", "orders_eu", "orders", "payments", "__consumer_offsets")
 
@@ -34,11 +34,6 @@ def test_internal_topics_are_left_out_on_request() -> None:
 def test_a_broken_expression_is_named() -> None:
     with pytest.raises(ValueError, match=r"'orders\(' is neither a topic name nor a regular expression"):
         topics_matching("orders(", TOPICS)
-
-
-@pytest.mark.parametrize("text,expected", [("orders.eu", False), ("orders.*", True), ("a,b", True), ("", True)])
-def test_what_is_a_pattern(text: str, expected: bool) -> None:
-    assert is_pattern(text) is expected
 
 
 def test_assignment() -> None:

@@ -29,7 +29,7 @@ from lethe.protocol.vocabulary import (
     TopicPartition,
 )
 from lethe.protocol.zookeeper import paths
-from lethe.survey.leftovers import is_clean, leftovers
+from lethe.survey.leftovers import leftovers
 from lethe.survey.views import (
     BrokerAnswers,
     Directory,
@@ -191,7 +191,7 @@ def test_nothing_of_a_living_topic_is_called_left_over_or_missing() -> None:
         living = truth.zookeeper.topics.keys() - {"doomed"}
         wrong = [found for found in leftovers(seen) if found.standing in WRONG and found.topic in living]
         assert wrong == [], f"seed {seed}"
-        whole += is_clean(seen)
+        whole += seen.is_complete and not leftovers(seen)
         blind += not seen.is_complete
     assert whole > CLUSTERS // 50, "some are seen whole and are clean"
     assert blind > CLUSTERS // 2

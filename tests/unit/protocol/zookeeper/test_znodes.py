@@ -265,15 +265,7 @@ def test_the_controller_epoch_is_text() -> None:
     assert znodes.decode_controller_epoch(b"12") == 12
 
 
-def test_features_producer_ids_cluster_id_and_migration_are_written_and_read() -> None:
-    v1 = znodes.FeatureZnode(1, True, {"f": 2})
-    v2 = znodes.FeatureZnode(2, False, {"f": 2})
-    assert znodes.encode_feature(v1) == (
-        b'{"features":{"f":{"max_version_level":2,"min_version_level":2}},"version":1,"status":1}'
-    )
-    assert znodes.encode_feature(v2) == b'{"features":{"f":{"max_version_level":2}},"version":2,"status":0}'
-    assert [znodes.decode_feature(znodes.encode_feature(each)) for each in (v1, v2)] == [v1, v2]
-
+def test_producer_ids_and_cluster_id_are_written_and_read() -> None:
     block = znodes.ProducerIdBlock(BrokerId(1), 0, 999)
     assert znodes.encode_producer_id_block(block) == (b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}')
     assert znodes.decode_producer_id_block(znodes.encode_producer_id_block(block)) == block
@@ -281,15 +273,6 @@ def test_features_producer_ids_cluster_id_and_migration_are_written_and_read() -
 
     assert znodes.encode_cluster_id("x") == b'{"version":"1","id":"x"}'
     assert znodes.decode_cluster_id(b'{"version":"1","id":"x"}') == "x"
-
-    migration = znodes.MigrationZnode(1, 2, 3, 4)
-    assert znodes.encode_migration(migration) == (
-        b'{"version":0,"kraft_metadata_offset":3,"kraft_controller_id":1,"kraft_metadata_epoch":4,'
-        b'"kraft_controller_epoch":2}'
-    )
-    assert znodes.decode_migration(znodes.encode_migration(migration)) == migration
-    assert migration.has_begun
-    assert not znodes.MigrationZnode().has_begun
 
 
 # --- requests, notifications, configuration -----------------------------------------------------------------------
@@ -335,15 +318,9 @@ def test_configuration_is_written_and_read() -> None:
         (znodes.decode_controller_epoch, b"99999999999"),
         (znodes.decode_controller_epoch, b"\xd9\xa1"),
         (znodes.decode_cluster_id, b'{"id":5}'),
-        (znodes.decode_feature, b'{"version":3,"status":1,"features":{}}'),
-        (znodes.decode_feature, b'{"version":1,"status":1}'),
-        (znodes.decode_feature, b'{"version":1,"status":1,"features":{"f":{"max_version_level":1}}}'),
-        (znodes.decode_feature, b'{"version":2,"status":1,"features":{"f":null}}'),
         (znodes.decode_producer_id_block, b'{"broker":1,"block_start":"9","block_end":"1"}'),
         (znodes.decode_producer_id_block, b'{"broker":1,"block_start":"99999999999999999999","block_end":"1"}'),
         (znodes.decode_producer_id_block, b'{"broker":1,"block_start":0,"block_end":"1"}'),
-        (znodes.decode_migration, b'{"version":1}'),
-        (znodes.decode_migration, b'{"version":0,"kraft_controller_id":null}'),
         (znodes.decode_reassignment, b'{"partitions":[{"topic":"t","partition":0}]}'),
         (znodes.decode_reassignment, b'{"partitions":["t"]}'),
         (znodes.decode_preferred_replica_election, b'{"partitions":[{"topic":1,"partition":0}]}'),
