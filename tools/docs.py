@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/ and dashboards of deploy/grafana, or says which of them are stale.
+"""Writes the generated pages of docs/, or says which of them are stale.
 
     python -m tools.docs            write the pages
     python -m tools.docs --check    write nothing; print a diff and exit with 1 where a page is not what it would be
@@ -36,11 +36,6 @@ class Page(NamedTuple):
 
 
 PAGES: Final = (
-    Page("deploy/grafana/dashboards/brokers.json", "tools.dashboards:brokers"),
-    Page("deploy/grafana/dashboards/deletion.json", "tools.dashboards:deletion"),
-    Page("deploy/grafana/dashboards/leftovers.json", "tools.dashboards:leftovers"),
-    Page("deploy/grafana/dashboards/overview.json", "tools.dashboards:overview"),
-    Page("deploy/grafana/dashboards/zookeeper.json", "tools.dashboards:zookeeper"),
     Page("docs/audit.md", "tools.audit_page:page"),
     Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
     Page("docs/benchmarks.md", "benchmarks.page:generated"),

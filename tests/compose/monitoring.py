@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from tests.compose.progress import Failed, expect, say, until
 from tests.compose.project import ROOT, Project
-from tools.dashboard import expressions
+from tests.fakes.dashboards import DASHBOARDS, expressions
 
 LIMIT_S: Final = 240.0
 CALM_S: Final = 45.0
-DASHBOARDS: Final = ROOT / "deploy" / "grafana" / "dashboards"
 ROUNDS: Final = 1_000
 
 
@@ -68,11 +67,11 @@ def check_dashboards(project: Project) -> None:
     those about surveys, whose textfile nobody serves there. Leaves topics that cannot be deleted. Raises Failed."""
     asked = {
         (path.stem, *each)
-        for path in sorted(DASHBOARDS.glob("*.json"))
+        for path in DASHBOARDS
         for each in expressions(json.loads(path.read_text()))
         if not _rests_on_surveys(each[1])
     }
-    expect(len(asked) > 50, f"only {len(asked)} queries were found in {DASHBOARDS}")
+    expect(len(asked) > 50, f"only {len(asked)} queries were found in {len(DASHBOARDS)} dashboards")
     prometheus = Prometheus(project)
     left = sorted(asked)
 

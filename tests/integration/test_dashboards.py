@@ -21,9 +21,9 @@ from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.broken_broker import ErringBroker
 from tests.fakes.command_line import Lethe
+from tests.fakes.dashboards import DASHBOARDS, expressions
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
 from tests.fakes.zookeeper_cluster import apply
-from tools.dashboard import expressions
 
 pytestmark = [
     pytest.mark.zookeeper,
@@ -34,7 +34,6 @@ pytestmark = [
 ]
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
-FILES: Final = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 JOBS: Final = ("lethe-controller", "lethe-broker", "lethe-survey")
 LIMIT_S: Final = 240.0
 ROUNDS: Final = 1_000
@@ -83,7 +82,7 @@ async def test_every_query_of_every_dashboard_has_series(zookeeper_chroot: str, 
         broker_properties={"lethe.fill.bytes": "65536", "replica.catch.up.delay.ms": "200"},
     )
     rules = {path.name: path.read_text() for path in (DEPLOY / "prometheus" / "alerts").glob("*.yml")}
-    asked = {(path.stem, *each) for path in FILES for each in expressions(json.loads(path.read_text()))}
+    asked = {(path.stem, *each) for path in DASHBOARDS for each in expressions(json.loads(path.read_text()))}
     assert len(asked) > 50
     async with (
         LocalCluster(settings) as cluster,

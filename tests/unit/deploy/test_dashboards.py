@@ -9,22 +9,35 @@ from typing import Any, Final
 
 import pytest
 
-from tools.dashboard import COLUMNS, expressions
-from tools.dashboards import DASHBOARDS
+from lethe.protocol.findings import Place, Reason, Standing
+from tests.fakes.dashboards import DASHBOARDS, expressions
 
 GRAFANA: Final = Path(__file__).parents[3] / "deploy" / "grafana"
-FILES: Final = sorted((GRAFANA / "dashboards").glob("*.json"))
+COLUMNS: Final = 24
+"""Of a row in Grafana."""
 DRAWN: Final = {"row", "stat", "timeseries", "table", "bargauge"}
 ONE_KEY: Final = re.compile(r"^( *)(\w+): ", re.MULTILINE)
 
 
 def dashboards() -> dict[str, dict[str, Any]]:
-    return {path.stem: json.loads(path.read_text()) for path in FILES}
+    return {path.stem: json.loads(path.read_text()) for path in DASHBOARDS}
 
 
-def test_there_is_a_file_for_each_and_no_other() -> None:
-    assert {document["uid"] for document in dashboards().values()} == {each.uid for each in DASHBOARDS}
-    assert len(FILES) == len(DASHBOARDS) == 5
+def test_the_files_are_named_as_grafana_knows_them() -> None:
+    assert list(dashboards()) == ["brokers", "deletion", "leftovers", "overview", "zookeeper"]
+    assert [document["uid"] for document in dashboards().values()] == [f"lethe-{name}" for name in dashboards()]
+
+
+def test_leftovers_are_selected_by_the_reasons_and_standings_that_surveys_report() -> None:
+    panels = {panel["title"]: panel.get("targets", []) for panel in dashboards()["leftovers"]["panels"]}
+    by_place = {target["legendFormat"]: target["expr"] for target in panels["Left over, by place"]}
+    assert set(by_place) == {place.value for place in Place}
+    for place in Place:
+        codes = [r.code for r in Reason if r.place is place and r.standing is Standing.LEFT_OVER]
+        assert f'reason=~"{"|".join(codes)}"' in by_place[place.value]
+    asked = "".join(expression for _, expression in expressions(dashboards()["leftovers"]))
+    selected = {each for found in re.findall(r'standing=~?"([^"]+)"', asked) for each in found.split("|")}
+    assert selected == {standing.name.lower() for standing in Standing}
 
 
 @pytest.mark.parametrize("name", dashboards())
