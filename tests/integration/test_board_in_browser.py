@@ -7,39 +7,31 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from playwright.async_api import Page
 
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
-from tests.fakes.board_page import COUNTS, EXPLAINED, until
+from tests.fakes.board_page import COUNTS, EXPLAINED
 from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, release, standby
 from tests.fakes.runtime import reach
-from tools.browser import Browser, View, find_browser
+from tools.browser import MISSING, View, find_browser, open_page, until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
+    pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"
 FOCUSED = "document.activeElement.dataset.topic ?? document.activeElement.id"
 ODD = ["__proto__", "constructor", "a" * 249]
 
 
-async def press(browser: Browser, key: str) -> None:
-    text = "\r" if key == "Enter" else ""
-    code = {"Enter": 13, "Escape": 27, "Tab": 9}.get(key, 0)
-    for kind in ("keyDown", "keyUp"):
-        extra = {"text": text} if text and kind == "keyDown" else {}
-        await browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **extra)
-
-
 @asynccontextmanager
-async def shown(scene: Scene, width: int = 1440, height: int = 900, dark: bool = False) -> AsyncIterator[Browser]:
-    async with Browser() as browser:
-        view = await browser.open(scene.url + "/", width=width, height=height, dark=dark)
-        await until(browser, f"({COUNTS}).started === '440'")
-        yield browser
+async def shown(scene: Scene, width: int = 1440, height: int = 900, dark: bool = False) -> AsyncIterator[Page]:
+    async with open_page(scene.url + "/", width=width, height=height, dark=dark) as view:
+        await until(view.page, f"({COUNTS}).started === '440'")
+        yield view.page
         assert_quiet(view, scene)
 
 
@@ -84,55 +76,55 @@ WATCH_OTHERS = """(() => {
 
 @pytest.mark.parametrize("dark", [False, True])
 async def test_every_text_has_enough_contrast_and_links_in_text_are_underlined(scene: Scene, dark: bool) -> None:
-    async with shown(scene, 1440, 900, dark) as browser:
-        await browser.evaluate(OPEN_GROUP)
-        await until(browser, "document.getAnimations().every(each => each.playState === 'finished')")
-        assert await browser.evaluate(CONTRASTS) == []
+    async with shown(scene, 1440, 900, dark) as page:
+        await page.evaluate(OPEN_GROUP)
+        await until(page, "document.getAnimations().every(each => each.playState === 'finished')")
+        assert await page.evaluate(CONTRASTS) == []
         lines = "[...document.querySelectorAll('footer a, .notice a')].map(a => getComputedStyle(a).textDecorationLine)"
-        assert set(await browser.evaluate(lines)) == {"underline"}
+        assert set(await page.evaluate(lines)) == {"underline"}
 
 
 async def test_topics_that_wait_for_the_same_are_one_card_that_opens(scene: Scene) -> None:
-    async with shown(scene) as browser:
+    async with shown(scene) as page:
         groups = "[...document.querySelectorAll('.c-started .card.group .topic')].map(each => each.textContent)"
-        assert any("topics ← broker 4" in each for each in await browser.evaluate(groups))
-        before = await browser.evaluate("document.querySelectorAll('.c-started .card').length")
-        await browser.evaluate("document.querySelector('.c-started .card.group').focus()")
-        await press(browser, "Enter")
-        await until(browser, f"document.querySelectorAll('.c-started .card').length > {before}")
-        assert await browser.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
-        await press(browser, "Enter")
-        await until(browser, f"document.querySelectorAll('.c-started .card').length === {before}")
+        assert any("topics ← broker 4" in each for each in await page.evaluate(groups))
+        before = await page.evaluate("document.querySelectorAll('.c-started .card').length")
+        await page.evaluate("document.querySelector('.c-started .card.group').focus()")
+        await page.keyboard.press("Enter")
+        await until(page, f"document.querySelectorAll('.c-started .card').length > {before}")
+        assert await page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+        await page.keyboard.press("Enter")
+        await until(page, f"document.querySelectorAll('.c-started .card').length === {before}")
 
 
 PACE = "document.getElementById('pace').textContent"
 
 
 async def test_cluster_rate_time_left_and_what_is_unknown(scene: Scene) -> None:
-    async with shown(scene) as browser:
-        await until(browser, f"document.getElementById('about').innerText.includes({json.dumps(CLUSTER_ID)})")
-        assert "freed bytes: unknown" in await browser.evaluate(PACE)
+    async with shown(scene) as page:
+        await until(page, f"document.getElementById('about').innerText.includes({json.dumps(CLUSTER_ID)})")
+        assert "freed bytes: unknown" in await page.evaluate(PACE)
         release(scene)
-        await until(browser, f"({COUNTS}).done === '828'")
-        await until(browser, f"/ \\d[\\d.,]* topics\\/s/.test({PACE})")
-        assert "time left: unknown: all that is left waits" in await browser.evaluate(PACE)
+        await until(page, f"({COUNTS}).done === '828'")
+        await until(page, f"/ \\d[\\d.,]* topics\\/s/.test({PACE})")
+        assert "time left: unknown: all that is left waits" in await page.evaluate(PACE)
 
 
 async def test_a_standby_that_takes_over_announces_that_and_nothing_old(scene: Scene) -> None:
     said = "document.getElementById('announcer').textContent"
-    async with Browser() as browser, standby(scene) as url:
-        await browser.open(url + "/board", width=1440, height=900)
-        await until(browser, f"/standing by/.test({said})")
+    async with standby(scene) as url, open_page(url + "/board", width=1440, height=900) as view:
+        page = view.page
+        await until(page, f"/standing by/.test({said})")
         release(scene)
         scene.app.stop("SIGTERM")
-        await until(browser, f"/This controller is active/.test({said})")
-        assert "standing by" not in await browser.evaluate(said)
-        assert "standing by" not in await browser.evaluate("document.getElementById('notices').textContent")
+        await until(page, f"/This controller is active/.test({said})")
+        assert "standing by" not in await page.evaluate(said)
+        assert "standing by" not in await page.evaluate("document.getElementById('notices').textContent")
 
 
 async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> None:
-    async with shown(scene) as browser:
-        assert await browser.evaluate(COUNTS) == {
+    async with shown(scene) as page:
+        assert await page.evaluate(COUNTS) == {
             "held": "12",
             "queued": "0",
             "started": "440",
@@ -140,135 +132,134 @@ async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> Non
             "removing": "0",
             "done": "40",
         }
-        assert await browser.evaluate("document.getElementById('total').textContent") == "1,000"
-        assert await browser.evaluate("document.querySelectorAll('.c-acknowledged .card').length") == 1
-        assert "548 topics ← broker 3" in await browser.evaluate(
+        assert await page.evaluate("document.getElementById('total').textContent") == "1,000"
+        assert await page.evaluate("document.querySelectorAll('.c-acknowledged .card').length") == 1
+        assert "548 topics ← broker 3" in await page.evaluate(
             "document.querySelector('.c-acknowledged .card').innerText"
         )
-        assert await browser.evaluate("document.getElementById('connection').dataset.state") == "live"
+        assert await page.evaluate("document.getElementById('connection').dataset.state") == "live"
         release(scene)
-        await until(browser, f"({COUNTS}).done === '828'")
-        after = await browser.evaluate(COUNTS)
+        await until(page, f"({COUNTS}).done === '828'")
+        after = await page.evaluate(COUNTS)
         assert (after["started"], after["acknowledged"], after["held"]) == ("200", "0", "12")
-        assert "4" in await browser.evaluate("document.getElementById('broker-rows').innerText")
+        assert "4" in await page.evaluate("document.getElementById('broker-rows').innerText")
 
 
 async def test_why_a_topic_waits_by_click_and_by_keyboard(scene: Scene) -> None:
-    async with shown(scene) as browser:
-        await browser.evaluate(OPEN_GROUP)
-        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
-        await until(browser, f"/not registered in ZooKeeper/.test({EXPLAINED})")
-        await press(browser, "Escape")
-        await until(browser, "!document.getElementById('explain').open")
-        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').focus()")
+    async with shown(scene) as page:
+        await page.evaluate(OPEN_GROUP)
+        await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
+        await until(page, f"/not registered in ZooKeeper/.test({EXPLAINED})")
+        await page.keyboard.press("Escape")
+        await until(page, "!document.getElementById('explain').open")
+        await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').focus()")
         stops = "[...document.querySelectorAll('.column')].map(c => c.querySelectorAll('.card[tabindex=\"0\"]').length)"
-        assert await browser.evaluate(stops) == [1, 0, 1, 1, 0, 1], "each column that has cards, what is done too"
-        first = await browser.evaluate(FOCUSED)
-        await press(browser, "ArrowDown")
-        second = await browser.evaluate(FOCUSED)
+        assert await page.evaluate(stops) == [1, 0, 1, 1, 0, 1], "each column that has cards, what is done too"
+        first = await page.evaluate(FOCUSED)
+        await page.keyboard.press("ArrowDown")
+        second = await page.evaluate(FOCUSED)
         assert first != second
-        assert await browser.evaluate("document.activeElement.matches(':focus-visible')")
-        await press(browser, "Enter")
-        await until(browser, f"{EXPLAINED} && /It waits for/i.test({EXPLAINED})")
-        assert await browser.evaluate("document.getElementById('explain-title').textContent") == second
-        await press(browser, "Escape")
-        await until(browser, f"({FOCUSED}) === {json.dumps(second)}")
+        assert await page.evaluate("document.activeElement.matches(':focus-visible')")
+        await page.keyboard.press("Enter")
+        await until(page, f"{EXPLAINED} && /It waits for/i.test({EXPLAINED})")
+        assert await page.evaluate("document.getElementById('explain-title').textContent") == second
+        await page.keyboard.press("Escape")
+        await until(page, f"({FOCUSED}) === {json.dumps(second)}")
         for key, phase in (("ArrowRight", "acknowledged"), ("ArrowRight", "done"), ("ArrowLeft", "acknowledged")):
-            await press(browser, key)
-            assert await browser.evaluate("document.activeElement.dataset.phase") == phase
+            await page.keyboard.press(key)
+            assert await page.evaluate("document.activeElement.dataset.phase") == phase
         for _ in range(9):
-            await press(browser, "Tab")
-            if await browser.evaluate("document.activeElement.dataset.phase") == "done":
+            await page.keyboard.press("Tab")
+            if await page.evaluate("document.activeElement.dataset.phase") == "done":
                 break
-        assert await browser.evaluate("document.activeElement.dataset.phase") == "done", "Tab leads to what is done"
+        assert await page.evaluate("document.activeElement.dataset.phase") == "done", "Tab leads to what is done"
 
 
 async def test_an_explanation_that_is_not_answered_any_more_says_so(scene: Scene) -> None:
     hangs = "(_, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(signal.reason)))"
-    async with shown(scene) as browser:
-        await browser.evaluate(OPEN_GROUP)
-        await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
-        await until(browser, f"/not registered in ZooKeeper/.test({EXPLAINED})")
-        await browser.evaluate(f"(() => {{ window.fetch = {hangs}; }})()")
-        await until(browser, f"/does not answer: stale, as of \\d/.test({EXPLAINED})")
-        assert await browser.evaluate(f"/not registered in ZooKeeper/.test({EXPLAINED})")
+    async with shown(scene) as page:
+        await page.evaluate(OPEN_GROUP)
+        await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
+        await until(page, f"/not registered in ZooKeeper/.test({EXPLAINED})")
+        await page.evaluate(f"(() => {{ window.fetch = {hangs}; }})()")
+        await until(page, f"/does not answer: stale, as of \\d/.test({EXPLAINED})")
+        assert await page.evaluate(f"/not registered in ZooKeeper/.test({EXPLAINED})")
 
 
 async def test_the_focus_follows_a_topic_that_moves_on(scene: Scene) -> None:
-    async with shown(scene) as browser:
-        await browser.evaluate("document.querySelectorAll('.c-started .card:not(.waits)')[3].focus()")
+    async with shown(scene) as page:
+        await page.evaluate("document.querySelectorAll('.c-started .card:not(.waits)')[3].focus()")
         release(scene)
-        await until(browser, f"({COUNTS}).done === '828'")
-        assert await browser.evaluate("document.activeElement.classList.contains('card')")
+        await until(page, f"({COUNTS}).done === '828'")
+        assert await page.evaluate("document.activeElement.classList.contains('card')")
 
 
 async def test_filter_finds_what_is_not_shown_and_odd_names_are_text(scene: Scene) -> None:
-    async with shown(scene) as browser:
+    async with shown(scene) as page:
         for name in ODD:
-            await browser.evaluate(
+            await page.evaluate(
                 f"(() => {{ const f = document.getElementById('filter'); f.value = {json.dumps(name)};"
                 " f.dispatchEvent(new Event('input')); })()"
             )
             topic = "document.querySelector('.c-started .card .topic')?.textContent"
-            await until(browser, f"{topic} === {json.dumps(name)} && document.querySelectorAll('.card').length === 1")
-        assert await browser.evaluate(WIDE) <= 0
+            await until(page, f"{topic} === {json.dumps(name)} && document.querySelectorAll('.card').length === 1")
+        assert await page.evaluate(WIDE) <= 0
 
 
 async def test_what_others_have_written_is_text(scene: Scene) -> None:
     hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
     context = scene.app.loop.context
-    async with shown(scene) as browser:
+    async with shown(scene) as page:
         name = next(iter(context.cluster.marks))
         context.cluster.marks[name] = context.cluster.marks[name]._replace(last_error=hostile)
         await scene.create(1, 1)
-        await browser.evaluate("document.querySelector('.c-held .card.group').click()")
-        await until(browser, f"document.getElementById('board').textContent.includes({json.dumps(hostile)})")
-        await browser.evaluate(f"document.querySelector('.card[data-topic=\"{name}\"]').click()")
-        await until(browser, f"({EXPLAINED} || '').includes({json.dumps(hostile)})")
-        assert await browser.evaluate("document.querySelectorAll('img, main script').length") == 0
-        assert "taken" not in await browser.evaluate("document.title")
+        await page.evaluate("document.querySelector('.c-held .card.group').click()")
+        await until(page, f"document.getElementById('board').textContent.includes({json.dumps(hostile)})")
+        await page.evaluate(f"document.querySelector('.card[data-topic=\"{name}\"]').click()")
+        await until(page, f"({EXPLAINED} || '').includes({json.dumps(hostile)})")
+        assert await page.evaluate("document.querySelectorAll('img, main script').length") == 0
+        assert "taken" not in await page.evaluate("document.title")
 
 
 async def test_dark_light_and_narrow(scene: Scene) -> None:
     for width, height, dark in ((1440, 900, True), (390, 844, False), (820, 1180, True)):
-        async with shown(scene, width, height, dark) as browser:
-            assert await browser.evaluate(WIDE) <= 0
+        async with shown(scene, width, height, dark) as page:
+            assert await page.evaluate(WIDE) <= 0
             ground = "getComputedStyle(document.body).backgroundColor"
-            assert (await browser.evaluate(ground) == "rgb(16, 22, 28)") is dark
-            await browser.evaluate("document.getElementById('theme').click()")
-            assert (await browser.evaluate(ground) == "rgb(16, 22, 28)") is not dark
-            await browser.evaluate(OPEN_GROUP)
-            await browser.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
-            await until(browser, f"/It waits for/i.test({EXPLAINED})")
-            assert await browser.evaluate(WIDE) <= 0
+            assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is dark
+            await page.evaluate("document.getElementById('theme').click()")
+            assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
+            await page.evaluate(OPEN_GROUP)
+            await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
+            await until(page, f"/It waits for/i.test({EXPLAINED})")
+            assert await page.evaluate(WIDE) <= 0
 
 
 async def test_motion_is_left_out_for_who_wants_none(scene: Scene) -> None:
-    async with shown(scene) as browser:
-        features = [{"name": "prefers-reduced-motion", "value": "reduce"}]
-        await browser.call("Emulation.setEmulatedMedia", media="", features=features)
+    async with shown(scene) as page:
+        await page.emulate_media(reduced_motion="reduce")
         release(scene)
-        await until(browser, f"({COUNTS}).done === '828'")
+        await until(page, f"({COUNTS}).done === '828'")
         names = "[...document.querySelectorAll('.came')].map(card => getComputedStyle(card).animationName)"
-        assert set(await browser.evaluate(names)) == {"none"}
+        assert set(await page.evaluate(names)) == {"none"}
 
 
 async def test_a_lost_connection_is_said(scene: Scene) -> None:
-    async with Browser() as browser:
-        await browser.open(scene.url + "/board", width=1440, height=900)
-        await until(browser, "document.getElementById('connection').dataset.state === 'live'")
+    async with open_page(scene.url + "/board", width=1440, height=900) as view:
+        page = view.page
+        await until(page, "document.getElementById('connection').dataset.state === 'live'")
         await scene.write([Create(paths.instance(BrokerId(1002)), b'{"admin":"http://127.0.0.1:8"}')])
-        await browser.evaluate(WATCH_OTHERS)
-        await until(browser, "window.seen.length === 1")
+        await page.evaluate(WATCH_OTHERS)
+        await until(page, "window.seen.length === 1")
         scene.app.stop("SIGTERM")
         await reach(scene.task.done)
-        await until(browser, "document.getElementById('connection').dataset.state === 'lost'")
-        said = await browser.evaluate("document.getElementById('connection').innerText")
+        await until(page, "document.getElementById('connection').dataset.state === 'lost'")
+        said = await page.evaluate("document.getElementById('connection').innerText")
         assert "stale since" in said
-        assert await browser.evaluate("document.body.classList.contains('stale')")
-        lost = await browser.evaluate("document.getElementById('lost').innerText")
+        assert await page.evaluate("document.body.classList.contains('stale')")
+        lost = await page.evaluate("document.getElementById('lost').innerText")
         assert "Controller 1001 does not answer" in lost
         assert "controller 1002 at http://127.0.0.1:8" in lost
-        assert await browser.evaluate("document.querySelector('#lost a').href") == "http://127.0.0.1:8/board"
-        assert await browser.evaluate("document.getElementById('role').textContent") == "was active"
-        assert await browser.evaluate("document.querySelectorAll('.leads').length") == 0, "no green word says active"
+        assert await page.evaluate("document.querySelector('#lost a').href") == "http://127.0.0.1:8/board"
+        assert await page.evaluate("document.getElementById('role').textContent") == "was active"
+        assert await page.evaluate("document.querySelectorAll('.leads').length") == 0, "no green word says active"

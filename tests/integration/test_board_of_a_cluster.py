@@ -10,15 +10,15 @@ from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.vocabulary import TopicId
-from tests.fakes.board_page import COUNTS, EXPLAINED, until
-from tools.browser import Browser, find_browser
+from tests.fakes.board_page import COUNTS, EXPLAINED
+from tools.browser import MISSING, find_browser, open_page, until
 
 pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed (apt-get install chromium)"),
+    pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
 LIMIT_S = 90.0
 WITH_THREE = [f"with-{number}" for number in range(12)]
@@ -37,33 +37,33 @@ def plans() -> list[TopicPlan]:
 
 async def test_a_broker_goes_and_comes_and_the_controller_too(zookeeper_chroot: str) -> None:
     settings = ClusterSettings(controllers=2, brokers=3, zookeeper_connect=zookeeper_chroot, session_timeout_ms=6_000)
-    async with LocalCluster(settings) as cluster, cluster.session() as session, Browser() as browser:
+    async with LocalCluster(settings) as cluster, cluster.session() as session:
         outcomes = await topic_znodes.create_topics(session, plans())
         assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
         first = await cluster.active_controller()
         assert first.http_url is not None
-        view = await browser.open(first.http_url + "/", width=1440, height=900)
-        await until(browser, "document.getElementById('connection').dataset.state === 'live'", LIMIT_S)
-        await cluster.broker(3).kill()
-        outcomes = await topic_znodes.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
-        assert [outcome.problem for outcome in outcomes] == [None] * 20
-        await until(browser, f"({COUNTS}).done === '8' && /12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
-        await browser.evaluate(f"{GROUP}.click()")
-        await until(browser, f"{WAITING} === 13", LIMIT_S)
-        await browser.evaluate(f"{ONE_OF_GROUP}.click()")
-        await until(browser, f"/broker 3/.test({EXPLAINED})", LIMIT_S)
+        async with open_page(first.http_url + "/", width=1440, height=900) as view:
+            page = view.page
+            await until(page, "document.getElementById('connection').dataset.state === 'live'", LIMIT_S)
+            await cluster.broker(3).kill()
+            outcomes = await topic_znodes.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
+            assert [outcome.problem for outcome in outcomes] == [None] * 20
+            await until(page, f"({COUNTS}).done === '8' && /12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
+            await page.evaluate(f"{GROUP}.click()")
+            await until(page, f"{WAITING} === 13", LIMIT_S)
+            await page.evaluate(f"{ONE_OF_GROUP}.click()")
+            await until(page, f"/broker 3/.test({EXPLAINED})", LIMIT_S)
 
-        (second,) = (daemon for daemon in cluster.controllers if daemon is not first)
-        assert second.http_url is not None
-        await first.kill()
-        await until(browser, "document.getElementById('connection').dataset.state !== 'live'", LIMIT_S)
-        assert all("net::ERR_" in complaint for complaint in view.complaints), "of the lost connection alone"
+            (second,) = (daemon for daemon in cluster.controllers if daemon is not first)
+            assert second.http_url is not None
+            await first.kill()
+            await until(page, "document.getElementById('connection').dataset.state !== 'live'", LIMIT_S)
+            assert all("net::ERR_" in complaint for complaint in view.complaints), "of the lost connection alone"
 
         assert await cluster.active_controller() is second
-        async with Browser() as anew:
-            view = await anew.open(second.http_url + "/", width=390, height=844, dark=True)
-            await until(anew, f"/12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
+        async with open_page(second.http_url + "/", width=390, height=844, dark=True) as view:
+            await until(view.page, f"/12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
             await cluster.broker(3).start()
-            await until(anew, f"({COUNTS}).done === '12' && {WAITING} === 0", LIMIT_S)
-            assert "3" in await anew.evaluate(BROKERS)
+            await until(view.page, f"({COUNTS}).done === '12' && {WAITING} === 0", LIMIT_S)
+            assert "3" in await view.page.evaluate(BROKERS)
             assert view.complaints == []
