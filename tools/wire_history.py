@@ -8,6 +8,7 @@ machine is. Topics have the ids that are given here, or none where that version 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -63,18 +64,11 @@ Leadership = tuple[int, tuple[int, ...]]
 
 
 class History:
-    """Plays it. Its public coroutines are the phases, in their order; the docstring of each says what happens."""
+    """Its public coroutines are the phases, in their order; the docstring of each says what happens in it."""
 
     def __init__(self, cluster: RecordedCluster, session: ZooKeeperSession) -> None:
         self.cluster: Final = cluster
         self._session = session
-
-    async def play(self) -> None:
-        """All of it. Raises RecordingFailed."""
-        for name, phase in PHASES.items():
-            await self.cluster.begin(name)
-            await phase(self)
-        await self.cluster.quiet()
 
     # --- the phases -----------------------------------------------------------------------------------------------
 
@@ -208,7 +202,9 @@ class History:
             each.pause()
         try:
             await self._write([Delete(paths.CONTROLLER)], "remove /controller")
-            await until(self.has_control, "the controller did not take control again", _PAUSE_LIMIT_S)
+            await until(
+                lambda: _has_control(self._session), "the controller did not take control again", _PAUSE_LIMIT_S
+            )
             # They are sent something, and will answer when they go on.
             await until(self._all_told, "the controller did not tell the brokers that it leads", _PAUSE_LIMIT_S)
         finally:
@@ -275,11 +271,6 @@ class History:
 
         await until(is_gone, f"{names} were not deleted")
 
-    async def has_control(self) -> bool:
-        """Whether `/controller` names our controller."""
-        (found,) = await self._session.read([GetData(paths.CONTROLLER)])
-        return isinstance(found, Data) and decode_controller(found.data).broker_id == CONTROLLER
-
     async def _all_told(self) -> bool:
         live = {number for number, broker in self.cluster.brokers.items() if broker.is_running}
         return {each.broker for each in self._told_since()} == live
@@ -325,30 +316,16 @@ def _demand(problems: Iterable[str | None]) -> None:
 
 
 PHASES: Final[Mapping[str, Callable[[History], Awaitable[None]]]] = {
-    phase.__name__.replace("_", " "): phase
-    for phase in (
-        History.the_first_broker_joins,
-        History.the_second_broker_joins,
-        History.a_topic_is_created,
-        History.two_topics_are_created_at_once,
-        History.an_idempotent_producer_comes,
-        History.a_partition_is_added,
-        History.a_leader_is_killed,
-        History.it_comes_back,
-        History.preferred_replicas_are_elected,
-        History.a_replica_is_added,
-        History.a_replica_is_removed,
-        History.a_broker_is_shut_down,
-        History.the_other_one_is_killed,
-        History.the_first_is_started_again,
-        History.the_other_one_comes_back,
-        History.control_is_given_up_and_taken_again,
-        History.two_topics_are_deleted_at_once,
-        History.a_topic_is_deleted_while_a_broker_is_dead,
-        History.control_changes_hands_in_the_middle_of_it,
-        History.the_dead_broker_returns,
-    )
+    name.replace("_", " "): phase
+    for name, phase in vars(History).items()
+    if inspect.iscoroutinefunction(phase) and not name.startswith("_")
 }
+
+
+async def _has_control(session: ZooKeeperSession) -> bool:
+    """Whether `/controller` names the controller that is recorded."""
+    (found,) = await session.read([GetData(paths.CONTROLLER)])
+    return isinstance(found, Data) and decode_controller(found.data).broker_id == CONTROLLER
 
 
 async def record(who: Who, brokers: Brokers, work_dir: Path) -> Recording:
@@ -357,6 +334,9 @@ async def record(who: Who, brokers: Brokers, work_dir: Path) -> Recording:
     async with recorded_cluster(who, brokers, work_dir) as cluster, cluster.session() as session:
         await cluster.controller.start(START_LIMIT_S)
         history = History(cluster, session)
-        await until(history.has_control, "the controller did not take control")
-        await history.play()
+        await until(lambda: _has_control(session), "the controller did not take control")
+        for name, phase in PHASES.items():
+            await cluster.begin(name)
+            await phase(history)
+        await cluster.quiet()
         return Recording(who, str(cluster.version), tuple(cluster.exchanges()))
