@@ -22,11 +22,11 @@ Json = Any
 _HEADER: Final = struct.Struct("!ii")
 _REPLY: Final = struct.Struct("!iqi")
 _INT: Final = struct.Struct("!i")
-_OPERATION: Final = struct.Struct("!i?i")
 _UNASKED, _PING = -1, -2
 _READS: Final = {3: "exists", 4: "getData", 8: "getChildren"}
-_MULTI, _MULTI_READ, _SET_WATCHES = 14, 22, 101
-_CHECK: Final = 13
+_MULTIS: Final = {14: "multi", 22: "multiRead"}
+_OPERATIONS: Final = {**_READS, 2: "delete", 5: "setData", 13: "check", 15: "create"}
+_SET_WATCHES: Final = 101
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,82 +107,70 @@ def zookeeper_exchanges(frames: Sequence[Frame]) -> list[Exchange]:
         if not frame.to_server:
             if xid == _UNASKED:
                 kind, _ = _HEADER.unpack_from(frame.payload, _REPLY.size)
-                path, _ = _text(frame.payload, _REPLY.size + 8)
-                event = {"type": WatchKind(kind).name, "path": path}
+                event = {"type": WatchKind(kind).name, "path": _Reader(frame.payload, _REPLY.size + 8).text()}
                 found.append(Exchange(frame.time_ns, "ZooKeeper", "watch event", event, to_server=False))
             continue
-        what, body = _request(code, frame.payload)
+        what, body = _request(code, _Reader(frame.payload, _HEADER.size))
         answered_ns, zxid, error = answers.get((frame.connection, xid), (None, 0, 0))
         answer = {"zxid": zxid, "error": ZkError(error).name} if error else {"zxid": zxid}
         found.append(Exchange(frame.time_ns, "ZooKeeper", what, body, answered_ns=answered_ns, answer=answer))
     return found
 
 
-def _request(code: int, payload: bytes) -> tuple[str, Json]:
-    at = _HEADER.size
+class _Reader:
+    """Reads fields from the front of a payload, one after the other. Raises struct.error, UnicodeDecodeError."""
+
+    def __init__(self, payload: bytes, at: int) -> None:
+        self._payload = payload
+        self._at = at
+
+    def integer(self) -> int:
+        self._at += 4
+        (found,) = _INT.unpack_from(self._payload, self._at - 4)
+        return int(found)
+
+    def flag(self) -> bool:
+        self._at += 1
+        return bool(self._payload[self._at - 1])
+
+    def buffer(self) -> str | None:
+        if (length := self.integer()) < 0:
+            return None
+        self._at += length
+        return self._payload[self._at - length : self._at].decode()
+
+    def text(self) -> str:
+        return self.buffer() or ""
+
+
+def _request(code: int, reader: _Reader) -> tuple[str, Json]:
     if code in _READS:
-        path, at = _text(payload, at)
-        return _READS[code], {"path": path, "watch": bool(payload[at])}
-    if code == _MULTI_READ:
-        return "multiRead", list(_read_operations(payload, at))
-    if code == _MULTI:
-        return "multi", list(_write_operations(payload, at))
+        return _READS[code], {"path": reader.text(), "watch": reader.flag()}
+    if code in _MULTIS:
+        return _MULTIS[code], list(_operations(reader))
     if code == _SET_WATCHES:
         return "setWatches", {}
     raise ValueError(f"a request of type {code} is not known here")
 
 
-def _read_operations(payload: bytes, at: int) -> Iterator[Json]:
+def _operations(reader: _Reader) -> Iterator[Json]:
     while True:
-        kind, done, _ = _OPERATION.unpack_from(payload, at)
-        if done:
+        kind, is_end, _ = reader.integer(), reader.flag(), reader.integer()
+        if is_end:
             return
-        path, at = _text(payload, at + _OPERATION.size)
-        at += 1
-        yield {"op": _READS[kind], "path": path}
-
-
-def _write_operations(payload: bytes, at: int) -> Iterator[Json]:
-    while True:
-        kind, done, _ = _OPERATION.unpack_from(payload, at)
-        if done:
-            return
-        path, at = _text(payload, at + _OPERATION.size)
-        match kind:
-            case 2 | 13:
-                (version,) = _INT.unpack_from(payload, at)
-                at += 4
-                yield {"op": "check" if kind == _CHECK else "delete", "path": path, "version": version}
-            case 5:
-                data, at = _buffer(payload, at)
-                (version,) = _INT.unpack_from(payload, at)
-                at += 4
-                yield {"op": "setData", "path": path, "data": data, "version": version}
-            case 15:
-                data, at = _buffer(payload, at)
-                at = _skip_acl(payload, at) + 4
-                yield {"op": "create", "path": path, "data": data}
+        if kind not in _OPERATIONS:
+            raise ValueError(f"an operation of type {kind} is not known here")
+        found: Json = {"op": _OPERATIONS[kind], "path": reader.text()}
+        match found["op"]:
+            case "delete" | "check":
+                found["version"] = reader.integer()
+            case "setData":
+                found |= {"data": reader.buffer(), "version": reader.integer()}
+            case "create":
+                found["data"] = reader.buffer()
+                for _ in range(reader.integer()):  # the access list, which nothing here is about
+                    reader.integer(), reader.text(), reader.text()
+                reader.integer()  # ephemeral, sequential
             case _:
-                raise ValueError(f"an operation of type {kind} is not known here")
-
-
-def _skip_acl(payload: bytes, at: int) -> int:
-    (count,) = _INT.unpack_from(payload, at)
-    at += 4
-    for _ in range(count):
-        _, at = _text(payload, at + 4)
-        _, at = _text(payload, at)
-    return at
-
-
-def _text(payload: bytes, at: int) -> tuple[str, int]:
-    data, at = _buffer(payload, at)
-    return data or "", at
-
-
-def _buffer(payload: bytes, at: int) -> tuple[str | None, int]:
-    (length,) = _INT.unpack_from(payload, at)
-    at += 4
-    if length < 0:
-        return None, at
-    return payload[at : at + length].decode(), at + length
+                reader.flag()  # the watch of a read
+        yield found

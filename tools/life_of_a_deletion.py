@@ -11,7 +11,7 @@ import asyncio
 import json
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +20,9 @@ from lethe.protocol.journal import FactType
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
-from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, RecordingFailed, record
-from tools.life_words import AFTER, DISKS, DRAWN, INTRODUCTION, MARK, READ_ON, STATES, TIMES, WORDS, paragraph
+from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, record
+from tools.life_words import BROKER_STEP, TEMPLATE, WORDS, paragraph
+from tools.wire_cluster import RecordingFailed
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "life-of-one-deletion.md"
 TOPIC_ID: Final = TopicId(uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"))
@@ -99,44 +100,37 @@ def _key(exchange: Exchange, is_removed: bool) -> str:
 
 
 def page(recording: Recording) -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     steps = steps_of(exchanges_of(recording))
-    return (
-        "\n".join(
-            [
-                *_head(recording),
-                *_picture(recording, steps),
-                *_before(recording),
-                *_steps(recording, steps),
-                *_states(recording),
-                *_disks(recording),
-                *_after(recording),
-            ]
-        )
-        + "\n"
+    first = {each.broker: each.found for each in reversed(recording.directories)}
+    later = [each for each in recording.directories if each.time_ns > recording.marked_ns]
+    last_ns = max(each.time_ns for each in recording.directories)
+    return TEMPLATE.format(
+        topic=TOPIC,
+        topic_id=TOPIC_ID,
+        znode_id=topic_id_to_text(TOPIC_ID),
+        seconds=(last_ns - recording.marked_ns) / 1e9,
+        delay_ms=DELETE_DELAY_MS,
+        arrows="\n".join(f"    {line}" for line in _arrows(recording, steps)),
+        znodes_before=_rows(_znodes(recording.znodes_before)),
+        disks_before=_rows((broker, _found(first[broker])) for broker in BROKERS),
+        steps="\n\n".join(_step(recording, step) for step in steps),
+        states=_rows(_states(recording)),
+        disks=_rows((_ms(recording, each.time_ns), each.broker, _found(each.found)) for each in later),
+        znodes_after=_rows(_znodes(recording.znodes_after)),
     )
+
+
+def _rows(rows: Iterable[tuple[object, ...]]) -> str:
+    """Rows of a table, without its head."""
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
 def _ms(recording: Recording, time_ns: int) -> str:
     return f"{(time_ns - recording.marked_ns) / 1e6:+.1f} ms"
 
 
-def _head(recording: Recording) -> list[str]:
-    last = max(each.time_ns for each in recording.directories)
-    seconds = (last - recording.marked_ns) / 1e9
-    return [
-        "# The life of one deletion",
-        "",
-        paragraph(INTRODUCTION, topic=TOPIC),
-        "",
-        paragraph(TIMES, seconds=seconds, delay_ms=DELETE_DELAY_MS),
-        "",
-        paragraph(READ_ON),
-        "",
-    ]
-
-
-def _picture(recording: Recording, steps: Sequence[Step]) -> list[str]:
+def _arrows(recording: Recording, steps: Sequence[Step]) -> list[str]:
     lines: list[tuple[int, str]] = [(recording.marked_ns, f"O->>Z: create /admin/delete_topics/{TOPIC}")]
     for step in steps:
         arrow = WORDS[step.key].arrow
@@ -152,20 +146,7 @@ def _picture(recording: Recording, steps: Sequence[Step]) -> list[str]:
             lines.append((step.began_ns, f"C->>Z: {arrow}"))
     renamed, gone = _disk_times(recording)
     lines += [(renamed[-1], "Note over B: directories renamed"), (gone[-1], "Note over B: last byte gone")]
-    lines.sort(key=lambda each: each[0])
-    return [
-        "## In one picture",
-        "",
-        "```mermaid",
-        "sequenceDiagram",
-        "    participant O as Operator",
-        "    participant Z as ZooKeeper",
-        "    participant C as Controller",
-        "    participant B as Brokers 1, 2, 3",
-        *(f"    {line}" for _, line in lines),
-        "```",
-        "",
-    ]
+    return [line for _, line in sorted(lines, key=lambda each: each[0])]
 
 
 def _answer(exchange: Exchange) -> str:
@@ -185,83 +166,41 @@ def _disk_times(recording: Recording) -> tuple[list[int], list[int]]:
     return sorted(renamed.values()), sorted(gone.values())
 
 
-def _znodes(znodes: Mapping[str, bytes | None]) -> list[str]:
-    rows = [f"| `{path}` | {_cell(data)} |" for path, data in znodes.items()]
-    return ["| znode | data |", "|---|---|", *rows, ""]
-
-
-def _cell(data: bytes | None) -> str:
-    return "(none)" if data is None else f"`{data.decode()}`"
-
-
-def _before(recording: Recording) -> list[str]:
-    first = {each.broker: each.found for each in reversed(recording.directories)}
-    rows = [f"| {broker} | {_found(first[broker])} |" for broker in BROKERS]
-    return [
-        "## Before",
-        "",
-        f"The topic's id is `{topic_id_to_text(TOPIC_ID)}` in znodes (base64) and `{TOPIC_ID}` in requests.",
-        "",
-        *_znodes(recording.znodes_before),
-        "| broker | on its disk |",
-        "|---|---|",
-        *rows,
-        "",
-    ]
+def _znodes(znodes: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:
+    for path, data in znodes.items():
+        yield f"`{path}`", "(none)" if data is None else f"`{data.decode()}`"
 
 
 def _found(found: Mapping[str, int]) -> str:
     return ", ".join(f"`{name}`, {size:,} bytes" for name, size in found.items()) or "nothing"
 
 
-def _steps(recording: Recording, steps: Sequence[Step]) -> list[str]:
-    text = [
-        "## Step by step",
-        "",
-        "### +0.0 ms: the mark",
-        "",
-        paragraph(MARK, topic=TOPIC),
-        "",
-    ]
-    for step in steps:
-        words = WORDS[step.key]
-        text += [f"### {_ms(recording, step.began_ns)}: {words.title}", "", paragraph(words.why), ""]
-        text += _broker_step(recording, step) if step.to_brokers else _zookeeper_step(recording, step)
-    return text
-
-
-def _broker_step(recording: Recording, step: Step) -> list[str]:
+def _step(recording: Recording, step: Step) -> str:
+    words = WORDS[step.key]
+    head = [f"### {_ms(recording, step.began_ns)}: {words.title}", paragraph(words.why)]
+    if not step.to_brokers:
+        return "\n\n".join([*head, *(_with_zookeeper(recording, each) for each in step.exchanges)])
     first = step.exchanges[0]
-    rows = [
-        f"| {each.peer.removeprefix('broker ')} | {each.body['broker_epoch']} | {_ms(recording, each.time_ns)} | "
-        f"{_ms(recording, each.answered_ns or each.time_ns)} | `{json.dumps(each.answer)}` |"
+    answers = (
+        (
+            each.peer.removeprefix("broker "),
+            each.body["broker_epoch"],
+            _ms(recording, each.time_ns),
+            _ms(recording, each.answered_ns or each.time_ns),
+            f"`{json.dumps(each.answer)}`",
+        )
         for each in sorted(step.exchanges, key=lambda each: each.peer)
-    ]
-    return [
-        f"{first.what} to {first.peer}; the others get the same with their own broker epoch:",
-        "",
-        "```json",
-        _compact(first.body),
-        "```",
-        "",
-        "| broker | broker epoch | sent | answered | answer |",
-        "|---|---|---|---|---|",
-        *rows,
-        "",
-    ]
+    )
+    body = BROKER_STEP.format(what=first.what, peer=first.peer, body=_compact(first.body), answers=_rows(answers))
+    return "\n\n".join([*head, body])
 
 
-def _zookeeper_step(recording: Recording, step: Step) -> list[str]:
-    text = []
-    for each in step.exchanges:
-        when = _ms(recording, each.time_ns)
-        if each.to_server:
-            answered = _ms(recording, each.answered_ns or each.time_ns)
-            text += [f"{when}, {each.what}, answered at {answered} with `{json.dumps(each.answer)}`:", ""]
-        else:
-            text += [f"{when}, {each.what}:", ""]
-        text += ["```json", _compact(each.body), "```", ""]
-    return text
+def _with_zookeeper(recording: Recording, each: Exchange) -> str:
+    answered = ""
+    if each.to_server:
+        answered_at = _ms(recording, each.answered_ns or each.time_ns)
+        answered = f", answered at {answered_at} with `{json.dumps(each.answer)}`"
+    return f"{_ms(recording, each.time_ns)}, {each.what}{answered}:\n\n```json\n{_compact(each.body)}\n```"
 
 
 def _compact(value: Any, indent: int = 0) -> str:
@@ -276,57 +215,16 @@ def _compact(value: Any, indent: int = 0) -> str:
     return "[\n" + ",\n".join(inside + _compact(item, indent + 2) for item in value) + "\n" + " " * indent + "]"
 
 
-def _states(recording: Recording) -> list[str]:
-    rows = []
+def _states(recording: Recording) -> Iterator[tuple[str, str, str]]:
     for entry in recording.facts:
         at, data = f"{entry.time_ms - recording.marked_ns / 1e6:+.0f} ms", entry.fact.data
         if entry.fact.subject != f"topic/{TOPIC}":
             continue
         if entry.fact.type is FactType.TRANSITION:
             who = f"replica on {data['broker']}" if data["machine"] == "replica" else "partition"
-            rows.append(f"| {at} | {who} | {data['before']} → {data['after']} |")
+            yield at, who, f"{data['before']} → {data['after']}"
         elif entry.fact.type is FactType.DELETION_PHASE:
-            rows.append(f"| {at} | topic | **{data['phase']}** |")
-    return [
-        "## The states meanwhile",
-        "",
-        paragraph(STATES),
-        "",
-        DRAWN,
-        "",
-        "| when | what | |",
-        "|---|---|---|",
-        *rows,
-        "",
-    ]
-
-
-def _disks(recording: Recording) -> list[str]:
-    rows = [
-        f"| {_ms(recording, each.time_ns)} | {each.broker} | {_found(each.found)} |"
-        for each in recording.directories
-        if each.time_ns > recording.marked_ns
-    ]
-    return [
-        "## On the disks",
-        "",
-        paragraph(DISKS),
-        "",
-        "| seen | broker | directories of the topic |",
-        "|---|---|---|",
-        *rows,
-        "",
-    ]
-
-
-def _after(recording: Recording) -> list[str]:
-    return [
-        "## After",
-        "",
-        paragraph(AFTER),
-        "",
-        *_znodes(recording.znodes_after),
-    ][:-1]
+            yield at, "topic", f"**{data['phase']}**"
 
 
 def main() -> int:

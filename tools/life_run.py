@@ -2,7 +2,7 @@
 
 An embedded ZooKeeper, one controller and three agents run as they would anywhere; recording proxies stand between the
 controller and each of the others, so that every request and every answer is written down by one clock. The directories
-are looked at every few milliseconds. Nothing here explains or draws: that is `life_page`.
+are looked at every few milliseconds. Nothing here explains or draws: that is `life_of_a_deletion`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,18 +28,14 @@ from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, ReadFailed
 from lethe.survey.take import take
+from tools.wire_cluster import RecordingFailed, until
 
 TOPIC: Final = "orders"
 BROKERS: Final = (1, 2, 3)
 DELETE_DELAY_MS: Final = 1_000
 FILL_BYTES: Final = 300_000
-LIMIT_S: Final = 60.0
 _LOOK_EVERY_S: Final = 0.002
 _QUIET_S: Final = 0.5
-
-
-class RecordingFailed(Exception):
-    """The deletion could not be recorded; says what did not happen."""
 
 
 class Directories(NamedTuple):
@@ -73,9 +69,13 @@ async def record(topic_id: TopicId) -> Recording:
         await _quiet([zookeeper, *brokers.values()])
         seen = {proxy.name: len(proxy.frames) for proxy in (zookeeper, *brokers.values())}
         recording = Recording(0, znodes_before=await _znodes(session))
+
+        async def has_directories() -> bool:
+            return len(recording.directories) >= len(BROKERS)
+
         watching = asyncio.create_task(_watch_disks(cluster, recording.directories), name="disks")
         try:
-            await _until(lambda: len(recording.directories) >= len(BROKERS), "the directories were not found")
+            await until(has_directories, "the directories were not found")
             recording.marked_ns = time.time_ns()
             (outcome,) = await mark_for_deletion(session, [TOPIC])
             if outcome.problem is not None:
@@ -142,22 +142,14 @@ async def _cluster() -> AsyncIterator[tuple[LocalCluster, RecordingProxy, dict[i
         yield made[0], zookeeper, brokers
 
 
-async def _until(condition: Callable[[], bool], problem: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RecordingFailed(f"{problem} within {LIMIT_S:g} s")
-        await asyncio.sleep(0.01)
-
-
 async def _quiet(proxies: Sequence[RecordingProxy]) -> None:
-    """Waits until nothing but pings has passed for a while."""
+    """Wait until nothing but pings has passed for a while."""
 
-    def newest() -> int:
+    async def is_quiet() -> bool:
         times = [frame.time_ns for proxy in proxies for frame in proxy.frames if not is_ping(frame.payload)]
-        return max(times, default=0)
+        return time.time_ns() - max(times, default=0) > _QUIET_S * 1e9
 
-    await _until(lambda: time.time_ns() - newest() > _QUIET_S * 1e9, "the cluster did not come to rest")
+    await until(is_quiet, "the cluster did not come to rest")
 
 
 def is_ping(payload: bytes) -> bool:
@@ -170,28 +162,23 @@ async def _create(cluster: LocalCluster, session: ZooKeeperSession, topic_id: To
     (outcome,) = await create_topics(session, [plan])
     if outcome.problem is not None:
         raise RecordingFailed(outcome.problem)
-    deadline = time.monotonic() + LIMIT_S
-    while True:
+
+    async def is_created() -> bool:
         survey = await take(session, log_dirs=cluster.log_dirs)
         filled = [view for view in survey.log_dirs if any(d.size_bytes >= FILL_BYTES for d in view.directories)]
         known = [answer.cache is not None and TOPIC in answer.cache for answer in survey.answers]
-        if len(filled) == len(BROKERS) and all(known):
-            return
-        if time.monotonic() > deadline:
-            raise RecordingFailed(f"the topic was not created within {LIMIT_S:g} s")
-        await asyncio.sleep(0.05)
+        return len(filled) == len(BROKERS) and all(known)
+
+    await until(is_created, "the topic was not created")
 
 
 async def _gone(session: ZooKeeperSession, directories: list[Directories]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
+    async def is_gone() -> bool:
         topic, marker = await session.read([Exists(paths.topic(TOPIC)), Exists(paths.delete_topic(TOPIC))])
         latest = {each.broker: each.found for each in directories}
-        if isinstance(topic, ReadFailed) and isinstance(marker, ReadFailed) and not any(latest.values()):
-            return
-        if time.monotonic() > deadline:
-            raise RecordingFailed(f"the topic was not deleted within {LIMIT_S:g} s: {latest}")
-        await asyncio.sleep(0.02)
+        return isinstance(topic, ReadFailed) and isinstance(marker, ReadFailed) and not any(latest.values())
+
+    await until(is_gone, "the topic was not deleted")
 
 
 # --- what there is ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the page about one deletion tells a learner: of each kind of step why it is there, and what frames the steps."""
+"""The text of docs/life-of-one-deletion.md: each kind of step with its reason, and the page around the steps."""
 
 from __future__ import annotations
 
@@ -85,37 +85,98 @@ WORDS: Final = {
     ),
 }
 
-INTRODUCTION: Final = """Written by `make life` from a real run; nothing on this page is made up. An embedded
-ZooKeeper, one controller (1001) and three agents (1, 2, 3) ran on one machine. Topic `{topic}`, with one partition on
-all three brokers, was created, filled and marked for deletion. A recording proxy stood between the controller and
-each of the others, and the directories were looked at every two milliseconds."""
+TEMPLATE: Final = """\
+# The life of one deletion
 
-TIMES: Final = """All times are relative to the mark. The last byte was gone after {seconds:.2f} s, of which
-{delay_ms} ms are `log.segment.delete.delay.ms`, by which brokers wait with the bytes (Kafka's default is a minute).
-The proxies, and five processes on one small machine, make the rest slower than it is without them."""
+Written by `make life` from a real run; nothing on this page is made up. An embedded ZooKeeper, one controller (1001)
+and three agents (1, 2, 3) ran on one machine. Topic `{topic}`, with one partition on all three brokers, was created,
+filled and marked for deletion. A recording proxy stood between the controller and each of the others, and the
+directories were looked at every two milliseconds.
 
-READ_ON: Final = """Words in capitals are states: [state-machines.md](state-machines.md) has all of them,
-[glossary.md](glossary.md) the other words, [ARCHITECTURE.md](../ARCHITECTURE.md) the way through the code.
-[learning.md](learning.md) has questions to read this page with, and things to try."""
+All times are relative to the mark. The last byte was gone after {seconds:.2f} s, of which {delay_ms} ms are
+`log.segment.delete.delay.ms`, by which brokers wait with the bytes (Kafka's default is a minute). The proxies, and five
+processes on one small machine, make the rest slower than it is without them.
 
-MARK: Final = """Somebody creates `/admin/delete_topics/{topic}`, without data: `lethe topics delete`, Kafka's own
-tool through a broker, or a person by hand. That is all that asking for a deletion is. The mark is in ZooKeeper, and
-not in a request to somebody's memory, so that it outlives every process that has to do with it."""
+Words in capitals are states: [state-machines.md](state-machines.md) has all of them, [glossary.md](glossary.md) the
+other words, [ARCHITECTURE.md](../ARCHITECTURE.md) the way through the code. [learning.md](learning.md) has questions to
+read this page with, and things to try.
 
-STATES: Final = """From the controller's journal, which counts whole milliseconds. The partition has no leader and no
-state any more before anything is sent; its replicas follow as the brokers answer. Each goes from the green box of this
-picture through the yellow and the blue ones, and is forgotten with the topic."""
-DRAWN: Final = "![The states of a replica, and arrows between those that may follow each other](states-of-replicas.svg)"
+## In one picture
 
-DISKS: Final = """Renamed before it is acknowledged; emptied after the delay, file by file; then removed. The
-controller sees nothing of the latter two. For it the topic is deleted; that it is *reclaimed*, too, only a look at
-the disks can tell (`lethe survey`)."""
+```mermaid
+sequenceDiagram
+    participant O as Operator
+    participant Z as ZooKeeper
+    participant C as Controller
+    participant B as Brokers 1, 2, 3
+{arrows}
+```
 
-AFTER: Final = """Nothing of the topic is left in ZooKeeper, in a cache or on a disk. Its name can be used again; a
-topic that takes it is another one, with another id."""
+## Before
+
+The topic's id is `{znode_id}` in znodes (base64) and `{topic_id}` in requests.
+
+| znode | data |
+|---|---|
+{znodes_before}
+
+| broker | on its disk |
+|---|---|
+{disks_before}
+
+## Step by step
+
+### +0.0 ms: the mark
+
+Somebody creates `/admin/delete_topics/{topic}`, without data: `lethe topics delete`, Kafka's own tool through a broker,
+or a person by hand. That is all that asking for a deletion is. The mark is in ZooKeeper, and not in a request to
+somebody's memory, so that it outlives every process that has to do with it.
+
+{steps}
+
+## The states meanwhile
+
+From the controller's journal, which counts whole milliseconds. The partition has no leader and no state any more before
+anything is sent; its replicas follow as the brokers answer. Each goes from the green box of this picture through the
+yellow and the blue ones, and is forgotten with the topic.
+
+![The states of a replica, and arrows between those that may follow each other](states-of-replicas.svg)
+
+| when | what | |
+|---|---|---|
+{states}
+
+## On the disks
+
+Renamed before it is acknowledged; emptied after the delay, file by file; then removed. The controller sees nothing of
+the latter two. For it the topic is deleted; that it is *reclaimed*, too, only a look at the disks can tell (`lethe
+survey`).
+
+| seen | broker | directories of the topic |
+|---|---|---|
+{disks}
+
+## After
+
+Nothing of the topic is left in ZooKeeper, in a cache or on a disk. Its name can be used again; a topic that takes it is
+another one, with another id.
+
+| znode | data |
+|---|---|
+{znodes_after}
+"""
+BROKER_STEP: Final = """\
+{what} to {peer}; the others get the same with their own broker epoch:
+
+```json
+{body}
+```
+
+| broker | broker epoch | sent | answered | answer |
+|---|---|---|---|---|
+{answers}"""
 
 
-def paragraph(text: str, **values: object) -> str:
-    """The text with its values, in lines of the usual width."""
-    joined = " ".join(text.format(**values).split())
-    return textwrap.fill(joined, _WIDTH, break_long_words=False, break_on_hyphens=False)
+def paragraph(text: str) -> str:
+    """Return the text in lines of the usual width."""
+    return textwrap.fill(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
