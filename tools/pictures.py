@@ -74,9 +74,7 @@ async def _take(picture: Picture, url: str, is_board: bool = False) -> Path:
             await view.page.screenshot(path=path, full_page=picture.is_whole)
         else:
             await view.page.screenshot(
-                path=path,
-                full_page=True,
-                clip={"x": 0, "y": 0, "width": picture.width, "height": picture.of_page},
+                path=path, full_page=True, clip={"x": 0, "y": 0, "width": picture.width, "height": picture.of_page}
             )
     return path
 

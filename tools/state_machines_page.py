@@ -6,12 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from lethe.controller.core.transitions import (
-    PARTITION_TRANSITIONS,
-    REPLICA_TRANSITIONS,
-    PartitionState,
-    ReplicaState,
-)
+from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
 
 S = TypeVar("S", bound=enum.IntEnum)
 _R = ReplicaState

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import psutil
 
@@ -32,7 +32,7 @@ from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
 from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from lethe.protocol.kafka.control import ApiKey
-from tools.wire_recording import Exchange, Who
+from tools.wire_recording import FROM_CONTROLLER, Exchange, Who
 
 BROKERS: Final = (1, 2)
 CONTROLLER: Final = 3
@@ -44,20 +44,13 @@ POLL_S: Final = 0.05
 _QUIET_S: Final = 1.5
 _UNANSWERED_S: Final = 5.0
 _KEYS: Final = struct.Struct(">hhi")
-FROM_CONTROLLER: Final = (
-    ApiKey.LEADER_AND_ISR,
-    ApiKey.UPDATE_METADATA,
-    ApiKey.STOP_REPLICA,
-    ApiKey.DESCRIBE_LOG_DIRS,
-)
 TO_CONTROLLER: Final = (
     ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.API_VERSIONS,
     ApiKey.ALTER_PARTITION,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 )
-"""What is kept; of the greetings of each broker the first."""
-
+"""What is kept of requests to the controller; of the greetings of each broker the first."""
 
 Broker = KafkaBroker | BrokerDaemon
 Brokers = KafkaDistribution | KafkaVersion
@@ -66,13 +59,6 @@ Brokers = KafkaDistribution | KafkaVersion
 
 class RecordingFailed(Exception):
     """The history could not be recorded; says what did not happen."""
-
-
-class Timed(NamedTuple):
-    """An exchange, and when its request passed, by the wall clock."""
-
-    time_ns: int
-    exchange: Exchange
 
 
 class RecordedCluster:
@@ -102,9 +88,7 @@ class RecordedCluster:
 
     def _agent(self, number: int) -> BrokerDaemon:
         properties = {
-            "zookeeper.connect": self.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
-            "advertised.listeners": self._advertised(number),
+            **self._common(number),
             "broker.rack": "a",
             "replica.catch.up.delay.ms": "500",
             **ibp_property(self.version),
@@ -115,9 +99,7 @@ class RecordedCluster:
         if self._kafka is None:
             raise ValueError("Kafka's controller is a broker of Kafka: a release of it has to be given")
         properties = {
-            "zookeeper.connect": self.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
-            "advertised.listeners": self._advertised(number),
+            **self._common(number),
             "auto.create.topics.enable": "false",
             "broker.rack": "a",
             "auto.leader.rebalance.enable": "false",
@@ -128,17 +110,20 @@ class RecordedCluster:
 
     def _lethe_controller(self) -> ControllerDaemon:
         properties = {
-            "zookeeper.connect": self.zookeeper_connect,
-            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
             "listeners": ANY_PORT,
-            "advertised.listeners": self._advertised(CONTROLLER),
+            **self._common(CONTROLLER),
             "auto.leader.rebalance.enable": "false",
             **ibp_property(self.version),
         }
         return ControllerDaemon(CONTROLLER, self._work_dir / f"controller-{CONTROLLER}", properties)
 
-    def _advertised(self, number: int) -> str:
-        return f"PLAINTEXT://127.0.0.1:{self._proxies[number].port}"
+    def _common(self, number: int) -> dict[str, str]:
+        """Properties of every member."""
+        return {
+            "zookeeper.connect": self.zookeeper_connect,
+            "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._proxies[number].port}",
+        }
 
     @asynccontextmanager
     async def session(self, on_watch: OnWatch = lambda _: None) -> AsyncIterator[ZooKeeperSession]:
@@ -176,22 +161,23 @@ class RecordedCluster:
 
         async def is_quiet() -> bool:
             found = self._timed((*BROKERS, CONTROLLER))
-            passed_s = (time.time_ns() - max((each.time_ns for each in found), default=0)) / 1e9
+            passed_s = (time.time_ns() - max((time_ns for time_ns, _ in found), default=0)) / 1e9
             # Who is dead never answers.
-            has_answers = all(each.exchange.response for each in found if each.exchange.phase == self.phase)
+            has_answers = all(each.response for _, each in found if each.phase == self.phase)
             return passed_s > (_QUIET_S if has_answers else _UNANSWERED_S) / (2 if self.has_agents else 1)
 
         await until(is_quiet, "controller and brokers did not come to rest")
 
     def exchanges(self, brokers: Collection[int] = BROKERS) -> list[Exchange]:
         """Everything between the controller and these brokers since the first phase began, in order."""
-        return [each.exchange for each in self._timed(brokers)]
+        return [each for _, each in self._timed(brokers)]
 
-    def _timed(self, members: Collection[int]) -> list[Timed]:
-        found = [each for number in members for each in self._of(number) if each.exchange.phase]
-        return sorted(found, key=lambda each: each.time_ns)
+    def _timed(self, members: Collection[int]) -> list[tuple[int, Exchange]]:
+        """The same, each with the time at which its request passed, in nanoseconds since 1970."""
+        found = [(time_ns, each) for number in members for time_ns, each in self._of(number) if each.phase]
+        return sorted(found, key=lambda timed: timed[0])
 
-    def _of(self, member: int) -> Iterator[Timed]:
+    def _of(self, member: int) -> Iterator[tuple[int, Exchange]]:
         """What its proxy saw of the requests of controllers, and what it asked the controller."""
         greeted = False
         for server in dict.fromkeys((member, CONTROLLER)):
@@ -207,7 +193,7 @@ class RecordedCluster:
                     greeted = greeted or key == ApiKey.API_VERSIONS
                     answer = answers.get((frame.connection, frame.payload[4:8]))
                     phase = self._phase(frame.time_ns)
-                    yield Timed(frame.time_ns, Exchange(phase, member, ApiKey(key), version, frame.payload, answer))
+                    yield frame.time_ns, Exchange(phase, member, ApiKey(key), version, frame.payload, answer)
 
     def _phase(self, time_ns: int) -> str:
         return next((name for since, name in reversed(self._phases) if time_ns >= since), "")

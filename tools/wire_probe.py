@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from lethe.protocol.kafka.codec import decode_request
-from lethe.protocol.kafka.control import Addressed, ApiKey, UpdateMetadataPartition, UpdateMetadataRequest
+from lethe.protocol.kafka.control import Addressed, ApiKey, UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 from tools.wire_cluster import RecordedCluster
@@ -38,12 +38,8 @@ def known(exchanges: Sequence[Exchange]) -> Mapping[TopicPartition, tuple[int, i
             assert isinstance(value.request, UpdateMetadataRequest)
             for topic in value.request.topics:
                 for row in topic.partitions:
-                    found[TopicPartition(topic.topic, row.partition)] = _epochs(row)
+                    found[TopicPartition(topic.topic, row.partition)] = row.leader_epoch, row.zk_version
     return found
-
-
-def _epochs(row: UpdateMetadataPartition) -> tuple[int, int]:
-    return row.leader_epoch, row.zk_version
 
 
 def deletes(exchange: Exchange) -> bool:

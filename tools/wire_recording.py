@@ -21,6 +21,7 @@ from lethe.protocol.kafka.control import ApiKey
 DIRECTORY: Final = Path(__file__).parents[1] / "tests" / "wire"
 VERSIONS: Final = ("3.9.1", "2.5.1")
 """Of Kafka; recordings of these are in the repository."""
+FROM_CONTROLLER: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.DESCRIBE_LOG_DIRS)
 
 
 class Who(enum.StrEnum):

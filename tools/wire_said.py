@@ -38,13 +38,12 @@ from lethe.protocol.kafka.to_controller import (
     ControlledShutdownResponse,
 )
 from lethe.protocol.vocabulary import Broker, TopicId
-from tools.wire_recording import Exchange, Recording
+from tools.wire_recording import FROM_CONTROLLER, Exchange, Recording
 
 Json = Any
 Row = Mapping[str, Json]
 _SPLIT: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.ALTER_PARTITION)
 """What one request says of several partitions, several may say as well."""
-_TOLD: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.DESCRIBE_LOG_DIRS)
 
 
 class Stream(NamedTuple):
@@ -100,7 +99,7 @@ def streams(recording: Recording) -> dict[Stream, list[Said]]:
     leaving: dict[tuple[str, int], None] = {}
     for each in recording.exchanges:
         said = reader.said(each)
-        if said is None or (not (asks := each.api not in _TOLD) and (each.phase, each.broker) in leaving):
+        if said is None or (not (asks := each.api not in FROM_CONTROLLER) and (each.phase, each.broker) in leaving):
             continue
         if each.api is ApiKey.CONTROLLED_SHUTDOWN:
             leaving[each.phase, each.broker] = None
