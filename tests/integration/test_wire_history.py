@@ -19,7 +19,13 @@ from tools.wire_differences import DIFFERENCES
 from tools.wire_history import record
 from tools.wire_recording import VERSIONS, Recording, Who
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(600),
+]
 
 
 def for_agents(recording: Recording) -> Recording:
