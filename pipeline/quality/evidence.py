@@ -1,9 +1,9 @@
 """The input of rules, the form of their findings, and shared readers of the journal's lines.
 
-A rule is a function from `Evidence` and `Digest` to a frame with the columns of FOUND; `rules` adds its name, its
-severity and the day. The findings of a day must not depend on the other days of the same run. So a rule uses only one
-of these: on the lines and surveys of a day and of the day before it; on elections and gaps, which are few and read from
-all days; on whole tables.
+A rule is a function from `Evidence` and `Digest` to a frame of subject, time, detail and event_ids; `rules` adds its
+name, its severity and the day. The findings of a day must not depend on the other days of the same run. So a rule uses
+only one of these: on the lines and surveys of a day and of the day before it; on elections and gaps, which are few and
+read from all days; on whole tables.
 
 A line's id is the start of its process in hexadecimal and a number that rises by one per line. Source and start
 identify one run of one process: its memory, such as the states of replicas, has no meaning in another run.
@@ -21,7 +21,6 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import FactType
 
-FOUND: Final = ("subject", "time", "detail", "event_ids")
 RARE: Final = (
     FactType.ELECTION,
     FactType.GAP,

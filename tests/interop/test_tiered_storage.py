@@ -21,7 +21,11 @@ from lethe.admin.rescue_control import Guest, Means, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 from lethe.cluster.local import LocalCluster
-from lethe.cluster.tiered_storage import (
+from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete
+from tests.fakes.tiered_storage import (
     METADATA_PARTITIONS,
     METADATA_TOPIC,
     broker_properties,
@@ -29,10 +33,6 @@ from lethe.cluster.tiered_storage import (
     remote_files,
     why_not,
 )
-from lethe.protocol.kafka.versions import InterBrokerProtocol
-from lethe.protocol.vocabulary import BrokerId
-from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import (

@@ -34,7 +34,7 @@ def why_not(version: KafkaVersion) -> str | None:
     if version < FIRST_VERSION:
         return f"Kafka {version} has no tiered storage; {FIRST_VERSION} is the first version with it"
     if version not in SHA256:
-        return f"no checksum of the test jar of kafka-storage {version} is recorded in cluster/tiered_storage.py"
+        return f"no checksum of the test jar of kafka-storage {version} is recorded in tests/fakes/tiered_storage.py"
     return None
 
 

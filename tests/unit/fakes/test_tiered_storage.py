@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lethe.cluster import tiered_storage
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
-from lethe.cluster.tiered_storage import fetch_local_tiered_storage, ivy_module, remote_files, why_not
+from tests.fakes import tiered_storage
+from tests.fakes.tiered_storage import fetch_local_tiered_storage, ivy_module, remote_files, why_not
 
 V391 = KafkaVersion(3, 9, 1)
 JAR = "kafka-storage-3.9.1-test.jar"
