@@ -6,9 +6,9 @@ Of each file, `position` is the byte after the last line that was taken, and `se
 that was there. A line without its newline waits.
 
 What is between `position` and `seen` when a file goes, and what is planned and gone when it is read, is lost, and is
-told as a range that was lost. What nobody had seen before it went leaves a hole in the numbers of the lines' ids, which
-the audit finds. A file that shrank is gone on with at its new end. Where a whole directory is gone, nothing is
-concluded: it may be a mount that comes back.
+told as a range that was lost. A file that was removed before it was seen leaves a hole in the numbers of the lines'
+ids, which the audit finds. A file that shrank is gone on with at its new end. Where a whole directory is gone, nothing
+is concluded: it may be a mount that comes back.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def survey_state(places: Iterable[str]) -> str:
 
 
 def _looks(directory: Path) -> list[str]:
-    """The files in it, how long they are and when they were written. Whoever keeps surveys may remove old ones at any
+    """The files in it, how long they are and when they were written. Old surveys may be removed at any
     moment, and a link may lead nowhere."""
     try:
         return [f"{file}\0{_look(file)}" for file in sorted(directory.iterdir())]

@@ -141,7 +141,7 @@ class Lake:
 
     @property
     def cluster_id(self) -> str | None:
-        """The Kafka cluster it is of; None as long as nobody has said."""
+        """The Kafka cluster it is of; None until it is known."""
         return self._cluster_id
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Lake:
         self._must_be_ours()
         self._files.make_directory(self.root)
         with hold_in_time(self._files, name, wait_s, waiting):
-            # Somebody else may have written to it since it was looked at.
+            # Another process may have written to it since it was read.
             self._cluster_id = self._read_identity()
             settle_all(self._files)
             if not self._files.exists(f"{self.root}/{IDENTITY}"):
@@ -207,7 +207,7 @@ class Lake:
         self._write_identity()
 
     def staged(self, table: Table, frame: DataFrame) -> StagedRows:
-        """Writes rows for a table where nobody sees them yet: they can be read, then added to the table or dropped.
+        """Write rows for a table outside of it: they can be read, then added to the table or dropped.
 
         With a further column `kept`, a truth, rows where it is false are staged beside: they are never added.
         """

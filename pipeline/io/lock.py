@@ -99,7 +99,7 @@ def _hold_remotely(files: Files, what: str, place: str = "lake") -> Iterator[Non
     try:
         yield
     finally:
-        # Somebody may have removed it by hand, and another writer have come.
+        # It may have been removed by hand, and another writer may have started.
         if _read(files, path) == mine:
             files.remove(path)
 

@@ -1,8 +1,8 @@
 """From journals and surveys to bronze tables, which only grow.
 
-Lines are staged first, in one pass over the journal. Whether any of them is there twice, or was there before, is then
-asked of two columns of what was staged, by hash: as a rule the answer is no, and the staged files become the table's as
-they are. Only otherwise are the new ones picked out.
+Lines are staged first, in one pass over the journal. A hash of two staged columns then decides whether any line is a
+duplicate. Usually none is, and the staged files are moved into the table unchanged; otherwise the new lines are
+selected.
 """
 
 from __future__ import annotations
@@ -32,19 +32,18 @@ _SOURCE_FILE: Final = StructType([StructField("_source_file", StringType())])
 
 
 class Added(NamedTuple):
-    """What became of staged rows."""
+    """Counts of staged rows."""
 
     read: int
     new: int
     late: int
-    """Of the new ones, those of days before the newest that bronze had."""
+    """New rows of days before the newest day that bronze had."""
 
 
 def ingest_journal(
     spark: SparkSession, lake: Lake, files: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
 ) -> tuple[Taken, list[datetime.date]]:
-    """Adds the new lines of these days out of a journal's files; what became of them, and the days that the files have
-    lines of."""
+    """Add the new lines of these days from a journal's files. Return their counts, and the days of the files' lines."""
     damaged: dict[str, str] = {}
     late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE)
     had_late = lake.has(QUARANTINE) and bool(late_before.limit(1).count())
@@ -79,7 +78,7 @@ def _compressed_since(files: Sequence[str]) -> list[str]:
 
 
 def _past_damage(stage: Callable[[], StagedRows], files: Collection[str], damaged: dict[str, str]) -> StagedRows:
-    """What `stage` gives once `damaged` names every file that is, with the reason. Spark tells of one at a time."""
+    """The result of `stage` once `damaged` has every damaged file, with the reason. Spark reports one at a time."""
     while True:
         try:
             return stage()
@@ -112,8 +111,8 @@ def within(days: DayRange, day: Column | None = None) -> Column:
 
 
 def replace_quarantined(lake: Lake, aside: DataFrame, count: int, files: Collection[str]) -> None:
-    """Lines of these files that are set aside, `count` of them, take the place of those that were before. Lines that
-    the stream found late stay until they are in bronze."""
+    """Replace the quarantined lines of these files by these `count` ones. Lines that the stream found late stay until
+    they are in bronze."""
     if not lake.has(QUARANTINE):
         if count:
             lake.write_whole(QUARANTINE, aside)
@@ -128,7 +127,7 @@ def replace_quarantined(lake: Lake, aside: DataFrame, count: int, files: Collect
 
 
 def _release_late(lake: Lake, days: DayRange) -> None:
-    """Lines that came late and are of these days are in bronze by now."""
+    """Drop quarantined late lines of these days, which are in bronze now."""
     is_late = F.col("reason") == bronze_events.LATE
     inside = within(days, bronze_events.late_day(F.col("detail")))
     lake.write_whole(QUARANTINE, lake.read(QUARANTINE).where(~(is_late & inside)))
@@ -140,8 +139,8 @@ def add_new(
     had: Sequence[datetime.date],
     together: Callable[[StagedRows], None] = lambda _: None,
 ) -> Added:
-    """Adds what is new of the staged rows. `had` are the days that bronze has; `together` adds to the change what is to
-    happen with it."""
+    """Add the new rows among the staged ones. `had` are the days that bronze has; `together` adds to the same
+    change."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
     by_day = staged.rows_by_day()
     read = sum(by_day.values())

@@ -1,15 +1,15 @@
-"""From bronze to silver and gold, for some days: the order in which tables are made anew.
+"""Recompute silver and gold tables from bronze, for some days.
 
-Theory of operation. Every derived row is a function of bronze rows, so making it again gives the same row. Of the
-journal, the topics are found of whose deletions the days' lines say anything, and those that waited for a broker, if
-the lines about that broker now give another reason. Their whole history is read, from the day on which the first of
-their spans began, and gives their spans anew. In the days of these spans, as they were and as they are now, the rows of
-other topics stay and theirs are replaced. A deletion that ended today thus rewrites the day on which it was marked, and
-no other. What is said of a survey depends on that survey alone.
+Theory of operation. Every derived row is a function of bronze rows, so recomputing it gives the same row. From the
+journal come the topics of the days' lines, and those that waited for a broker whose lines now give another reason.
+Their whole history is read, from the day on which the first of their spans began, and gives their new spans. In the
+days of these spans, as they were and as they are now, the rows of other topics stay and theirs are replaced. A deletion
+that ended today thus rewrites the day on which it was marked, and no other. Rows of a survey depend on that survey
+alone.
 
 Gold tables are made again for the days that were rewritten, from whole days; the small ones that have no days, from
-everything. Each table changes whole or not at all; where a run dies between two of them, the lake still owes the days,
-and the next run makes them again.
+everything. Each table changes whole or not at all. If a run dies between two tables, the lake has a note of the days,
+and the next run recomputes them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lethe.protocol.journal import FactType
 
 
 class Refreshed(NamedTuple):
-    """The days whose tables were made anew, and rows of the tables that have no days, by name."""
+    """The days whose tables were recomputed, and the row counts of tables without days, by name."""
 
     days: list[datetime.date]
     rows: dict[str, int]
@@ -54,7 +54,7 @@ def refresh(
     rules: Rules,
     only: Only | None = None,
 ) -> Refreshed:
-    """Makes the tables anew for the journal's lines and the surveys of these days, or for `only` some of them. Inside
+    """Recompute the tables for the journal's lines and surveys of these days, or for `only` some of them. Inside
     `lake.writer`."""
     only = only or Only()
     surveyed = days if only.surveyed is None else only.surveyed
@@ -71,8 +71,8 @@ def refresh(
 def refresh_deletions(
     lake: Lake, days: Sequence[datetime.date], stage: Stage, changed: Column | None = None
 ) -> set[datetime.date]:
-    """Silver tables of deletions, because of the days' lines or those of them that `changed`; the days that were
-    rewritten."""
+    """Recompute the silver tables of deletions for the days' lines, or for those that `changed`. Return the rewritten
+    days."""
     stage("finding the deletions that changed")
     events = lake.read(tables.CONTROLLER_EVENTS, days)
     said = touched(events if changed is None else events.where(changed)).persist()
@@ -81,7 +81,7 @@ def refresh_deletions(
         brokers = [row["broker"] for row in said.where("broker is not null").select("broker").collect()]
         if brokers and (waiting := _with_changed_reasons(lake, brokers)) is not None:
             topics = topics.unionByName(stems_of(waiting)).distinct().persist()
-            # As a whole: it comes of a table that is about to be replaced.
+            # As a whole: it is computed from a table that is about to be replaced.
             topics.count()
         return _respan(lake, days, topics, stage) if topics.limit(1).count() else set()
     finally:
@@ -90,8 +90,8 @@ def refresh_deletions(
 
 
 def _with_changed_reasons(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
-    """Topics of whose deletions the table does not say why they waited for these brokers, as the journal does by now;
-    None where none ever waited."""
+    """Topics whose table has another reason for a wait for these brokers than the journal has now; None if none ever
+    waited."""
     spans = lake.read(tables.DELETION_SPANS)
     waits = spans.where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
     if not waits.limit(1).count():
@@ -116,7 +116,7 @@ def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stag
 
 
 def _known_days(lake: Lake, affected: DataFrame) -> set[datetime.date]:
-    """The days of which the tables say anything of these topics."""
+    """The days for which the tables have rows of these topics."""
     made = [table for table in (tables.DELETION_SPANS, tables.REPLICA_DELETIONS) if lake.has(table)]
     if not made:
         return set()
@@ -135,8 +135,8 @@ def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame
 def _replace_rows(
     lake: Lake, table: Table, staged: StagedRows, affected: DataFrame, known: set[datetime.date]
 ) -> set[datetime.date]:
-    """Puts the staged rows in the place of all that the table says of these topics, which is of the `known` days; the
-    days that were rewritten."""
+    """Replace the table's rows of these topics, which are of the `known` days, by the staged rows. Return the rewritten
+    days."""
     written = known | set(staged.days())
     if written.isdisjoint(lake.days(table)):
         staged.keep()
@@ -151,7 +151,7 @@ def _replace_rows(
 
 
 def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: Stage) -> None:
-    """What is said of the surveys of these days."""
+    """Recompute the rows of the surveys of these days."""
     surveyed = sorted(set(days) & set(lake.days(tables.SURVEYS)))
     if not surveyed:
         return

@@ -1,16 +1,15 @@
-"""The audit of some days: what is found takes the place of what was found there before.
+"""The audit of some days: its findings replace those of an earlier audit.
 
 Auditing a day again finds the same, whichever other days are audited with it: of the journal and of surveys, rules look
 at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions.
 Lines that come late may mend or break the day after theirs, which is audited again with it. They may mend or break
 later days as well: a deletion is judged on the day on which it ended, or on which the next controller knew nothing of
-it, which may be long after the line; elections and gaps say something of all that comes after them. So with a day are
-audited those on which deletions that were marked on it ended or were missed, and the later ones of which anything was
-found that does not show in a single line.
+it, which may be long after the line; elections and gaps say something of all that comes after them. An audit of a day
+therefore includes the days on which deletions that were marked on it ended or were missed, and later days with a
+finding that needs more than one line.
 
-A day of which nothing was found keeps its partition of the table, so that it can be told from a day that nobody has
-audited. A day is owed an audit where a table that the rules look at was written later than what was found: the stream
-writes such tables and audits nothing.
+A day without findings keeps its partition of the table, which distinguishes it from an unaudited day. A day needs an
+audit if a table that the rules read was written after its findings: the stream writes such tables and audits nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_line
 
 
 def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
-    """Makes the violations of these days anew, and of those that hang on them; what they come to. Inside
+    """Recompute the violations of these days and of dependent days. Return the verdict. Inside
     `lake.writer`."""
     if not days:
         return Verdict(())
@@ -63,22 +62,22 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
 
 
 def days_in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
-    """Days of which what was found may have changed with the lines of these days, or with the deletions that were
-    marked on them; neighbours left out."""
+    """Days whose findings may have changed with the lines of these days, or with the deletions that were marked on
+    them; without neighbouring days."""
     later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]
     found: set[datetime.date] = set()
     if later:
         rows = lake.read(tables.VIOLATIONS, later).where(F.col("rule").isin(*_OF_SEVERAL_LINES))
         found |= {row[DAY] for row in rows.select(DAY).distinct().collect()}
     if lake.days(tables.DELETION_SPANS):
-        # Some day may be that of a damaged line.
+        # A damaged line may have any day.
         found |= _ends(lake, days) & {*lake.days(tables.CONTROLLER_EVENTS), *later}
     return found
 
 
 def _ends(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
-    """When deletions that were marked on these days ended, and when a controller took over that may have known nothing
-    of those that did not."""
+    """When deletions that were marked on these days ended, and when a controller took over that may not know of the
+    unfinished ones."""
     spans = lake.read(tables.DELETION_SPANS, days)
     ends = spans.select(F.explode(F.array("done_at", "last_at")).alias("at"))
     taken_over = lake.read(tables.CONTROLLER_TENURES).select("active_at")
@@ -107,8 +106,8 @@ def unaudited(lake: Lake) -> set[datetime.date]:
 
 
 def _written(lake: Lake, table: Table) -> dict[datetime.date, int]:
-    """When files were last added to the table's days, or taken away, in milliseconds; of a store of objects, which does
-    not know, 0."""
+    """The time of the last file change of each of the table's days, in milliseconds; 0 for an object store, which has
+    no such time."""
     found = lake.files.items(f"{lake.root}/{table.path}")
     prefix = f"{DAY}="
     return {
@@ -120,7 +119,7 @@ def _written(lake: Lake, table: Table) -> dict[datetime.date, int]:
 
 def _elsewhere(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
     """Evidence.elsewhere: these days' lines, for an audit that looks at these spans."""
-    # Replicas that nobody holds are told of on any day of a deletion; few deletions have any.
+    # Replicas that no broker holds are recorded on any day of a deletion; few deletions have some.
     lacking = spans.where(lack_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
     lines = lake.read(tables.CONTROLLER_EVENTS, days)
     if lacking[0] is None:

@@ -26,9 +26,9 @@ def refresh_gold(
     rules: Rules,
     only: Only | None = None,
 ) -> dict[str, int]:
-    """Makes the gold tables anew but for what is said of single surveys; rows of those that have no days, by name.
+    """Recompute the gold tables except those of single surveys. Return the row counts of tables without days, by name.
 
-    `days` are those whose lines or surveys were read, `written` those of the deletions that were made anew as well.
+    `days` are those whose lines or surveys were read, `written` those of recomputed deletions too.
     With `only`, what does not depend on these lines and surveys stays as it is.
     """
     only = only or Only()
@@ -54,17 +54,18 @@ def refresh_gold(
 
 
 def keep_rules(lake: Lake, wishes: Wishes, now: datetime.datetime) -> Rules:
-    """The rules that hold from now on. Where the table of unused topics was made by others, it is made anew at once: it
-    may name what is protected by now. Inside `lake.writer`, before anything is taken in. Raises as `settled`."""
+    """Store and return the rules that hold from now on. If the table of unused topics follows others, recompute it at
+    once, because it may list protected topics. Inside `lake.writer`, before anything is taken in. Raises as
+    `settled`."""
     rules = settled(lake.files, wishes)
-    # What an interrupted run owes is made anew with the table; until then the tables it comes of do not fit each other.
+    # An interrupted run leaves inputs that do not match; they are recomputed together with this table.
     if lake.has(tables.STALE_TOPIC_CANDIDATES) and not lake.owed() and not are_applied(lake.files):
         refresh_candidates(lake, now, rules)
     return rules
 
 
 def refresh_candidates(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
-    """The table of unused topics, by the rules that hold."""
+    """Recompute the table of unused topics by the rules in force."""
     candidates = stale_topic_candidates(
         lake.read(tables.SURVEYS),
         lake.read(tables.ZNODE_SNAPSHOT),
@@ -78,7 +79,7 @@ def refresh_candidates(lake: Lake, now: datetime.datetime, rules: Rules) -> None
 
 
 def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
-    """The one table that changes though nothing was read: with time, what waits becomes stuck."""
+    """Recompute `stuck_now`, the one table that changes with time alone."""
     surveyed = Surveyed(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
     stuck = stuck_now(
         lake.read(tables.DELETION_SPANS),

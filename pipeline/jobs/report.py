@@ -1,4 +1,4 @@
-"""What a run did, in numbers."""
+"""The result of a run, in numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lethe.pipeline.jobs.rules import Rules
 
 Stage = Callable[[str], None]
-"""Told the name of each stage as it begins."""
+"""Called with the name of each stage as it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +28,30 @@ class DayRange:
 
 
 class Only(NamedTuple):
-    """What of some days has changed, where that is known: nothing else has to be made anew."""
+    """The changed part of some days, if known: only that is recomputed."""
 
     lines: Column | None = None
     """Which of the days' lines; None for all."""
     surveyed: Collection[datetime.date] | None = None
     """Days of surveys; None for all."""
     tenures: bool = True
-    """Lines that tell of tenures may be among them."""
+    """Whether lines about tenures may be among them."""
 
 
 class Taken(NamedTuple):
-    """What became of the rows that were read for one bronze table. new + duplicate + quarantined = read."""
+    """Counts of the rows that were read for one bronze table. new + duplicate + quarantined = read."""
 
     table: str
     read: int
     new: int
     duplicate: int
     late: int
-    """Of the new ones, those of days before the newest that the table had already."""
+    """New rows of days before the newest day that the table had."""
     quarantined: int
 
 
 class Refused(NamedTuple):
-    """A survey that was left where it is."""
+    """A survey that was not ingested."""
 
     path: str
     why: str
@@ -71,4 +71,4 @@ class RunReport:
     """Violations of rules of the audit that say that something is broken, in the days of the run."""
     warnings: int = 0
     rules: Rules | None = None
-    """By which stuck_now and stale_topic_candidates were made."""
+    """The rules of stuck_now and stale_topic_candidates."""

@@ -1,11 +1,11 @@
-"""Keeps the tables current: a query of Structured Streaming whose micro-batches do what the batch job does.
+"""Keep the tables current: a query of Structured Streaming whose micro-batches do what the batch job does.
 
-The lake is locked only while a micro-batch is done, so that `lethe pipeline run` has its turn in between; the
-checkpoint is locked all the time, so that it has one stream. Where another process holds the lake, the batch waits.
-Asked to stop, the stream ends between two batches.
+The lake is locked only during a micro-batch, so that `lethe pipeline run` can run in between; the checkpoint is always
+locked, so that it has one stream. A batch waits while another process holds the lake. On a request to stop, the stream
+ends between two batches.
 
-Spark begins no micro-batch where nothing new has come, but time passes: what depends on it is made anew now and then,
-by the thread that waits for the query to end, in turn with the one that does the batches.
+Spark starts no micro-batch without new lines. The thread that waits for the end of the query therefore recomputes
+periodically what depends on the time, never at the same time as a batch.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SIGNAL_S: Final = 1.0
 REFRESH_S: Final = 60.0
 CHECKPOINT: Final = "_checkpoint"
 LINE_BYTES: Final = 320
-"""About: Spark limits what it takes from Kafka at a time by the number of records."""
+"""Estimated size of a record: Spark limits a batch from Kafka by the number of records."""
 
 
 class StreamFailed(Exception):
-    """The query ended by itself, not by what a batch does: says why in its words."""
+    """The query ended outside a batch; the message is Spark's."""
 
 
 class Kafka(NamedTuple):
@@ -57,8 +57,8 @@ class Kafka(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is followed and how. Places are directories, files and patterns on a local disk; `every_s` is None for a
-    stream that takes what is there and ends; no `checkpoint`: inside the lake."""
+    """The sources of a stream and its settings. Places are directories, files and patterns on a local disk; `every_s`
+    is None for a stream that takes what is there and ends; no `checkpoint`: inside the lake."""
 
     journals: tuple[str, ...] = ()
     surveys: tuple[str, ...] = ()
@@ -70,26 +70,26 @@ class Plan:
     most_files: int = 200
     """A day of bronze that has more files is put together into few."""
     wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
-    """What is said of the lake's rules."""
+    """Changes of the lake's rules."""
     refresh_s: float = REFRESH_S
-    """After so long without a change (and not less than `every_s`), what depends on the time is made anew."""
+    """Seconds without a change (at least `every_s`) after which rows that depend on the time are recomputed."""
 
 
 class Progress(NamedTuple):
-    """A micro-batch that is done, and how it went."""
+    """A finished micro-batch and its numbers."""
 
     done: Done
     took_ms: int
     behind_bytes: int | None
-    """What lies in the journal's files and has not been taken in; None for a journal in Kafka."""
+    """Bytes of the journal's files that are not ingested yet; None for a journal in Kafka."""
 
 
 class _Stopped(Exception):
-    """The stream was asked to stop before this batch was begun."""
+    """A request to stop came before this batch began."""
 
 
 def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The places as local paths. Raises NothingToRead for one that is elsewhere or does not exist."""
+    """The places as local paths. Raises NothingToRead for one that is not local or does not exist."""
     found = []
     for place in places:
         files = Files(spark, place)
@@ -111,8 +111,8 @@ def require_no_lake(checkpoint: Place) -> None:
 
 @dataclass(slots=True)
 class Stream:
-    """One stream. `stopping` ends it between two batches; `told` is given each batch, `waiting` why one waits, and
-    `time_passed` is called when tables were made anew because of the time alone."""
+    """One stream. `stopping` ends it between two batches; `told` receives each batch, `waiting` the reason of a wait;
+    `time_passed` is called after a recomputation because of time alone."""
 
     spark: SparkSession
     lake: Lake
@@ -124,7 +124,7 @@ class Stream:
     time_passed: Callable[[], None] = lambda: None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _changed_at: float | None = None
-    """When tables were last made anew, by the monotonic clock."""
+    """When tables were last recomputed, by the monotonic clock."""
     _checkpoint: Files | None = None
     _surveys: list[str] = field(default_factory=list)
     _batches: MicroBatches | None = None
@@ -189,8 +189,8 @@ class Stream:
             if every_s is None and self._changed_at is None and not self.stopping.is_set():
                 self._pass_time()
         except StreamingQueryException as error:
-            # Who ends all of a service's processes at once may have told Spark's before this one. A batch that was cut
-            # off so is repeated by the next stream.
+            # A service manager that signals all processes at once may stop Spark first. The next stream repeats the
+            # interrupted batch.
             self.stopping.wait(SIGNAL_S)
             if isinstance(self._failure, _Stopped) or (self.stopping.is_set() and not self._is_trouble()):
                 return
@@ -202,7 +202,7 @@ class Stream:
                 query.stop()
 
     def _is_trouble(self) -> bool:
-        """Whether a batch failed for a reason that somebody has to mend."""
+        """Whether a batch failed for a reason that an operator has to resolve."""
         return isinstance(self._failure, FileTrouble | LakeUnusable)
 
     def _is_due(self, began: float, after_s: float) -> bool:
@@ -216,7 +216,7 @@ class Stream:
         except (FileTrouble, LakeUnusable):
             raise
         except Exception:
-            # As in `_follow`: Spark's process may have been ended before this one was told to.
+            # As in `_follow`: Spark's process may end before this one receives the signal.
             self.stopping.wait(SIGNAL_S)
             if not self.stopping.is_set():
                 raise
@@ -225,7 +225,7 @@ class Stream:
         self.time_passed()
 
     def _in_turn(self, action: Callable[[MicroBatches], T]) -> T:
-        """When no other thread of ours is at it, and no other process. Raises _Stopped."""
+        """Run while no other thread and no other process writes to the lake. Raises _Stopped."""
         said = ""
         while True:
             if self.stopping.is_set():
@@ -268,8 +268,8 @@ class Stream:
 
 def kafka_lines(spark: SparkSession, kafka: Kafka, max_bytes: int) -> DataFrame:
     """(value, file, position, lost): the topic's records from the earliest on, streaming; about `max_bytes` go into a
-    batch. What Kafka has removed before it was read leaves a hole in the numbers of the lines' ids, which the audit
-    finds."""
+    batch. Records that Kafka removed before they were read leave a hole in the numbers of the lines' ids, which the
+    audit finds."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", kafka.bootstrap)
@@ -288,6 +288,6 @@ def kafka_lines(spark: SparkSession, kafka: Kafka, max_bytes: int) -> DataFrame:
 
 
 def _words(text: str) -> str:
-    """What a source said: the last line of its trace, where it has one."""
+    """The message of a source: the last line of its trace, if any."""
     raised = [line.strip() for line in text.splitlines() if line[:1].isalpha() and "Error" in line.partition(":")[0]]
     return raised[-1] if raised else text.splitlines()[0]
