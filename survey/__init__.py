@@ -1,8 +1,8 @@
-"""The three places as they are, seen from outside: the znode tree, every broker's metadata cache, the disks.
+"""Compares the three places of a topic: znodes, brokers' metadata caches, log directories.
 
-`take.take` looks, `leftovers.leftovers` judges (pure), `as_json` shows both to scripts. `examine.examine` looks at few
-topics only, and `explain.explain` (pure) concludes why they are not gone yet. No controller is asked, and nothing but
-Kafka's own protocol and znodes is relied on, so clusters of real Kafka brokers can be surveyed too.
+`take.take` reads them, `leftovers.leftovers` (pure) finds what is left over, `as_json` formats both. `examine.examine`
+reads a few topics only, and `explain.explain` (pure) says why they are not gone yet. A survey uses only Kafka's
+protocol and znodes and asks no controller, so it works with any Kafka cluster in ZooKeeper mode.
 """
 
 if __name__ != "lethe.survey":

@@ -1,7 +1,4 @@
-"""A survey for scripts: plain JSON values, small where the cluster is large.
-
-Topics and directories are counted, findings are listed one by one.
-"""
+"""A survey as JSON values for scripts. Topics and directories are counted, findings are listed."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from lethe.survey.views import LogDirView, Survey, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:
-    """The whole document: what was seen, what could not be seen, what is left over."""
+    """Return the whole document: what was seen, what could not be seen, what is left over."""
     return {
         "taken_at_ms": survey.taken_at_ms,
         "took_ms": survey.took_ms,
@@ -34,7 +31,7 @@ def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, Js
 
 
 def counts_to_json(findings: Sequence[Leftover]) -> dict[str, JsonValue]:
-    """How many findings there are in each place, by standing; every place and standing is named."""
+    """Return the number of findings by place and standing, zeros included."""
     counts = Counter((finding.place, finding.standing) for finding in findings)
     return {place.value: {standing.code: counts[place, standing] for standing in Standing} for place in Place}
 

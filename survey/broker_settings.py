@@ -1,7 +1,7 @@
-"""What a broker is configured with, as far as it concerns its control and deletions: asked of the broker itself.
+"""Reads a broker's configuration from the broker itself, as far as it concerns its control and deletions.
 
-Kafka's brokers tell their whole configuration to whoever may describe them. A broker that does not, as Lethe's agents
-do not, still says which versions of a controller's requests it understands.
+Kafka's brokers return their configuration to clients that may describe them. Lethe's agents do not, but every broker
+returns the versions of a controller's requests that it supports.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ _ASKED: Final = (DELETE_TOPIC_ENABLE, DELETE_DELAY, _IBP, _LISTENER, _CONTROL_LI
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What is known of one broker; None where it did not say. `problem` says why nothing is known."""
+    """Settings of one broker; None where it did not return them. `problem` says why nothing is known."""
 
     broker: BrokerId
     deletes_topics: bool | None = None
     inter_broker_protocol: InterBrokerProtocol | None = None
     listener: str | None = None
-    """The one under which a controller reaches it."""
+    """The listener through which a controller reaches it."""
     problem: str | None = None
     delete_delay_ms: int | None = None
     """How long it keeps the renamed directory of a deleted replica."""
     authorizer: str | None = None
-    """Class of the authorizer that it asks before it obeys; None: it has none, or did not say."""
+    """Class of its authorizer; None: it has none, or did not say."""
     command_error: int | None = None
-    """What it answered to a controller's request that changes nothing; None: nothing, or it was not asked."""
+    """Its answer to a controller's request that changes nothing; None: no answer, or not asked."""
 
     @property
     def refuses_commands(self) -> bool:
-        """Its authorizer keeps this principal from controlling it."""
+        """True if its authorizer does not allow this principal to control it."""
         return self.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def ask_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
-    """What the broker says through its PLAINTEXT listener; never raises for what it does or does not do. With
-    `as_controller` it is also asked whether it takes requests of a controller under this id."""
+    """Return the broker's settings, read through its PLAINTEXT listener; its failures never raise. `as_controller` also
+    tests whether it obeys a controller with this id."""
     endpoint = broker.plaintext_endpoint
     if endpoint is None:
         return BrokerSettings(broker.id, problem="it has no PLAINTEXT listener to ask it by")
@@ -117,7 +117,7 @@ def _parsed(text: str | None) -> InterBrokerProtocol | None:
 
 
 def newest_understood(offered: Mapping[int, VersionRange]) -> InterBrokerProtocol | None:
-    """The newest inter-broker protocol all of whose control requests are among the versions that a broker offers."""
+    """Return the newest inter-broker protocol whose control requests the broker supports; None where there is none."""
     for text in reversed(IBP_VERSIONS):
         ibp = InterBrokerProtocol.parse(text)
         if ibp < OLDEST:
@@ -130,7 +130,7 @@ def newest_understood(offered: Mapping[int, VersionRange]) -> InterBrokerProtoco
 
 
 def common_protocol(settings: Iterable[BrokerSettings]) -> InterBrokerProtocol | None:
-    """The oldest of those that brokers named: all of them understand that. None where nobody named one."""
+    """Return the oldest protocol that brokers named, which all of them support; None where no broker named one."""
     return min(
         (each.inter_broker_protocol for each in settings if each.inter_broker_protocol is not None), default=None
     )

@@ -1,4 +1,4 @@
-"""The one reader of brokers: what a live broker says of its metadata cache and its log directories.
+"""Reads the metadata cache and the log directories of live brokers, for all commands.
 
 An error, a refusal and silence are values (`Unseen`), and never the same as an empty answer:
 
@@ -9,8 +9,8 @@ An error, a refusal and silence are values (`Unseen`), and never the same as an 
     DescribeLogDirs with an error                 unseen (REFUSED or ERROR)
     DescribeLogDirs without any log directory     unseen (REFUSED): a broker has one or more
     Metadata with another error for a topic       unseen (ERROR)
-    Metadata without the topic that was named     unseen (ERROR)
-    nothing in time; the connection breaks        unseen (SILENT; UNREACHABLE)
+    Metadata without the requested topic          unseen (ERROR)
+    no answer in time; connection lost            unseen (SILENT; UNREACHABLE)
     a log directory with KAFKA_STORAGE_ERROR      that directory is unseen, the others are seen
 """
 
@@ -42,14 +42,14 @@ from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Pl
 T = TypeVar("T")
 
 AskBroker = Callable[[Broker], Awaitable[BrokerAnswers]]
-"""Asks one live broker; never raises for what a broker does or does not do."""
+"""Asks one live broker; the broker's failures never raise."""
 
 CLIENT_ID: Final = "lethe-survey"
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
 MAX_AT_ONCE_BRIEFLY: Final = 64
-"""The same where answers are small: most answer at once, and the silent ones must not queue up."""
+"""The same for small answers: silent brokers must not delay the others."""
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -58,21 +58,21 @@ class Scope:
     """What brokers are asked about."""
 
     topics: Collection[str] | None = None
-    """None stands for all."""
+    """None: all topics."""
     partitions: Mapping[str, Sequence[int]] | None = None
-    """Partitions of every topic in `topics`. With them, a broker only measures these; None where those of one topic are
-    not known: brokers then tell of all their replicas, and those of other topics are dropped."""
+    """Partitions of every topic in `topics`; brokers measure only these. If those of one topic are unknown, leave it
+    None: brokers then describe all replicas, and other topics' are dropped."""
 
 
 AskAbout = Callable[[Scope], AskBroker]
-"""How to ask a broker about some topics only."""
+"""Returns an AskBroker for one scope."""
 
 
 def broker_asker(
     *, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 30_000, topics: Collection[str] | None = None
 ) -> AskBroker:
-    """Ask through the broker's PLAINTEXT listener, over a connection for each question, in the highest versions that
-    both sides speak. With `topics`, only about these."""
+    """Return an AskBroker that uses the PLAINTEXT listener, a new connection per broker, and the highest common
+    versions. With `topics`, it asks only about these."""
 
     async def ask(broker: Broker) -> BrokerAnswers:
         connection = await _open(broker, connect_timeout_ms, request_timeout_ms)
@@ -86,8 +86,8 @@ def broker_asker(
 
 @asynccontextmanager
 async def kept_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
-    """Ask as `broker_asker` does, again and again: connections stay open until the context ends. Connecting and each
-    answer may take `timeout_ms`."""
+    """Yield an AskAbout that works as `broker_asker` and keeps connections open until the context ends. `timeout_ms`
+    limits connecting and each answer."""
     kept: dict[tuple[BrokerId, BrokerEpoch], KafkaConnection] = {}
 
     def about(scope: Scope) -> AskBroker:
@@ -114,7 +114,7 @@ async def kept_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout
 async def ask_all(
     brokers: Collection[Broker], ask: Callable[[Broker], Awaitable[T]], *, at_once: int = MAX_AT_ONCE
 ) -> list[T]:
-    """Return the answers of all brokers, in their order; `at_once` of them are asked at the same time."""
+    """Return the answers of all brokers, in order; `at_once` limits concurrency."""
     limit = asyncio.Semaphore(at_once)
 
     async def one(broker: Broker) -> T:
@@ -184,7 +184,7 @@ async def _metadata(connection: KafkaConnection, topics: Collection[str] | None)
     answer = await ask_metadata(connection, topics)
     for topic in undecided_topics(answer.topics):
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            # A client that may not describe a topic is told of all topics but this one, unless it names the topic.
+            # Metadata omits a topic that the client may not describe, unless the request names the topic.
             why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
             return Unseen(Failure.REFUSED, why, Place.CACHE)
         if topic.error == ErrorCode.NONE:
@@ -202,7 +202,7 @@ async def _log_dirs(connection: KafkaConnection, broker: BrokerId, scope: Scope)
         failure = Failure.REFUSED if described.error in _REFUSALS else Failure.ERROR
         return Unseen(failure, f"DescribeLogDirs: {error_name(described.error)}", Place.LOGS)
     if not described.log_dirs:
-        # Brokers before 3.0 answer a client without rights like this, and name no error.
+        # Brokers before 3.0 answer an unauthorized client like this, without an error.
         why = "DescribeLogDirs: it names no log directory; does it let this client ask?"
         return Unseen(Failure.REFUSED, why, Place.LOGS)
     ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)

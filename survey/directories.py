@@ -1,9 +1,8 @@
-"""Log directories of this machine, read without changing anything; only `partition.metadata` and `meta.properties` are
-opened.
+"""Reads log directories of this machine, without changes. Only `partition.metadata` and `meta.properties` are opened.
 
-Links are counted as files and never followed. Kafka follows them, so one in the place of a replica's directory or of a
-segment is a problem: what it leads to was not seen. What vanishes while it is read was on its way out, which is no
-problem; what cannot be read is.
+Symbolic links are counted as files and never followed. Kafka follows them, so a link in the place of a replica's
+directory or of a segment is a problem: its target was not seen. An entry that disappears during the read is no problem;
+an unreadable one is.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _METADATA_LIMIT_BYTES: Final = 4096
 
 
 class Owner(NamedTuple):
-    """What a log directory says of whose it is."""
+    """Owner of a log directory, from its `meta.properties`."""
 
     broker: BrokerId
     cluster_id: str | None
 
 
 def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = None) -> LogDirView:
-    """Everything that is directly in it, by name; with `topics` only what is, or may be, of one of these. Blocking;
-    never raises for what it finds."""
+    """Return all entries of the log directory, by name; with `topics`, only those that may be of these topics.
+    Blocking. No content makes it raise."""
     try:
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries if _may_be_of_kafka(entry))
@@ -64,15 +63,15 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
 
 
 def _may_be_of_kafka(entry: os.DirEntry[str]) -> bool:
-    """A directory, or a link that Kafka would take for one of its own if it leads to one."""
+    """Return True for a directory, and for a link with a name that Kafka gives to directories."""
     if entry.is_symlink():
         return parse_directory_name(entry.name).topic_partition is not None
     return entry.is_dir(follow_symlinks=False)
 
 
 def is_about(name: str, topics: Collection[str]) -> bool:
-    """Whether a directory of that name is of one of the topics, or may be: of a name that has been cut to fit a file
-    system, only the start is known."""
+    """Return True if a directory of that name is, or may be, of one of the topics. A name that was cut to fit a file
+    system has only the start of the topic's name."""
     kind, topic_partition = parse_directory_name(name)
     if topic_partition is None:
         return False
@@ -83,13 +82,13 @@ def is_about(name: str, topics: Collection[str]) -> bool:
 
 
 def may_be_cut(found: str, topic: str) -> bool:
-    """Whether a directory's name, cut to fit a file system, may have begun as that topic's."""
+    """Return True if `found` may be the start of that topic's name, cut to fit a file system."""
     return len(found) > NEVER_CUT and topic.startswith(found)
 
 
 def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
-    """True where the directory is on this machine and its `meta.properties` names this broker of this cluster: then the
-    path that the broker told is this directory, and not one of the same name elsewhere. Blocking; never raises."""
+    """Return True if `meta.properties` of this directory names this broker of this cluster. Then the broker's path is
+    this directory, and not one of the same name on another machine. Blocking; never raises."""
     try:
         meta = _meta_properties(path)
     except (OSError, ValueError):
@@ -98,11 +97,12 @@ def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
 
 
 class UnknownOwner(ValueError):
-    """It cannot be told whose a log directory is; the message says why, and what helps."""
+    """The owner of a log directory is unknown; the message says why, and what helps."""
 
 
 def owner_of(path: Path) -> Owner:
-    """Whose log directory of this machine it is, by its `meta.properties`. Blocking. Raises UnknownOwner."""
+    """Return the owner of a log directory of this machine, from its `meta.properties`. Blocking. Raises
+    UnknownOwner."""
     if not path.is_dir():
         what = "is no directory" if path.exists() else "is not there"
         raise UnknownOwner(f"the log directory {path} {what}")
@@ -121,7 +121,7 @@ def owner_of(path: Path) -> Owner:
 
 
 def _meta_properties(path: Path) -> MetaProperties:
-    """Raises OSError, and ValueError for what cannot be understood."""
+    """Raises OSError, and ValueError for malformed content."""
     with open(path / META_PROPERTIES, "rb") as file:
         found, _ = parse_properties(decode_text(file.read(_METADATA_LIMIT_BYTES)), META_PROPERTIES)
     return decode_meta_properties({name: setting.value for name, setting in found.items()})
@@ -162,8 +162,8 @@ def _read_directory(log_dir: Path, name: str) -> Directory:
 
 
 def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bool]]:
-    """All files at any depth, links included; and whether each is a segment, or a link in the place of one, which lies
-    in the directory itself."""
+    """Yield all files at any depth, links included. The flag is True for a segment of the directory itself, or a link
+    in its place."""
     with os.scandir(directory) as entries:
         for entry in entries:
             try:
@@ -178,7 +178,8 @@ def _files(directory: Path, depth: int = 0) -> Iterator[tuple[os.stat_result, bo
 
 
 def _topic_id(path: Path) -> tuple[TopicId | None, str | None]:
-    """What the file says, and what is wrong with it. A replica of a cluster without topic ids has none."""
+    """Return the topic id in the file, and what is wrong with the file. Clusters without topic ids have no such
+    file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,6 +1,5 @@
-"""What is known about marked topics before anything is concluded, as immutable values: a survey of these topics, what
-ZooKeeper says of whether deletions go on at all, and what the controller itself told, if it is one that tells.
-"""
+"""Evidence about marked topics, as immutable values: a survey of the topics, what stops all deletions, and the
+controller's answer, if it is Lethe's."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from lethe.survey.views import Survey
 
 
 class Setting(NamedTuple):
-    """A dynamic setting, and the znode that has it."""
+    """A dynamic setting and its znode."""
 
     value: bool
     path: str
@@ -30,19 +29,20 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """What stops every deletion."""
+    """What stops every deletion, as ZooKeeper has it."""
 
     paused: DeletionsPaused | None = None
     """Obeyed by Lethe's controllers only."""
     delete_topic_enable: Setting | None = None
-    """As dynamic configuration has it; None where only the controller's own properties say, or it is `unreadable`."""
+    """Its value in dynamic configuration; None where only the controller's properties have it, or it is
+    `unreadable`."""
     unreadable: Unreadable | None = None
-    """Why dynamic configuration does not tell whether topics may be deleted; None where it does."""
+    """Why dynamic configuration does not say whether topics may be deleted; None where it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldReplica:
-    """What the controller says of one replica, or (partition None) of one broker, or (both None) of the topic."""
+    """The controller's row about one replica, about one broker (`partition` None), or about the topic (both None)."""
 
     waiting_for: CauseKind
     partition: int | None = None
@@ -57,7 +57,7 @@ class ToldReplica:
 
 @dataclass(frozen=True, slots=True)
 class ToldTopic:
-    """What the controller says of one marked topic."""
+    """The controller's answer about one marked topic."""
 
     topic: str
     marked_since_ms: int | None = None
@@ -67,7 +67,7 @@ class ToldTopic:
 
 
 class ToldPause(NamedTuple):
-    """What keeps the controller from deleting anything: its cause, and the znode that is concerned."""
+    """A cause for which the controller deletes nothing, and its znode."""
 
     kind: CauseKind
     since_ms: int | None = None
@@ -84,12 +84,12 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owing:
-    """A broker that has not confirmed that its metadata cache has dropped topics whose znodes are gone."""
+    """A broker that has not confirmed the tombstones of topics whose znodes are removed."""
 
     broker: int
     topic_count: int
     topics: tuple[str, ...] = ()
-    """Of very many the first; where one topic was asked about, that one."""
+    """The first of them; after a question about one topic, that one."""
     since_ms: int | None = None
     attempts: int = 0
     last_error: str | None = None
@@ -97,22 +97,22 @@ class Owing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the active controller answered; `problem` says why nothing of it is known."""
+    """The active controller's answer; `problem` says why there is none."""
 
     topics: Mapping[str, ToldTopic] = field(default_factory=dict)
     epoch: int | None = None
     deletion_enabled: bool | None = None
-    """`delete.topic.enable` as the controller has it; None where it does not say."""
+    """The controller's `delete.topic.enable`; None where the answer lacks it."""
     refused: Refused | None = None
-    """Where one topic was asked about, which is not marked."""
+    """Set after a question about one topic that is not marked."""
     not_shown: int = 0
-    """Marked topics of which it says nothing."""
+    """Marked topics that the answer leaves out."""
     owed: tuple[Owing, ...] | None = None
-    """None where it does not say."""
+    """None where the answer lacks it."""
     unproven: JsonValue = None
-    """Deleted topics that caches may still show, as the controller writes it; None where it does not say."""
+    """Deleted topics that caches may still show, in the controller's format; None where the answer lacks it."""
     pauses: tuple[ToldPause, ...] = ()
-    """Everything that has to end before it deletes anything."""
+    """All of them have to end before the controller deletes anything."""
     problem: str | None = None
 
     @property
@@ -122,17 +122,17 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it. The times are ZooKeeper's."""
+    """All evidence about `topics`. The times are ZooKeeper's."""
 
     survey: Survey
     topics: tuple[str, ...]
-    """Those that were asked about."""
+    """The topics in question."""
     marked_since_ms: Mapping[str, int] = field(default_factory=dict)
     changed_at_ms: Mapping[str, int] = field(default_factory=dict)
-    """When the topic's own znode was last written."""
+    """Last write of the topic's own znode."""
     holds: Holds = field(default_factory=Holds)
     told: Told = field(default_factory=lambda: Told(problem="it was not asked"))
     ordered: frozenset[str] = frozenset()
-    """Topics whose own znode cannot be understood and whose marker orders their deletion even so."""
+    """Topics with an unreadable znode whose marker orders their deletion anyway."""
     tiered: frozenset[str] = frozenset()
-    """Marked topics whose configuration says `remote.storage.enable=true`."""
+    """Marked topics with `remote.storage.enable=true` in their configuration."""

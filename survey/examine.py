@@ -1,9 +1,9 @@
-"""Gathering what is to be known about a few topics, or about all that are marked, without looking at the rest.
+"""Gathers evidence about a few topics, or about all marked ones, without reading the others.
 
-One round of lists, one of the topics' trees, then brokers and this machine's disks at the same time, each with a limit.
-Of a topic that is gone nothing says where it was: then the other topics' assignments are read too, since they name the
-brokers that are away and may still have it.
-The controller is asked by whoever calls, if at all: a survey relies on Kafka's protocol and znodes alone.
+It reads ZooKeeper's lists, then the topics' trees, then brokers and this machine's disks at once, each with a time
+limit. No znode tells which brokers had the replicas of a deleted topic. So the other topics' assignments are read as
+well: they name unregistered brokers, which may still have replicas. The caller asks the controller and passes its
+answer (`told`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
 
 
 def asker(timeout_ms: int) -> AskAbout:
-    """Asks each broker for at most about twice as long as that."""
+    """Return a function that asks each broker for at most about twice `timeout_ms`."""
     return lambda scope: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=scope.topics)
 
 
@@ -49,8 +49,8 @@ async def examine(
     told: Told | None = None,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
 ) -> Evidence:
-    """What there is of these topics now; None means all marked ones. `log_dirs` are directories of this machine, by the
-    broker that owns them, which may be down; those of live brokers are found. Raises SessionLost only."""
+    """Return the evidence about these topics; None means all marked ones. `log_dirs` are directories of this machine by
+    owning broker, which may be down; those of live brokers are found. Raises SessionLost only."""
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
     if topics is None:
@@ -77,7 +77,7 @@ async def examine(
 async def _times(
     session: ZooKeeperSession, marked: Sequence[str], tree: ZooKeeperTree
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """When each marker was made, and when the znode of each topic was last written."""
+    """Return when each marker was created, and when each topic's znode was last written."""
     names = tuple(tree.topics)
     outcomes = await session.read(
         [*(Exists(paths.delete_topic(name)) for name in marked), *(Exists(paths.topic(name)) for name in names)]
@@ -96,7 +96,7 @@ async def _times(
 
 
 async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKeeperTree) -> frozenset[str]:
-    """Of the marked topics that cannot be understood, those whose marker orders their deletion even so."""
+    """Return the marked topics with an unreadable znode whose marker orders their deletion anyway."""
     unclear = [name for name in marked if name in tree.topics and tree.topics[name].assignments is None]
     outcomes = await session.read([GetData(paths.delete_topic(name)) for name in unclear]) if unclear else ()
     return frozenset(
@@ -107,7 +107,8 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
 
 
 async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> frozenset[str]:
-    """The marked topics that may have segments in remote storage; those whose configuration is unreadable are not."""
+    """Return the marked topics that may have segments in remote storage, without those whose configuration is
+    unreadable."""
     outcomes = await session.read([GetData(paths.config_topic(name)) for name in marked]) if marked else ()
     return frozenset(
         name
@@ -123,7 +124,8 @@ def _is_tiered(path: str, data: bytes | None) -> bool:
 
 
 async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds:
-    """The pause, and `delete.topic.enable` as the controller takes it: its own dynamic configuration comes first."""
+    """Return the pause, and `delete.topic.enable` as the controller applies it: its own dynamic configuration comes
+    first."""
     configured = [paths.config_broker_default()]
     if controller is not None:
         configured.insert(0, paths.config_broker(controller))
@@ -140,7 +142,7 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds
         if pause.since_ms is None and isinstance(exists, Present) and exists.modified_at_ms:
             pause = type(pause)(exists.modified_at_ms, pause.reason)
     read = [_setting(path, found) for path, found in zip(configured, configs, strict=True)]
-    # A controller takes nothing of its configuration for known where either znode is not understood.
+    # A controller applies neither znode where one of them is unreadable.
     if malformed := next((each for each in read if isinstance(each, Unreadable)), None):
         return Holds(pause, unreadable=malformed)
     setting = next((each for each in read if each is not None), None)
@@ -150,7 +152,7 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds
 
 
 def _setting(path: str, outcome: ReadOutcome) -> Setting | Unreadable | None:
-    """What the znode says of delete.topic.enable; None where it says nothing."""
+    """Return delete.topic.enable from the znode; None where it has no value."""
     if not isinstance(outcome, Data):
         return None if is_absent(outcome) else Unreadable(path, f"reading it: {getattr(outcome, 'error', outcome)}")
     try:
@@ -169,8 +171,8 @@ def _disks(
     cluster_id: str | None,
     wanted: Collection[str],
 ) -> tuple[LogDirView, ...]:
-    """The brokers' word; where the directory is provably this machine's, and for those that were named, what is there.
-    A failed directory is read too, if it can be, but stays a failed one."""
+    """Return the log directories as the brokers described them. Those in `given`, and those that are provably of this
+    machine, are read locally instead. A failed directory stays failed, even if it can be read."""
     seen = {(BrokerId(broker), str(path)): None for broker, listed in given.items() for path in listed}
     views = [read_log_dir(broker, Path(path), wanted) for broker, path in seen]
     for view in told:

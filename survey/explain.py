@@ -1,14 +1,24 @@
-"""Why a topic is not gone yet, concluded from evidence. Pure.
+"""Concludes from evidence why a topic is not gone yet. Pure.
 
-Theory of operation. ZooKeeper says whether the topic is marked and still there. If it is neither, what is left in
-caches and on disks is all that can be wrong. If it is there and marked, something holds it (no controller, a pause, a
-reassignment, a znode that cannot be read) or one or more brokers do. What a broker does is known twice over: from its
-own answers to us, and, where a Lethe controller told, from the requests that it sent. The controller knows more
-(attempts, errors, times) and comes first; our own look adds what it cannot know: that the broker is silent to
-everybody, which log directory it is, what lies on the disks.
+Theory of operation. ZooKeeper says whether the topic is marked and still exists:
 
-Without the controller's word a replica is known by its directory: there, renamed, or gone; unknown where its broker
-does not answer or a log directory has failed. Nothing is concluded from what could not be seen.
+    marked       exists    evidence                             verdict
+    yes          any       every cause ends without help        IN_PROGRESS
+    yes          any       another cause                        WAITING
+    no           yes                                            NOT_MARKED
+    unreadable   yes       no answer of the controller          MARKER_UNSEEN
+    no           no        a cached entry, a znode, a replica   LEFT_OVER
+    no           no        only renamed directories             RECLAIMING
+    no           no        none, but broker 3 was not seen      UNSEEN
+    no           no        none, and everything was seen        GONE
+
+A marked topic is held (no controller, a pause, a reassignment, an unreadable znode), or it waits for brokers. A
+broker's part is known from its answers to the survey and, if a Lethe controller answered, from the requests that the
+controller sent. The controller has more (attempts, errors, times) and comes first. The survey adds what the controller
+cannot have: the broker is silent to all clients, which log directory has failed, what is on the disks.
+
+Without the controller's answer, a replica is known by its directory: present, renamed or gone. It is unknown where its
+broker does not answer or a log directory has failed. What could not be seen leads to no conclusion.
 """
 
 from __future__ import annotations
@@ -33,19 +43,19 @@ from lethe.survey.unreadable import as_deleted, lethe_leads
 from lethe.survey.views import Failure, Survey, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
-"""A deletion that nothing keeps up takes seconds."""
+"""An unobstructed deletion takes seconds."""
 
 
 CLEAN: Final = "ZooKeeper is clean, and so are the caches and disks of all brokers that are registered"
 
 
 class Verdict(enum.Enum):
-    """Name for scripts, word for people."""
+    """Name for scripts, value for messages."""
 
     GONE = "no such topic, and no trace of one"
-    """`CLEAN`, and no other broker is known to have replicas of anything. It was deleted, or never was."""
+    """`CLEAN`, and no unregistered broker has replicas of any topic. The topic was deleted, or never existed."""
     UNSEEN = "no such topic, and no trace of one as far as could be seen"
-    """What is missing: `unseen_words`."""
+    """`unseen_words` says what could not be seen."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
@@ -57,22 +67,22 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became of one topic."""
+    """The state of one topic's deletion."""
 
     topic: str
     verdict: Verdict
     causes: tuple[Cause, ...] = ()
-    """What holds everything comes first; brokers follow by id."""
+    """First those that hold the topic, then those of brokers, by id."""
     replicas: tuple[Replica, ...] = ()
-    """All of the topic's, by partition and in assignment order; none where the assignment is not known."""
+    """All replicas by partition, in assignment order; empty where the assignment is unknown."""
     marked_since_ms: int | None = None
     phase: str | None = None
     is_tiered: bool = False
-    """Marked, with `remote.storage.enable=true`: what becomes of its remote segments is not seen."""
+    """Marked, with `remote.storage.enable=true`: its remote segments are not examined."""
 
 
 def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
-    """Of a topic that is gone, where the survey is not complete: what is clean, and what could not be seen."""
+    """Return what is clean and what could not be seen, for a deleted topic with an incomplete survey."""
     away = away_words(survey)
     missing = ["not everybody answered"] if len(survey.problems) > len(survey.unseen_brokers) else []
     owing = tuple(
@@ -86,7 +96,7 @@ def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
 
 
 def away_words(survey: Survey) -> tuple[str, ...]:
-    """That brokers are away whose disks were not seen, in one text; none where there are no such brokers."""
+    """Return at most one text: which brokers are not registered and have disks that were not seen."""
     away = tuple(map(int, survey.unseen_brokers))
     if not away:
         return ()
@@ -96,12 +106,12 @@ def away_words(survey: Survey) -> tuple[str, ...]:
 
 
 def explain(evidence: Evidence, topic: str) -> Explanation:
-    """The topic's case."""
+    """Return the explanation of one topic."""
     return _explain(evidence, topic, stored_by_topic(evidence).get(topic, {}))
 
 
 def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
-    """The cases of all topics that the evidence is about, in their order."""
+    """Return the explanations of all topics of the evidence, in order."""
     stored = stored_by_topic(evidence)
     return tuple(_explain(evidence, topic, stored.get(topic, {})) for topic in evidence.topics)
 
@@ -146,11 +156,12 @@ _GOING_ON = frozenset(
 
 
 _FOLLOWING = frozenset({CauseKind.STILL_STORED, CauseKind.OTHER_REPLICAS, CauseKind.TURN})
-"""What follows by itself when the other causes have gone."""
+"""Causes that end without help once the others have ended."""
 
 
 def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
-    """Nothing has to happen first where a controller is active. Lethe's deletes what is half deleted at once."""
+    """Return True if the cause ends without help where a controller is active. Lethe's finishes a half-deleted topic at
+    once."""
     return cause.kind in _GOING_ON or (cause.kind is CauseKind.HALF_DELETED and lethe_leads(evidence))
 
 
@@ -162,7 +173,7 @@ def _marked(
 ) -> tuple[tuple[Cause, ...], tuple[Replica, ...]]:
     held_by_controller = tuple(_no_controller(evidence))
     if there is None:
-        # Neither a pause nor delete.topic.enable keeps a controller from dropping such a marker.
+        # A controller drops such a marker despite a pause or delete.topic.enable=false.
         return (*held_by_controller, Cause(CauseKind.MARKER_WITHOUT_TOPIC)), ()
     holds = (*held_by_controller, *_holds(evidence, there, stored, told))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
@@ -194,7 +205,7 @@ def _no_controller(evidence: Evidence) -> Iterator[Cause]:
 
 
 def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> Iterator[Cause]:
-    """What holds the topic although there is a controller."""
+    """Yield what holds the topic although there is a controller."""
     if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, told):
         yield disabled
     yield from _paused(evidence)
@@ -211,7 +222,8 @@ def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic
 
 
 def _paused(evidence: Evidence) -> Iterator[Cause]:
-    """Pauses, which Lethe's controllers heed: those in ZooKeeper, and what the controller says that it waits for."""
+    """Yield the pauses, which only Lethe's controllers obey: those in ZooKeeper, and those that the controller
+    reports."""
     holds, told = evidence.holds, evidence.told
     if evidence.survey.zookeeper.controller is not None and not lethe_leads(evidence):
         return
@@ -223,13 +235,13 @@ def _paused(evidence: Evidence) -> Iterator[Cause]:
         elif paused is None:
             yield Cause(pause.kind, since_ms=pause.since_ms, detail=pause.reason)
     if holds.unreadable is not None and not told.is_known:
-        # A controller that led before goes on with what it knew: without its word nobody can tell.
+        # A controller may still use the value that it read before. Only its answer could say so.
         path, why = holds.unreadable
         yield Cause(CauseKind.CONFIGURATION_UNREAD, path=path, detail=why)
 
 
 def _silent_controller(evidence: Evidence) -> Cause | None:
-    """One of Kafka's controllers that does not answer as a broker either; of others nothing can be seen."""
+    """Return the cause for a Kafka controller that does not answer as a broker; other failures of it cannot be seen."""
     controller = evidence.survey.zookeeper.controller
     if controller is None or controller.admin is not None or evidence.told.is_known:
         return None
@@ -240,7 +252,7 @@ def _silent_controller(evidence: Evidence) -> Cause | None:
 
 
 def _late_controller(evidence: Evidence, topic: str) -> Cause | None:
-    """One of Kafka's controllers that has had time enough: it keeps to itself what it waits for."""
+    """Return the cause for a Kafka controller that has had enough time; it does not say what it waits for."""
     controller, since_ms = evidence.survey.zookeeper.controller, evidence.marked_since_ms.get(topic)
     if controller is None or controller.admin is not None or evidence.told.is_known or since_ms is None:
         return None
@@ -250,7 +262,7 @@ def _late_controller(evidence: Evidence, topic: str) -> Cause | None:
 
 
 def _disabled(evidence: Evidence) -> Cause | None:
-    """The controller knows better than what is configured for everybody."""
+    """Return the cause for disabled deletion. The controller's answer overrides the configuration in ZooKeeper."""
     configured, told = evidence.holds.delete_topic_enable, evidence.told.deletion_enabled
     says_so = configured.path if configured is not None and not configured.value else None
     is_disabled = says_so is not None if told is None else not told
@@ -258,8 +270,8 @@ def _disabled(evidence: Evidence) -> Cause | None:
 
 
 def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> bool:
-    """Whether the deletion is under way: then it ends, also where deletion has been disabled meanwhile. Without the
-    controller's word, a replica that is not there any more tells."""
+    """Return True if the deletion has started, and thus continues even when deletion is disabled. Without the
+    controller's answer, a renamed or missing replica shows it."""
     if told is not None:
         return told.phase != "held"
     return any(
@@ -268,7 +280,7 @@ def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldT
 
 
 def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
-    """Partitions that are being reassigned, or are to be, and the brokers that they are to be on."""
+    """Return the partitions that are being reassigned or are to be, and their target brokers."""
     found = {p: a.target for p, a in (there.assignments or {}).items() if a.is_being_reassigned}
     for (topic, partition), wanted in evidence.survey.zookeeper.reassigning.items():
         if topic == there.name and partition in (there.assignments or {}):
@@ -277,8 +289,8 @@ def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
 
 
 def _moving_since(evidence: Evidence, there: TopicTree) -> int | None:
-    """Since when the deletion waits for the reassignment: since both the marker and, where the reassignment has begun,
-    what the topic's znode says of it are there."""
+    """Return since when the deletion waits for the reassignment: the later of the marker's creation and, if the
+    reassignment has started, the last write of the topic's znode."""
     times = [evidence.marked_since_ms.get(there.name)]
     if any(assignment.is_being_reassigned for assignment in (there.assignments or {}).values()):
         times.append(evidence.changed_at_ms.get(there.name))
@@ -297,15 +309,15 @@ def _damaged(there: TopicTree) -> Iterator[Cause]:
 
 
 def _also_told(evidence: Evidence, told: ToldTopic | None, named: Sequence[Cause]) -> Iterator[Cause]:
-    """Causes that the controller gave for the topic as a whole, or for one broker's cache, and holds of which nothing
-    else is to be seen. What it waits for is never left out."""
+    """Yield further causes of the controller: those of the topic, of one broker's cache, and holds that the survey did
+    not show. No cause of the controller is left out."""
     known = {cause.kind for cause in named}
     for row in () if told is None else told.replicas:
         kind = row.waiting_for
         if row.partition is None and row.broker is not None:
             yield of_broker(evidence, kind, row)
         elif kind is CauseKind.MARKER_WITHOUT_TOPIC or (kind is CauseKind.ZNODES and row.last_error is None):
-            # The topic is there by now; or its znodes go at this moment.
+            # The topic exists by now, or its znodes are being removed.
             continue
         elif (row.partition is None or kind.is_hold) and kind not in known:
             yield Cause(kind, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
@@ -322,7 +334,7 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
     elif refused is not None:
         yield Cause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
     elif there.assignments is not None and damage(there, is_marked=False) is None:
-        # Of a topic that is not whole, or not understood, nobody should take this for advice to delete it.
+        # Not for a damaged or unreadable topic: the remedy would advise to delete it.
         yield Cause(CauseKind.NOT_MARKED)
     if there.assignments is None:
         yield replace(unreadable.unreadable(evidence, there.name), kind=CauseKind.UNREADABLE)
@@ -331,7 +343,7 @@ def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
 
 
 def _owed(evidence: Evidence, topic: str) -> Iterator[Cause]:
-    """Brokers of which the controller says that they have not confirmed what their caches were told."""
+    """Yield the brokers that, by the controller's answer, have not confirmed the topic's tombstone."""
     for owing in evidence.told.owed or ():
         if topic in owing.topics:
             yield Cause(

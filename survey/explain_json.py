@@ -1,4 +1,4 @@
-"""Explanations for scripts: plain JSON values. The shape is described in docs/explain.md and has a version."""
+"""Explanations as JSON values for scripts. docs/explain.md describes the format, which has a version."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ VERSION = 1
 
 
 def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, replicas: bool) -> dict[str, JsonValue]:
-    """The whole document; `complete` says whether everything that was looked at could be seen. Of a backlog, replicas
-    are counted and not listed."""
+    """Return the whole document. `complete`: all that was examined could be seen. Without `replicas`, replicas are only
+    counted."""
     survey, told = evidence.survey, evidence.told
     controller = survey.zookeeper.controller
     return {

@@ -1,9 +1,8 @@
-"""Keeping a survey as files, for the pipeline and for whoever comes later.
+"""Writes a survey to files, for the pipeline and for later readers.
 
-A kept survey is a directory DIR/<survey id>. It is written under a name that begins with a dot, made durable and
-renamed, so that it is there whole or not at all; what a failed attempt has written is removed. A process that is killed
-leaves its hidden directory, which no reader looks at. Rows are made one by one as they are written: what is in memory
-is the survey alone.
+A kept survey is a directory DIR/<survey id>. It is written under a name that begins with a dot, synced, and then
+renamed, so it exists whole or not at all. A failed attempt removes its files. A killed process leaves its hidden
+directory, which readers ignore. Rows are made one by one, so memory holds only the survey.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Opener = Callable[[Path], BinaryIO]
 
 
 class KeepFailed(Exception):
-    """A survey could not be kept, and nothing of it is left; the message names the place and the cause."""
+    """The survey could not be kept, and no part of it remains; the message names the place and the cause."""
 
 
 def _open_new(path: Path) -> BinaryIO:
@@ -36,8 +35,8 @@ def _open_new(path: Path) -> BinaryIO:
 
 
 def demand_place(out: Path) -> None:
-    """See that a survey can be kept below `out`, made where it is missing, and leave everything as it was: before a
-    survey of some length is taken for nothing. Blocking. Raises KeepFailed."""
+    """Check that a survey can be kept below `out`, before a long survey is taken. Removes what it creates. Blocking.
+    Raises KeepFailed."""
     with _failures(out), contextlib.ExitStack() as undo:
         _make(out, undo)
         trial = _hidden(out, "trial")
@@ -46,7 +45,7 @@ def demand_place(out: Path) -> None:
 
 
 def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
-    """Write the survey below `out`, which is made where it is missing; returns its directory. Blocking. Raises
+    """Write the survey below `out`, which is created if missing, and return its directory. Blocking. Raises
     KeepFailed."""
     target = out / survey_id(survey.taken_at_ms, survey.host)
     if target.exists():
@@ -67,13 +66,13 @@ def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
 
 
 def _make(out: Path, undo: contextlib.ExitStack) -> None:
-    """Make the directory and those above it that are missing; undone, those go that are empty."""
+    """Create the directory and its missing parents. Undoing removes those that are empty."""
     missing = [place for place in (out, *out.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(exist_ok=True)
         undo.callback(_remove_empty, place)
     if not missing:
-        out.mkdir(exist_ok=True)  # complains of what is no directory
+        out.mkdir(exist_ok=True)  # raises FileExistsError if it is no directory
 
 
 def _remove_empty(place: Path) -> None:
@@ -86,7 +85,7 @@ def _hidden(out: Path, name: str) -> Path:
 
 
 def _write(path: Path, rows: Iterable[Row], open_new: Opener) -> tuple[int, int]:
-    """Write the rows, a line each, and make them durable; how many there were, and their checksum."""
+    """Write one line per row and sync the file; return the number of rows and their checksum."""
     count, sum_ = 0, 0
     with open_new(path) as file:
         for row in rows:

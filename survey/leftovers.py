@@ -1,22 +1,30 @@
-"""What is left over, in which place, and why it should not be there. Pure.
+"""Finds what is left over, in which place, and why it should not exist. Pure.
 
-Theory of operation. ZooKeeper is the truth about which topics there are; caches and disks are held against it. Each
-finding has a place, a reason and, by its reason, a standing: `protocol.findings` has the words.
+Theory of operation. ZooKeeper decides which topics exist; caches and disks are compared with it. Each finding has a
+place and a reason, which decides its standing (`protocol.findings`).
 
-Doubt is never turned into a finding. What could not be seen is among the survey's problems, and each conclusion asks
-whether what it rests on was seen:
+    ZooKeeper                       seen                          finding
+    no topic orders                 broker 3 caches orders        CACHED_WITHOUT_TOPIC
+    orders has id A                 orders-0 on disk with id B    DIRECTORY_OF_OTHER_INCARNATION
+    orders-0 is on brokers 1, 2     orders-0 on broker 3's disk   DIRECTORY_NOT_ASSIGNED
+    the same, and orders-0 moves    orders-0 on broker 3's disk   none
+    topics could not be read        broker 3 caches orders        none; the survey has a problem
 
-* that something belongs to no topic: the list of topics was read;
-* that a living topic's tree, replica or directory is not as it should be: the markers and the reassignments were read,
-  and the topic's own znode was understood;
-* that no broker knows a topic: it is in service, every registered broker told its cache, and who is registered is
-  known;
-* that a directory is not there: the topic is in service, its broker is registered and told which log directories it
-  has, and all were seen whole.
+Doubt never becomes a finding. What could not be seen is among the survey's problems, and each conclusion requires that
+its premises were seen:
 
-Of topics that came, went or were changed while the survey was taken nothing is said; of a topic that is marked only
-that it is marked; of a partition that moves, not where it lies. A directory whose owner cannot be told (no topic id on
-either side) passes if a topic of that name has a replica on that broker.
+* Something belongs to no topic: the list of topics was read.
+* The tree, a replica or a directory of an existing topic is wrong: markers and reassignments were read, and the
+  topic's own znode was understood.
+* No broker has a topic in its cache: the topic is in service, all registrations were read, and every registered
+  broker returned its cache.
+* A directory is missing: the topic is in service, its broker is registered and listed its log directories, and all
+  were read whole.
+
+Topics that changed during the survey have no findings. Of a marked topic, the findings are its marker, an incomplete
+tree, and caches and directories with another topic id; other replicas are not judged. The location of a moving
+partition is not judged either. A directory without a known topic id passes if a topic of that name has a replica on
+that broker.
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ class Leftover:
     size_bytes: int = 0
     detail: str = ""
     within_delay: bool = False
-    """True for bytes that their broker removes by itself, and has had no time to."""
+    """True for bytes that their broker removes later, while that time is not over."""
 
     @property
     def standing(self) -> Standing:
@@ -53,12 +61,12 @@ class Leftover:
 
     @property
     def why(self) -> str:
-        """The reason, with what is particular about this finding."""
+        """The reason and the details of this finding."""
         return self.reason.value + (f" ({self.detail})" if self.detail else "")
 
 
 def leftovers(survey: Survey) -> tuple[Leftover, ...]:
-    """All findings: ZooKeeper's, then those of the caches and of the disks, by broker."""
+    """Return all findings: ZooKeeper's, then those of caches and of disks, by broker."""
     moving = frozenset(survey.in_motion)
     found = (*_in_zookeeper(survey), *_in_caches(survey), *_on_disks(survey))
     return tuple(leftover for leftover in found if leftover.topic not in moving)
@@ -96,9 +104,8 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
 
 
 def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
-    """What of the topic's tree is missing; None where nothing is, or where that cannot be told. A topic that no
-    controller has taken up yet has no `partitions` at all, which is no damage; a topic's znode that cannot be read or
-    understood is among the survey's problems."""
+    """Return which part of the topic's tree is missing; None where it is complete or that is unknown. A new topic
+    without `partitions` is not damaged. An unreadable topic znode is among the survey's problems."""
     if topic.partition_znodes is None or topic.assignments is None:
         return None
     bare = [p for p in topic.partition_znodes if p not in topic.states]
@@ -114,8 +121,8 @@ def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
 
 
 def is_in_service(topic: TopicTree) -> bool:
-    """Every partition has a state that can be understood. Before that a controller has not brought the topic up: it
-    tells brokers nothing of it, or of some partitions only."""
+    """Return True if every partition has a readable state. Without one, no controller has initialized the topic, and
+    brokers do not have all of it."""
     return bool(topic.assignments) and all(topic.states.get(number) is not None for number in topic.assignments or ())
 
 
@@ -189,7 +196,7 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
     name, partition = directory.topic_partition
     topic = survey.zookeeper.topics.get(name)
     if directory.kind is DirectoryKind.FUTURE and len(name) > NEVER_CUT:
-        # Its name may have been cut, so that only the start of the topic's name is known.
+        # The name may be cut: it has only the start of the topic's name.
         known = any(other.startswith(name) for other in survey.zookeeper.topics)
         return None if known else (Reason.DIRECTORY_WITHOUT_TOPIC, "")
     if topic is None:
@@ -221,7 +228,7 @@ def _on_disk(view: LogDirView, directory: Directory, reason: Reason, detail: str
 
 
 def _pending(survey: Survey, found: Leftover, directory: Directory) -> Leftover:
-    """With what is known of when its bytes go."""
+    """Add when the broker removes the bytes, where that is known."""
     if found.reason is not Reason.NOT_RECLAIMED_YET or survey.removals is None or found.broker is None:
         return found
     now_ms = survey.taken_at_ms + survey.took_ms
@@ -236,7 +243,7 @@ def _without_directory(survey: Survey, broker: BrokerId, has: set[TopicPartition
             continue
         for number, assignment in (topic.assignments or {}).items():
             partition = TopicPartition(topic.name, number)
-            # A reassignment adds and removes replicas in its own time.
+            # A reassignment may not have created or removed this replica yet.
             moves = broker in (*assignment.adding, *assignment.removing) or partition in survey.zookeeper.reassigning
             if not moves and broker in assignment.replicas and partition not in has:
                 yield Leftover(Place.DISK, Reason.REPLICA_WITHOUT_DIRECTORY, str(partition), topic.name, broker, number)
@@ -246,7 +253,8 @@ def _without_directory(survey: Survey, broker: BrokerId, has: set[TopicPartition
 
 
 def _differ(one: TopicId | None, other: TopicId | None) -> bool:
-    """Only where both are known: a cluster before 2.8 has no ids, and brokers do not always tell them."""
+    """Return True if both ids are known and differ. Clusters before 2.8 have no ids, and brokers do not always return
+    them."""
     return one is not None and other is not None and one != other
 
 

@@ -1,4 +1,4 @@
-"""A survey as the rows of its files (`protocol.survey_records`): made one by one, as they are written. Pure."""
+"""A survey as the rows of its files (`protocol.survey_records`), made one by one as they are written. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lethe.survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeep
 Row = dict[str, JsonValue]
 
 _LAST_INSTANT_MS: Final = 253_402_300_799_999
-"""The end of the year 9999: a file's time may be anything, a time in text may not."""
+"""The end of the year 9999. A file can have a later time, the text format cannot."""
 
 
 def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) -> Row:
-    """The object of `survey.json`; `rows` are the numbers of rows by file, as are `checksums`."""
+    """Return the object of `survey.json`; `rows` and `checksums` are by file."""
     return {
         "version": VERSION,
         **_base(survey),
@@ -33,7 +33,7 @@ def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) ->
 
 
 def rows_of(file: File, survey: Survey) -> Iterator[Row]:
-    """The rows of one of the files, every column in its place. Raises KeyError for a file that has no rows."""
+    """Yield the rows of a file, each with all columns. Raises KeyError for a file without rows."""
     makers = {ZNODES.name: _znodes, METADATA.name: _metadata, DIRECTORIES.name: _directories}
     empty: Row = {**dict.fromkeys(file.column_names), **_base(survey)}
     for row in makers[file.name](survey):

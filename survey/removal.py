@@ -1,12 +1,12 @@
-"""When the bytes of a deleted replica are due to be gone. Pure.
+"""Computes when the bytes of a deleted replica are due to be removed. Pure.
 
 A broker renames the directory of a deleted replica at once, and removes it after `log.segment.delete.delay.ms`. Kafka's
-brokers and Lethe's agents count from the rename, or from their own start where that was later:
+brokers and Lethe's agents count from the rename, or from their start if that is later:
 
     renamed          broker registered   delay        due
-    12:00:00         11:00:00            60 s         12:02:00   (a minute more: see ALLOWANCE_MS)
+    12:00:00         11:00:00            60 s         12:02:00   (one minute more: ALLOWANCE_MS)
     12:00:00         12:30:00            60 s         12:32:00
-    12:00:00         11:00:00            not told     12:02:00   (60 s is assumed: the default)
+    12:00:00         11:00:00            unknown      12:02:00   (60 s is assumed: the default)
     12:00:00         not registered      any          never: no process removes it
 """
 
@@ -15,30 +15,30 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 DEFAULT_DELAY_MS: Final = 60_000
-"""`log.segment.delete.delay.ms` where nothing else is configured, in Kafka and in Lethe's agents."""
+"""Default of `log.segment.delete.delay.ms`, in Kafka and in Lethe's agents."""
 ALLOWANCE_MS: Final = 60_000
-"""Brokers look for what is due from time to time, at their start after 30 s, and remove one directory after another."""
+"""Brokers check at intervals, first 30 s after their start, and remove one directory after another."""
 
 
 class Removal(NamedTuple):
-    """What decides when a registered broker removes renamed directories."""
+    """Values that decide when a registered broker removes renamed directories."""
 
     delay_ms: int | None
-    """`log.segment.delete.delay.ms`; None where the broker does not tell it."""
+    """`log.segment.delete.delay.ms`; None where the broker did not return it."""
     registered_at_ms: int | None
-    """When it registered; None where its registration does not say."""
+    """When it registered; None where its registration has no time."""
 
 
 class Due(NamedTuple):
-    """Whether the broker may still take its time at the moment of the survey, and why."""
+    """Whether the broker still has time at the moment of the survey, and why."""
 
     within_delay: bool
     why: str
 
 
 def due(broker: int, removal: Removal | None, renamed_at_ms: int | None, now_ms: int) -> Due:
-    """Judge one renamed directory; `removal` is None where its broker is not registered. Times in the future count as
-    now: another clock wrote them."""
+    """Judge one renamed directory; `removal` is None where its broker is not registered. A time in the future, from
+    another clock, counts as now."""
     if removal is None:
         return Due(False, f"broker {broker} is not registered: nothing removes it until the broker starts")
     if renamed_at_ms is None:

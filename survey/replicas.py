@@ -1,5 +1,14 @@
-"""What each replica of a topic waits for: from its directory and its broker's answers, and from the controller's word
-where there is one. Pure.
+"""What each replica of a topic waits for: from its directory, its broker's answers, and the controller's answer if
+there is one. Pure.
+
+The controller's cause comes first (`of_broker`). Without its answer (`_outside`):
+
+    broker                             directory        cause
+    not registered                     any              BROKER_TO_RETURN
+    does not answer, or with an error  any              BROKER_SILENT, BROKER_UNREACHABLE, BROKER_ERROR, ...
+    answers, a log directory failed    not seen         LOG_DIRECTORY
+    answers                            replica          the hold of the topic, or else STILL_STORED
+    answers                            renamed or gone  none: done
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from lethe.survey.views import BrokerAnswers, Failure, TopicTree
 
 
 class Seen(enum.Enum):
-    """A replica as its disk and its broker show it."""
+    """A replica as its disk or its broker shows it."""
 
     STORED = "stored"
     RENAMED = "renamed"
@@ -27,7 +36,7 @@ class Seen(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica. `state` is the controller's word, where it told; `cause` is what this replica waits for."""
+    """One replica. `state` is the controller's, if it answered; `cause` is what the replica waits for."""
 
     partition: int
     broker: BrokerId
@@ -36,7 +45,7 @@ class Replica:
     state: str | None = None
     next_try_ms: int | None = None
     unblock: str | None = None
-    """The controller's own advice."""
+    """The controller's remedy."""
 
     @property
     def is_done(self) -> bool:
@@ -44,7 +53,7 @@ class Replica:
 
     @property
     def last_error(self) -> str | None:
-        """What was met when its broker was asked; the detail of another cause (why there is a pause) is no error."""
+        """Error of its broker. The detail of other causes, such as the reason of a pause, is no error."""
         return self.cause.detail if self.cause is not None and self.cause.kind in _ASKED else None
 
 
@@ -57,7 +66,7 @@ _ASKED = (
 )
 
 Stored = Mapping[tuple[int, BrokerId], Seen]
-"""The replicas of one topic that were seen on disks, by partition and broker."""
+"""Replicas of one topic that were seen on disks, by partition and broker."""
 
 _FAILED = {
     Failure.UNASKED: CauseKind.BROKER_UNASKABLE,
@@ -71,13 +80,13 @@ _FAILED = {
 def replicas_of(
     evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None, hold: Cause | None
 ) -> Iterator[Replica]:
-    """Every replica of the topic. `hold` is what keeps the controller from asking for any of them."""
+    """Yield every replica of the topic. `hold` is the cause that keeps the controller from asking for any of them."""
     answers = {answer.broker: answer for answer in evidence.survey.answers}
     tree = evidence.survey.zookeeper
     registered = {broker.id for broker in tree.brokers}
     said = {(row.partition, row.broker): row for row in (told.replicas if told is not None else ())}
     is_acknowledged = told is not None and told.phase == "acknowledged"
-    # Brokers that move away still have what was theirs; replicas lists them all.
+    # `replicas` includes the brokers that a reassignment removes: they still have the data.
     for partition, assignment in (there.assignments or {}).items():
         for broker in _hosts(assignment):
             seen = stored.get((partition, broker))
@@ -90,7 +99,7 @@ def replicas_of(
             elif is_acknowledged:
                 yield Replica(partition, broker, seen)
             else:
-                # Nobody is told to start a broker, least of all with an empty disk, that may be running.
+                # Never advise to start a broker that may be running.
                 may_run = broker in registered or not tree.knows_brokers
                 cause = _outside(evidence, partition, broker, seen, answers.get(broker), may_run, hold)
                 yield Replica(partition, broker, seen, cause)
@@ -101,7 +110,7 @@ def _hosts(assignment: ReplicaAssignment) -> tuple[BrokerId, ...]:
 
 
 def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], Seen]]:
-    """The replicas that were seen on disks, by topic."""
+    """Return the replicas that were seen on disks, by topic."""
     found: dict[str, dict[tuple[int, BrokerId], Seen]] = {}
     for view in evidence.survey.log_dirs:
         for directory in view.directories:
@@ -117,7 +126,7 @@ def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], 
 
 
 def _knows(evidence: Evidence, answer: BrokerAnswers | None, broker: BrokerId) -> bool:
-    """Whether a directory that was not seen is not there."""
+    """Return True if a directory that was not seen does not exist."""
     if answer is None or answer.log_dirs is None:
         return False
     return not any(view.broker == broker and view.problem for view in evidence.survey.log_dirs)
@@ -137,7 +146,7 @@ def _outside(
     may_run: bool,
     hold: Cause | None,
 ) -> Cause | None:
-    """What the replica waits for, as far as can be told from outside; None where it is done."""
+    """Return what the replica waits for without the controller's answer; None where no cause is seen."""
     if not may_run:
         return Cause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
     if answer is not None and answer.failure in _FAILED:
@@ -165,7 +174,7 @@ def _told_replica(
 
 
 def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
-    """The controller's cause, sharpened by what the broker does when it is asked by us."""
+    """Return the controller's cause, refined by the broker's own answers to the survey."""
     assert row.broker is not None
     broker = BrokerId(row.broker)
     answer = next((each for each in evidence.survey.answers if each.broker == broker), None)
@@ -173,7 +182,7 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
     if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
         kind = _FAILED[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
-        # What the broker answered the controller and what it answers to others are both told.
+        # Show the broker's error to the controller and its error to the survey.
         is_error = answer.failure in (Failure.REFUSED, Failure.ERROR)
         detail = "; ".join(dict.fromkeys(each for each in (detail, mine) if each)) if is_error else detail or mine
     failed = _failed_dir(evidence, broker)
@@ -186,7 +195,8 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
 
 
 def together(replicas: Iterable[Replica]) -> Iterator[Cause]:
-    """One cause per broker and kind, with all its partitions, the earliest time and the most attempts."""
+    """Yield one cause per kind, broker, path and detail, with all partitions, the earliest time and the most
+    attempts."""
     groups: dict[tuple[CauseKind, BrokerId | None, str | None, str | None], list[Cause]] = {}
     for replica in replicas:
         cause = replica.cause

@@ -1,4 +1,4 @@
-"""Names close to one of which there is no trace: of topics, markers, settings and leftovers."""
+"""Finds names that are close to an unknown one, among topics, markers, configurations and leftovers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _LISTS = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.config_topics())
 
 
 async def similar_names(session: ZooKeeperSession, name: str, seen: Survey, ask: AskAbout) -> tuple[str, ...]:
-    """The closest names, at most three. Brokers are asked for all that they have only where ZooKeeper has none.
+    """Return the closest names, at most three. Brokers are asked for all their topics only where ZooKeeper has no close
+    name.
 
-    `seen` is a survey about the name: it has the registered brokers.
+    `seen` is a survey of the name; it supplies the registered brokers.
     """
     listed = await session.read([GetChildren(path) for path in _LISTS])
     known = [child for found in listed if isinstance(found, Children) for child in found.names]

@@ -1,9 +1,13 @@
-"""Taking a survey: ZooKeeper first, then brokers and disks at the same time, then ZooKeeper's lists once more,
-and the topics that something was found about.
+"""Takes a survey: ZooKeeper first, then brokers and disks at once, then ZooKeeper's lists and the topics with findings
+again.
 
-ZooKeeper is ahead of brokers and disks, for a controller writes first and tells brokers then: a topic that has just
-been brought up is in no cache yet, a replica that has been moved away is still there. So what may be on its way is
-looked at a second time, a little later. What is gone by then was in motion.
+A controller writes to ZooKeeper before it sends requests to brokers, so ZooKeeper is ahead of them. A new topic is in
+no cache yet; a replica that has just moved still has its old directory. So findings that such a delay explains are
+checked again after `SETTLE_S`, and those that have disappeared were in motion:
+
+    first look                   second look      result
+    broker 3 caches orders       still cached     finding CACHED_WITHOUT_TOPIC
+    broker 3 caches orders       not cached       no finding; orders is in `in_motion`
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from lethe.survey.zookeeper import Names, read_tree
 MAX_AT_ONCE: Final = 16
 """Directories that are read at the same time."""
 SETTLE_S: Final = 2.0
-"""What a controller has told brokers is done by then, if they are well."""
+"""Time in which healthy brokers execute their controller's requests."""
 SETTINGS_TIMEOUT_MS: Final = 5_000
 _MAY_PASS: Final = frozenset(
     {
@@ -47,11 +51,11 @@ _MAY_PASS: Final = frozenset(
         Reason.REPLICA_WITHOUT_DIRECTORY,
     }
 )
-"""What is found also where a broker has not yet done what its controller tells it."""
+"""Findings that may only mean that a broker has not yet executed a request."""
 
 
 AskSettings = Callable[[Broker], Awaitable[BrokerSettings]]
-"""Asks one live broker for its configuration; never raises for what a broker does or does not do."""
+"""Asks one live broker for its configuration; the broker's failures never raise."""
 
 
 async def _settings(broker: Broker) -> BrokerSettings:
@@ -68,13 +72,12 @@ async def take(
     with_times: bool = False,
     settle_s: float = SETTLE_S,
 ) -> Survey:
-    """The three places as they are now.
+    """Return the three places as they are now.
 
-    `log_dirs` are directories of this machine, by the broker that owns them, which may be down; for all others the
-    brokers' own word is taken. With `look_here` those of them that are provably on this machine are read too.
-    `with_times` also asks ZooKeeper when topics and markers were made. Where something was found that may pass by
-    itself, it is looked at again after `settle_s`.
-    Whatever cannot be seen is part of the result; only SessionLost is raised.
+    `log_dirs` are directories of this machine by owning broker, which may be down; all others are as their brokers
+    describe them. With `look_here`, those that are provably on this machine are read too. `with_times` also reads when
+    topics and markers were created. Findings that may pass are checked again after `settle_s`. What cannot be seen is
+    part of the result; only SessionLost is raised.
     """
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
@@ -95,7 +98,7 @@ async def take(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """How brokers and disks are looked at."""
+    """How brokers and disks are read."""
 
     log_dirs: Mapping[int, Sequence[Path]]
     ask: AskBroker | None
@@ -104,7 +107,8 @@ class _Look:
     async def at(
         self, tree: ZooKeeperTree, topics: Collection[str] | None = None
     ) -> tuple[tuple[BrokerAnswers, ...], tuple[LogDirView, ...]]:
-        """What the registered brokers answer, and all log directories; with `topics`, at least what is of these."""
+        """Return the answers of the registered brokers, and all log directories; with `topics`, at least what belongs
+        to these."""
         asking = self.ask or broker_asker(topics=topics)
         async with asyncio.TaskGroup() as tasks:
             asked = tasks.create_task(ask_all(tree.brokers, asking), name="survey-brokers")
@@ -119,7 +123,7 @@ class _Look:
 async def _removals(
     session: ZooKeeperSession, tree: ZooKeeperTree, views: Sequence[LogDirView], ask: AskSettings
 ) -> dict[BrokerId, Removal]:
-    """When the registered brokers remove directories that they have renamed. Only those that have some are asked."""
+    """Return when the registered brokers remove renamed directories. Only brokers that have some are asked."""
     having = {view.broker for view in views for each in view.directories if each.kind is DirectoryKind.DELETED}
     brokers = [broker for broker in tree.brokers if broker.id in having]
     asked = await ask_all(brokers, ask, at_once=MAX_AT_ONCE_BRIEFLY)
@@ -133,7 +137,7 @@ async def _removals(
 async def _passed(
     session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float
 ) -> tuple[set[str], tuple[BrokerAnswers, ...]]:
-    """Topics of which something was found that a second look does not find; and what brokers answered then."""
+    """Return the topics with a finding that a second look does not confirm, and the brokers' answers to that look."""
     found = _passing(seen)
     topics = {topic for _, topic, *_ in found}
     if not topics:
@@ -146,19 +150,19 @@ async def _passed(
 
 
 def _with_problems(answer: BrokerAnswers, again: Sequence[BrokerAnswers]) -> BrokerAnswers:
-    """With what could not be seen the second time only: it may be why something is not found any more."""
+    """Add what only the second look could not see, since that may be why a finding disappeared."""
     more = [each for other in again if other.broker == answer.broker for each in other.unseen]
     return replace(answer, unseen=tuple(dict.fromkeys((*answer.unseen, *more)))) if more else answer
 
 
 def _passing(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:
-    """What was found that may pass: reason, topic, what, broker."""
+    """Return the findings that may pass: reason, topic, what, broker."""
     return {(one.reason, one.topic, one.what, one.broker) for one in leftovers(seen) if one.reason in _MAY_PASS}
 
 
 async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[str]:
-    """Topics that came, went or were marked since reading began; and of those that something was found about, the ones
-    that have been changed: a replica that was moved, or a partition that was added, after ZooKeeper was read."""
+    """Return the topics that were created, deleted or marked since reading began. Among those with findings, add the
+    ones that changed after ZooKeeper was read, such as by a moved replica or an added partition."""
     tree = seen.zookeeper
     suspected = {found.topic for found in leftovers(seen)} & tree.topics.keys()
     again, after = await read_tree(session, suspected)
@@ -168,7 +172,7 @@ async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[
 
 
 def _shape(topic: TopicTree | None) -> object:
-    """What findings rest on: not who leads, which changes all the time."""
+    """Return what findings depend on; leaders, which change all the time, are left out."""
     if topic is None:
         return None
     states = {number: state is not None for number, state in topic.states.items()}
@@ -192,7 +196,7 @@ async def _read_all(log_dirs: Mapping[int, Sequence[Path]], topics: Collection[s
 
 
 def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers]) -> tuple[LogDirView, ...]:
-    """The local ones, and those that only their broker tells of."""
+    """Return the local log directories, and the brokers' descriptions of the others."""
     seen = {(view.broker, view.path) for view in local}
     told = (view for answer in answers for view in answer.log_dirs or () if (view.broker, view.path) not in seen)
     return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))
@@ -201,8 +205,9 @@ def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers])
 def _look_here(
     views: Sequence[LogDirView], cluster_id: str | None, topics: Collection[str] | None
 ) -> tuple[LogDirView, ...]:
-    """What brokers do not tell (what they set aside, what waits for removal) is seen where their directories are this
-    machine's. The broker's word stays where it says more: of a failed directory, or one that this user cannot read."""
+    """Return the views, with log directories of this machine read locally: brokers describe neither quarantined nor
+    renamed directories. The broker's description stays for a failed directory, and for one that this user cannot
+    read."""
     seen = []
     named = {(view.broker, os.path.realpath(view.path)) for view in views if view.source is Source.LOCAL}
     for view in views:

@@ -1,9 +1,8 @@
-"""What a survey found, as a file for the textfile collector of Prometheus' node exporter.
+"""Formats a survey's counts for the textfile collector of Prometheus' node exporter (`lethe survey --textfile FILE`).
 
-Who runs `lethe survey --textfile FILE` from time to time gets counts of what is left over into Prometheus. They are
-counts by reason and by broker: how many series there are does not depend on how much was found. A reason that was not
-met is there with 0, so that an alert ends when its cause has gone. The file is replaced as a whole, and left as it is
-where no survey could be taken: that its time grows old is for an alert, too.
+Findings are counted by reason and by broker, so the number of series does not depend on the number of findings. A
+reason without findings is 0, so that its alert ends. The file is replaced atomically, and only after a successful
+survey; alert on its timestamp as well.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lethe.survey.views import Survey
 
 
 class Gauge(NamedTuple):
-    """One metric family of the file; all are gauges."""
+    """One metric family of the file."""
 
     name: str
     meaning: str
@@ -47,7 +46,7 @@ Row = tuple[tuple[str, ...], float]
 
 
 def textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
-    """The file's text, in Prometheus' format."""
+    """Return the file's text in Prometheus' format."""
     counts = dict.fromkeys(Reason, 0)
     sizes = dict.fromkeys(Reason, 0)
     brokers: dict[tuple[str, str], int] = {}

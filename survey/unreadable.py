@@ -1,8 +1,14 @@
-"""Topics whose znode cannot be understood: who could delete them all the same, and which replicas they then have. Pure.
+"""Topics whose znode cannot be understood: what their deletion waits for, and which replicas it has. Pure.
 
-A marker can order the deletion of such a topic (`znodes.decode_deletion_marker`). Lethe's controller obeys, and takes
-for replicas whatever is in an ISR and every registered broker; Kafka's controller looks at no marker's data. A Lethe
-controller that has taken the topic in deletes it from memory, whatever has become of the znode since.
+The data of a marker can order the deletion of such a topic (`znodes.decode_deletion_marker`). Lethe's controller obeys
+it, and takes as replicas the ISRs and all registered brokers. Kafka's controller ignores the data of markers. If a
+Lethe controller has loaded the topic already, it deletes it from memory, whatever the znode says since.
+
+    topic znode    marker            active controller    the topic waits for
+    readable       any               any                  nothing here
+    unreadable     without order     any                  READABLE_ZNODE, unless loaded already
+    unreadable     with order        Lethe's              nothing here
+    unreadable     with order        Kafka's              UNREADABLE_ORDERED
 """
 
 from __future__ import annotations
@@ -18,13 +24,13 @@ from lethe.survey.views import TopicTree
 
 
 def lethe_leads(evidence: Evidence) -> bool:
-    """Lethe's is the active controller: it says so in `/controller`, or has answered."""
+    """Return True if the active controller is Lethe's: `/controller` says so, or it has answered."""
     controller = evidence.survey.zookeeper.controller
     return evidence.told.is_known or (controller is not None and controller.admin is not None)
 
 
 def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause | None:
-    """What the marked topic waits for because of its znode; None where it is readable, or goes all the same."""
+    """Return what the marked topic waits for because of its znode; None where that does not stop its deletion."""
     row = next((row for row in told.replicas if row.waiting_for is CauseKind.READABLE_ZNODE), None) if told else None
     if row is not None:
         return unreadable(evidence, there.name, row.last_error or "the controller cannot read or understand it")
@@ -38,15 +44,16 @@ def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause 
 
 
 def unreadable(evidence: Evidence, topic: str, what: str | None = None) -> Cause:
-    """The cause that the znode is, since it was last written, with what is wrong with it as it was seen by us or
-    (`what`) by somebody else."""
+    """Return the cause for an unreadable znode since its last write. The detail is the survey's problem or else `what`,
+    the controller's."""
     path = paths.topic(topic)
     seen = next((what for where, what in evidence.survey.problems if where == path), None)
     return Cause(CauseKind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what)
 
 
 def as_deleted(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> TopicTree:
-    """The tree with the replicas that a Lethe controller asks: those it told of, or else those it would find."""
+    """Return the tree with the replicas that a Lethe controller asks: those that it listed, or those that it would
+    derive."""
     if there.assignments is not None:
         return there
     hosts: dict[int, dict[int, None]] = {}

@@ -1,4 +1,4 @@
-"""What a survey saw, as immutable values. What could not be seen is part of it, as a problem or as None."""
+"""What a survey saw, as immutable values. What could not be seen is a problem or None."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lethe.survey.removal import Removal
 
 
 class Problem(NamedTuple):
-    """Something that could not be seen or understood: a znode path, `broker 3` or a directory, and why."""
+    """A znode path, `broker 3` or a directory that could not be seen or understood, and why."""
 
     where: str
     what: str
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicTree:
-    """`/brokers/topics/T` and what is below it."""
+    """`/brokers/topics/T` and its descendants."""
 
     name: str
     topic_id: TopicId | None = None
@@ -36,55 +36,55 @@ class TopicTree:
     partition_znodes: tuple[int, ...] | None = None
     """The children of `/partitions`; None where that znode is missing."""
     states: Mapping[int, LeaderAndIsr | None] = field(default_factory=dict)
-    """Partitions that have a state znode; None where it says nothing or nothing that can be understood."""
+    """By partition with a state znode; None where that is empty or malformed."""
     created_at_ms: int | None = None
-    """When its znode was made; None where nobody asked for times, or the server keeps none."""
+    """Creation time of its znode; None where times were not read, or the server has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTree:
-    """Kafka's znodes, as far as they concern topics and who is there. Names are sorted."""
+    """Kafka's znodes of topics, brokers and the controller. Names are sorted."""
 
     topics: Mapping[str, TopicTree] = field(default_factory=dict)
     marked: tuple[str, ...] = ()
     """Topics with a deletion marker, existing or not."""
     marked_at_ms: Mapping[str, int] = field(default_factory=dict)
-    """When their markers were made, of those of which that was asked for and is known."""
+    """Creation times of markers, where they were read."""
     configured: tuple[str, ...] = ()
     """Topics with a configuration znode, existing or not."""
     reassigning: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
-    """What `/admin/reassign_partitions` names, with the replicas that are wanted."""
+    """Partitions in `/admin/reassign_partitions`, with their target replicas."""
     brokers: tuple[Broker, ...] = ()
-    """The registered ones, by id."""
+    """The registered brokers, by id."""
     other_hosts: tuple[BrokerId, ...] = ()
-    """Brokers that have replicas of topics that were not looked into; only where that was asked for."""
+    """Brokers with replicas of topics outside the survey, where these were read."""
     controller: ControllerZnode | None = None
     controller_epoch: int | None = None
     cluster_id: str | None = None
     problems: tuple[Problem, ...] = ()
 
     def could_read(self, path: str) -> bool:
-        """Whether that znode could be read and understood, or was not there."""
+        """Return True if that znode could be read and understood, or does not exist."""
         return all(problem.where != path for problem in self.problems)
 
     @property
     def knows_topics(self) -> bool:
-        """The list of topics was read: what it does not name does not exist."""
+        """True if the list of topics was read: a topic that is not in it does not exist."""
         return self.could_read(paths.BROKER_TOPICS)
 
     @property
     def knows_markers(self) -> bool:
-        """The list of markers was read: a topic that it does not name is not marked."""
+        """True if the list of markers was read: a topic that is not in it is not marked."""
         return self.could_read(paths.DELETE_TOPICS)
 
     @property
     def knows_plans(self) -> bool:
-        """Markers and reassignments were read: what they do not name is to stay as it is."""
+        """True if markers and reassignments were read: topics and partitions outside them are to stay as they are."""
         return self.knows_markers and self.could_read(paths.REASSIGN_PARTITIONS)
 
     @property
     def knows_brokers(self) -> bool:
-        """Every registration was read and understood: what is not among `brokers` is not registered."""
+        """True if every registration was read and understood: a broker that is not in `brokers` is not registered."""
         return not any(
             problem.where == paths.BROKER_IDS or problem.where.startswith(f"{paths.BROKER_IDS}/")
             for problem in self.problems
@@ -107,7 +107,7 @@ class Failure(enum.Enum):
 
     @property
     def lasts(self) -> bool:
-        """True where asking again changes nothing: a person has to change the broker or its rights first."""
+        """True where asking again is useless: an operator has to change the broker or its permissions first."""
         return self in (Failure.UNASKED, Failure.REFUSED, Failure.FAILED_DISK)
 
 
@@ -119,17 +119,17 @@ class Place(enum.Enum):
 
 
 class Unseen(NamedTuple):
-    """What a broker was asked and did not tell, and why. It never means "there is none"."""
+    """A question that a broker did not answer, and why. It never means "there is none"."""
 
     failure: Failure
     why: str
     place: Place | None = None
-    """None stands for both."""
+    """None: both."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswers:
-    """What a live broker said. None for what it was asked and did not answer; `unseen` says why."""
+    """Answers of a live broker. An unanswered question is None; `unseen` says why."""
 
     broker: BrokerId
     cache: Mapping[str, CachedTopic] | None = None
@@ -140,7 +140,7 @@ class BrokerAnswers:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that it did not tell, in words."""
+        """All unanswered questions, as text."""
         return tuple(dict.fromkeys(Problem(f"broker {self.broker}", each.why) for each in self.unseen))
 
     @property
@@ -149,7 +149,7 @@ class BrokerAnswers:
         return self.unseen[-1].failure if self.unseen else None
 
     def unseen_at(self, place: Place) -> Unseen | None:
-        """Why that place is not known; None where the broker told it."""
+        """Return why that place is unknown; None where the broker answered."""
         if (self.cache if place is Place.CACHE else self.log_dirs) is not None:
             return None
         return next(
@@ -162,7 +162,7 @@ class BrokerAnswers:
 
 
 def printable(name: str) -> str:
-    r"""A name of a file system as text that can be written anywhere: what is no UTF-8 in it becomes `\xff`."""
+    r"""Return a file name as valid text: bytes that are not UTF-8 become `\xff`."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -172,32 +172,32 @@ class Directory(NamedTuple):
     name: str
     kind: DirectoryKind
     topic_partition: TopicPartition | None = None
-    """Of a deleted, stray or future one as far as its name tells: the topic of a long name has been cut."""
+    """From the name. The topic name of a deleted, stray or future directory may be cut."""
     size_bytes: int = 0
     topic_id: TopicId | None = None
-    """What `partition.metadata` says; None where there is none, and always where a broker was asked."""
+    """From `partition.metadata`; None where that is missing, and in a broker's description."""
     files: int | None = None
     newest_mtime_ms: int | None = None
-    """Of the directory itself or of any file in it."""
+    """Latest mtime of the directory and its files."""
     problem: str | None = None
     segment_bytes: int | None = None
-    """Of the segments (`*.log`) alone; None where a broker was asked."""
+    """Size of the segments (`*.log`) alone; None in a broker's description."""
     newest_segment_mtime_ms: int | None = None
-    """None also where there is no segment."""
+    """None also without segments."""
     changed_at_ms: int | None = None
-    """When its inode was last changed: a rename changes it. None where a broker was asked."""
+    """ctime of the directory, which a rename sets; None in a broker's description."""
 
 
 class Source(enum.Enum):
     LOCAL = "local"
     """Read from this machine's file system."""
     BROKER = "broker"
-    """Told by the broker (DescribeLogDirs): no topic ids, and no directories that wait for removal."""
+    """Described by the broker (DescribeLogDirs): without topic ids and without renamed directories."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirView:
-    """One log directory of one broker. `problem` says why its content is unknown, or known in part only."""
+    """One log directory of one broker. `problem` says why its content is not known, or not known completely."""
 
     broker: BrokerId
     path: str
@@ -205,11 +205,11 @@ class LogDirView:
     directories: tuple[Directory, ...] = ()
     problem: str | None = None
     has_failed: bool = False
-    """Its broker can no longer use it, and cannot tell what lies in it."""
+    """Its broker has taken it offline and cannot list its content."""
 
 
 NOT_SEEN: Final = "it is not registered, and its disks were not seen: --log-dir names those of brokers that are down"
-"""Of a broker that has replicas and was not there to be asked."""
+"""Problem of an unregistered broker that has replicas."""
 
 
 # --- all together -------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ NOT_SEEN: Final = "it is not registered, and its disks were not seen: --log-dir 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The three places. They are looked at one after the other, so what changed meanwhile is listed: `in_motion` are
-    topics that came, went or were marked while the survey was taken, about which nothing can be said."""
+    """The three places. They are read one after the other; `in_motion` are topics that changed meanwhile, and no
+    conclusion about them is possible."""
 
     taken_at_ms: int
     took_ms: int
@@ -226,12 +226,12 @@ class Survey:
     answers: tuple[BrokerAnswers, ...] = ()
     """Of the live brokers, by id."""
     log_dirs: tuple[LogDirView, ...] = ()
-    """By broker and path; local ones where they were given, the brokers' word for the others."""
+    """By broker and path: local ones where they were read, the brokers' descriptions of the others."""
     in_motion: tuple[str, ...] = ()
     host: str = ""
-    """The machine on which it was taken: its name is part of the survey's id."""
+    """The machine that took the survey; its name is part of the survey's id."""
     removals: Mapping[BrokerId, Removal] | None = None
-    """Of the registered brokers that have renamed directories; None where nobody asked."""
+    """By registered broker with renamed directories; None where this was not read."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -245,8 +245,8 @@ class Survey:
 
     @property
     def unseen_brokers(self) -> tuple[BrokerId, ...]:
-        """Brokers that have replicas by the assignments, and are neither registered nor known by a log directory that
-        was named. Where registrations could not be read, none: that is a problem of its own."""
+        """Brokers that have replicas, are not registered, and own no log directory in the survey. Empty where
+        registrations could not be read, which is a problem of its own."""
         if not self.zookeeper.knows_brokers:
             return ()
         assigned: set[int] = {*self.zookeeper.other_hosts}
@@ -258,11 +258,11 @@ class Survey:
 
     @property
     def is_complete(self) -> bool:
-        """True where everything was seen or told, so that finding nothing left over means that nothing is; but for
-        what brokers never tell of the log directories that are not `read_log_dirs`."""
+        """True if everything was seen, so that no findings mean that nothing is left over. An exception are log
+        directories that were not read locally (`read_log_dirs`): brokers do not describe all of their content."""
         return not self.problems
 
     @property
     def read_log_dirs(self) -> int:
-        """How many of the log directories were read themselves, whole."""
+        """Number of log directories that were read locally and completely."""
         return sum(view.source is Source.LOCAL and view.problem is None for view in self.log_dirs)

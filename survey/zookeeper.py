@@ -1,4 +1,4 @@
-"""The znode tree, read in a few rounds of bulk reads. A znode that cannot be understood becomes a problem."""
+"""Reads the znode tree in a few bulk reads. A znode that cannot be understood becomes a problem."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 class Names(NamedTuple):
-    """Which topics exist, are marked, have a configuration: read again at the end, to tell what has moved."""
+    """Topics that exist, are marked, have a configuration. They are read again at the end, to detect changes."""
 
     topics: tuple[str, ...]
     marked: tuple[str, ...]
     configured: tuple[str, ...]
 
     def moved_since(self, earlier: Names) -> set[str]:
-        """Topics of which anything came or went between the two."""
+        """Return the topics with an entry that was added or removed since `earlier`."""
         return {
             name for then, now in zip(earlier, self, strict=True) for name in frozenset(then).symmetric_difference(now)
         }
@@ -55,12 +55,12 @@ _NAMES = (
 
 @dataclass(slots=True)
 class _Reader:
-    """Collects problems while outcomes are taken apart."""
+    """Decodes outcomes and collects problems."""
 
     problems: list[Problem] = field(default_factory=list)
 
     def noted(self, read: Callable[[], T]) -> T | None:
-        """What `read` returns; None where it raises, which becomes a problem."""
+        """Return the result of `read`; None where it raises, which becomes a problem."""
         try:
             return read()
         except (MalformedZnode, ZnodeUnreadable) as unread:
@@ -68,16 +68,16 @@ class _Reader:
             return None
 
     def children(self, path: str, outcome: ReadOutcome) -> tuple[str, ...] | None:
-        """None where the znode is not there, or not readable."""
+        """Return the children; None where the znode does not exist or is unreadable."""
         return self.noted(lambda: children_of(outcome, path))
 
     def decoded(self, path: str, outcome: ReadOutcome, decode: Callable[[Data], T]) -> T | None:
-        """None where the znode is not there, or not readable."""
+        """Return the decoded data; None where the znode does not exist or is unreadable."""
         data = self.noted(lambda: data_of(outcome, path))
         return None if data is None else self.noted(lambda: decode(data))
 
     def numbers(self, path: str, names: Sequence[str], what: str) -> tuple[int, ...]:
-        """The children that are numbers, in order; another one is a problem."""
+        """Return the numeric children, in order; any other is a problem."""
         found = []
         for name in names:
             number = paths.broker_named(name)
@@ -89,20 +89,20 @@ class _Reader:
 
 
 async def read_names(session: ZooKeeperSession) -> Names:
-    """One round: the three lists as they are now. What cannot be read counts as empty."""
+    """Return the three lists as they are now, in one read. A list that cannot be read is empty."""
     outcomes = await session.read(_NAMES)
     topics, marked, configured = (outcome.names if isinstance(outcome, Children) else () for outcome in outcomes)
     return Names(topics, marked, configured)
 
 
 async def read_cluster_id(session: ZooKeeperSession) -> str | None:
-    """The id of the cluster; None where it has none, or none that can be understood."""
+    """Return the cluster id; None where there is no readable one."""
     (outcome,) = await session.read([GetData(paths.CLUSTER_ID)])
     return _Reader().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
 
 
 async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[BrokerId, ...]:
-    """The brokers that have replicas of these topics, by id; what cannot be read or understood names none."""
+    """Return the brokers with replicas of these topics, by id; unreadable topics are skipped."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
     reader = _Reader()
     znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
@@ -116,9 +116,8 @@ async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[
 async def read_tree(
     session: ZooKeeperSession, topics: Collection[str] | None = None, *, with_times: bool = False
 ) -> tuple[ZooKeeperTree, Names]:
-    """The tree, and the lists as they were when reading began. With `topics`, only these are looked into; the lists are
-    whole none the less. `with_times` also asks when topics and markers were made, a request each. Raises
-    SessionLost only."""
+    """Return the tree, and the lists as of the start. With `topics`, only these are read below the lists. `with_times`
+    also reads when topics and markers were created, one request each. Raises SessionLost only."""
     reader = _Reader()
     singles = (
         GetChildren(paths.BROKER_IDS),
@@ -133,7 +132,7 @@ async def read_tree(
     ids, controller, epoch, cluster, reassignment = outcomes[3:]
     broker_names = reader.children(paths.BROKER_IDS, ids)
     for path, listed in ((paths.BROKER_TOPICS, lists[0]), (paths.BROKER_IDS, broker_names)):
-        # Without these lists nobody can say that something does not exist.
+        # Without these lists, absence cannot be concluded.
         if listed is None and all(problem.where != path for problem in reader.problems):
             reader.problems.append(
                 Problem(path, "there is no Kafka cluster here; is the chroot the one of zookeeper.connect?")
@@ -168,7 +167,7 @@ async def read_tree(
 
 
 async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str, int]:
-    """When these znodes were made, those that are there, where the server keeps it."""
+    """Return when these znodes were created; missing ones, and those without a time, are left out."""
     outcomes = await session.read([Exists(path) for path in znodes]) if znodes else ()
     return {
         path: found.created_at_ms
@@ -193,7 +192,7 @@ async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[s
 
 
 async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> list[TopicTree | None]:
-    """In the order of the names; None for one that has gone meanwhile."""
+    """Return the trees in the order of the names; None for a topic that was deleted meanwhile."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetChildren(paths.topic_partitions(name)))]
     outcomes = await session.read(reads)
     found: list[TopicTree | None] = []
