@@ -6,15 +6,22 @@ having been moved.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.partition_views import PartitionViews
+from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.partition_views import PartitionViews, view_partitions
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
+
+if TYPE_CHECKING:
+    from lethe.survey.brokers import AskBroker
+    from lethe.survey.views import BrokerAnswers
 
 
 @dataclass(slots=True)
@@ -97,3 +104,44 @@ async def registered_since(session: ZooKeeperSession, views: PartitionViews) -> 
         if since_ms is not None:
             found[broker] = since_ms
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersSeen:
+    """Everything about the brokers. `answers` has those that were asked."""
+
+    views: PartitionViews
+    acting: Acting
+    loads: Mapping[int, BrokerLoad]
+    since_ms: Mapping[int, int]
+    unreadable: Mapping[int, str]
+    answers: Mapping[int, BrokerAnswers] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[BrokerLoad]:
+        """Those that assignments name and that are not registered."""
+        known = {*self.views.brokers, *self.unreadable}
+        return [load for broker, load in self.loads.items() if broker not in known]
+
+    @property
+    def silent(self) -> list[int]:
+        """Brokers that did not answer all that they were asked."""
+        return [broker for broker, answers in self.answers.items() if answers.failure is not None]
+
+
+async def look_at_brokers(
+    session: ZooKeeperSession, *, ask: AskBroker | None, only: Collection[int] | None = None
+) -> BrokersSeen:
+    """Looks at all brokers, and asks them, or only some. Raises NoCluster where there is no cluster."""
+    views = await view_partitions(session)
+    acting = await acting_controller(session)
+    since_ms = await registered_since(session, views)
+    asked = [broker for number, broker in views.brokers.items() if only is None or number in only]
+    answers: dict[int, BrokerAnswers] = {}
+    if ask is not None:
+        from lethe.survey.brokers import ask_all
+
+        answers = {int(answer.broker): answer for answer in await ask_all(asked, ask)}
+    is_paused = await deletions_paused(session) is not None
+    loads = broker_loads(views, are_marked_kept=is_paused)
+    return BrokersSeen(views, acting, loads, since_ms, unreadable_registrations(views), answers)

@@ -7,11 +7,12 @@ is one znode, acted on when it is created; only Lethe's controller also acts on 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.partition_views import PartitionViews
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import TopicPartition
@@ -114,3 +115,34 @@ def _fitting(data: bytes, partitions: int) -> bytes:
             "move fewer partitions at a time"
         )
     return data
+
+
+class Election(NamedTuple):
+    """One partition: who led before, who should, and why that cannot be (None where it can, or is so)."""
+
+    partition: TopicPartition
+    before: int | None
+    preferred: int
+    problem: str | None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.problem is None and self.before != self.preferred
+
+
+def election_of(views: PartitionViews, partition: TopicPartition) -> Election:
+    """What an election of the preferred replica would change."""
+    replicas = views.assignments[partition].replicas
+    preferred = replicas[0] if replicas else -1
+    before = views.leader(partition)
+    problem = None
+    if not replicas:
+        problem = "it has no replicas"
+    elif partition.topic in views.there.marked:
+        problem = "its topic is marked for deletion"
+    elif preferred not in views.brokers:
+        problem = f"the preferred replica {preferred} is on a broker that is not registered"
+    elif preferred not in views.isr(partition):
+        isr = ",".join(map(str, views.isr(partition))) or "nobody"
+        problem = f"the preferred replica {preferred} is not in sync (in sync: {isr})"
+    return Election(partition, before, preferred, problem)

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lethe.admin.partition_views import PartitionViews
+from lethe.admin.refusal import Refusal
+from lethe.protocol.counting import counted
+from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
 from lethe.protocol.zookeeper.znodes import encode_reassignment
 
@@ -100,3 +104,28 @@ def move_problem(move: Move, *, live: Collection[int], marked: Collection[str]) 
     if absent:
         return f"{move.partition} would move to brokers that are not registered: {absent}"
     return None
+
+
+def planned_moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]) -> list[Move]:
+    """The moves to these replicas. Raises Refusal, naming every problem, where one is not possible."""
+    problems = []
+    moves = []
+    known = views.by_topic
+    for tp, target in targets.items():
+        if tp.topic in views.problems:
+            problems.append(views.problems[tp.topic])
+        elif tp.topic not in known:
+            problems.append(unknown_topic(tp.topic, views.there.names))
+        elif tp not in views.assignments:
+            problems.append(f"topic {tp.topic} has no partition {tp.partition}")
+        else:
+            move = Move(tp, views.assignments[tp], target)
+            problem = move_problem(move, live=views.brokers, marked=views.there.marked)
+            moves.append(move)
+            if problem is not None:
+                problems.append(problem)
+    distinct = list(dict.fromkeys(problems))
+    if distinct:
+        more = f" (and {counted(len(distinct) - 5, 'problem')} more)" if len(distinct) > 5 else ""
+        raise Refusal("; ".join(distinct[:5]) + more, data={"problems": [*distinct]})
+    return moves

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.broker_loads import BrokerLoad
+from lethe.admin.broker_loads import BrokerLoad, BrokersSeen, look_at_brokers
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
-from lethe.cli.brokers_look import Offline, Seen, asker, broker_json, look_at_brokers, missing_line, size_of, utc
+from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -73,7 +73,7 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
     return Answer(broker_json(seen, number), tuple(lines), tables, code)
 
 
-def _registration(seen: Seen, number: int) -> list[str]:
+def _registration(seen: BrokersSeen, number: int) -> list[str]:
     broker = seen.views.brokers.get(number)
     if broker is None:
         return [f"Broker {number}: its registration cannot be understood: {seen.unreadable.get(number, '')}"]
@@ -100,7 +100,7 @@ def _partitions(load: BrokerLoad) -> list[str]:
     return lines
 
 
-def _replaceable(seen: Seen, load: BrokerLoad) -> list[str]:
+def _replaceable(seen: BrokersSeen, load: BrokerLoad) -> list[str]:
     """Whether an empty broker may come in its place."""
     unknown = [where for where in seen.views.problems if where in seen.views.there.names]
     if load.only_here:

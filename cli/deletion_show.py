@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from lethe.admin.deletion_progress import Progress, UnseenPlace
+from lethe.admin.deletion_wait import Waited
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
-from lethe.cli.deletion_wait import Waited
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 

@@ -7,14 +7,14 @@ whole cluster, taken by the controller: one that is there already is waited for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.acting_controller import acting_controller
 from lethe.admin.partition_names import Selector, parse_selector
-from lethe.admin.partition_requests import election_is_pending, portions, request_election
+from lethe.admin.partition_requests import Election, election_is_pending, election_of, portions, request_election
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
@@ -47,19 +47,6 @@ Unclean = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All partitions of the cluster; with --preferred only.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Elect uncleanly without asking.")]
-
-
-class Election(NamedTuple):
-    """One partition: who led before, who should, and why that cannot be (None where it can, or is so)."""
-
-    partition: TopicPartition
-    before: int | None
-    preferred: int
-    problem: str | None
-
-    @property
-    def is_needed(self) -> bool:
-        return self.problem is None and self.before != self.preferred
 
 
 def elect(
@@ -117,7 +104,7 @@ async def preferred_election(
 ) -> Answer:
     """Elects the preferred replicas of the partitions selected (none: of all), and says who leads before and after."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
-    elections = [_election(views, tp) for tp in selection(views, selectors)]
+    elections = [election_of(views, tp) for tp in selection(views, selectors)]
     wanted = [election.partition for election in elections if election.is_needed]
     if dry_run or not wanted:
         return _answer(elections, views, dry_run=dry_run)
@@ -126,23 +113,6 @@ async def preferred_election(
     is_taken = await _ask_for(session, wanted, timeout_ms=timeout_ms, quiet=quiet)
     after = await view_partitions(session, {tp.topic for tp in wanted})
     return _answer(elections, after, is_taken=is_taken)
-
-
-def _election(views: PartitionViews, partition: TopicPartition) -> Election:
-    replicas = views.assignments[partition].replicas
-    preferred = replicas[0] if replicas else -1
-    before = views.leader(partition)
-    problem = None
-    if not replicas:
-        problem = "it has no replicas"
-    elif partition.topic in views.there.marked:
-        problem = "its topic is marked for deletion"
-    elif preferred not in views.brokers:
-        problem = f"the preferred replica {preferred} is on a broker that is not registered"
-    elif preferred not in views.isr(partition):
-        isr = ",".join(map(str, views.isr(partition))) or "nobody"
-        problem = f"the preferred replica {preferred} is not in sync (in sync: {isr})"
-    return Election(partition, before, preferred, problem)
 
 
 async def _ask_for(

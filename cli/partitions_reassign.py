@@ -19,7 +19,7 @@ from lethe.admin.partition_names import Selector, parse_brokers, parse_move, par
 from lethe.admin.partition_requests import RequestPending, request_reassignment
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.placement_proposal import proposal
-from lethe.admin.reassignment_plans import Move, move_problem, parse_reassignment_file, reassignment_text
+from lethe.admin.reassignment_plans import Move, parse_reassignment_file, planned_moves, reassignment_text
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
@@ -31,7 +31,6 @@ from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper.znodes import MalformedZnode
 
@@ -160,7 +159,7 @@ async def reassignment(
 ) -> Answer:
     """Requests the moves. Raises Refusal where one is not possible, or not agreed to; then none is requested."""
     views = await view_partitions(session, {tp.topic for tp in targets})
-    moves = _moves(views, targets)
+    moves = planned_moves(views, targets)
     wanted = [move for move in moves if not move.is_done]
     if not wanted:
         return Answer(_as_json(moves, {}, requested=False), ("All of these partitions have these replicas already.",))
@@ -179,30 +178,6 @@ async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector],
         )
     moves = [Move(tp, views.assignments[tp], views.assignments[tp].origin) for tp in chosen]
     return await _carry_out(session, views, moves, doing)
-
-
-def _moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]) -> list[Move]:
-    problems = []
-    moves = []
-    known = views.by_topic
-    for tp, target in targets.items():
-        if tp.topic in views.problems:
-            problems.append(views.problems[tp.topic])
-        elif tp.topic not in known:
-            problems.append(unknown_topic(tp.topic, views.there.names))
-        elif tp not in views.assignments:
-            problems.append(f"topic {tp.topic} has no partition {tp.partition}")
-        else:
-            move = Move(tp, views.assignments[tp], target)
-            problem = move_problem(move, live=views.brokers, marked=views.there.marked)
-            moves.append(move)
-            if problem is not None:
-                problems.append(problem)
-    distinct = list(dict.fromkeys(problems))
-    if distinct:
-        more = f" (and {counted(len(distinct) - 5, 'problem')} more)" if len(distinct) > 5 else ""
-        raise Refusal("; ".join(distinct[:5]) + more, data={"problems": [*distinct]})
-    return moves
 
 
 async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: list[Move], doing: Doing) -> Answer:

@@ -19,6 +19,7 @@ from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, WantedDeletion
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.held_back import held_back
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Exit, Refusal
@@ -26,8 +27,8 @@ from lethe.admin.topic_plans import deletion_problem
 from lethe.admin.topic_znodes import Topics
 from lethe.cli.answer import Answer
 from lethe.cli.asking import ask_user
+from lethe.cli.deletion_display import progress_display
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
-from lethe.cli.deletion_wait import wait_until_gone
 from lethe.cli.explain import why_waiting
 from lethe.cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
@@ -270,7 +271,8 @@ async def deletion(
     for line in marking_lines(outcomes, detail):
         note(line)
     quiet = not show_progress or detail is Detail.QUIET
-    waited = await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, quiet=quiet)
+    with progress_display(quiet=quiet, total=len(wanted)) as display:
+        waited = await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, display=display)
     waited.why = await why_waiting(session, [each.name for each in waited.progress if each.is_marked], ask)
     return waiting_answer(waited, detail)
 

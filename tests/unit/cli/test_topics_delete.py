@@ -10,11 +10,11 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_progress import targets
+from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.answer import Answer
 from lethe.cli.deletion_show import Detail
-from lethe.cli.deletion_wait import wait_until_gone
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete import deletion, selected
 from lethe.protocol.causes import CauseKind, remedy, sentence
@@ -239,7 +239,7 @@ async def test_topics_that_are_done_are_not_asked_about_again(cluster: FakeSessi
     stage = Stage(cluster, completes={2: "orders", 4: "bills"})
     await deletion(cluster, ["bills", "orders"])
     wanted = await targets(cluster, ["bills", "orders"])
-    waited = await wait_until_gone(cluster, wanted, stage, timeout_ms=60_000, quiet=True, poll_ms=1)
+    waited = await wait_until_gone(cluster, wanted, stage, timeout_ms=60_000, display=lambda _: None, poll_ms=1)
     assert all(progress.is_done for progress in waited.progress)
     assert dict(stage.log) == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}, "topics asked about in each look"
 
@@ -257,7 +257,7 @@ async def test_a_look_that_is_under_way_when_the_time_is_over_is_given_up(cluste
         return ask
 
     wanted = await targets(cluster, ["orders"])
-    waiting = wait_until_gone(cluster, wanted, falls_silent, timeout_ms=50, quiet=True, poll_ms=1)
+    waiting = wait_until_gone(cluster, wanted, falls_silent, timeout_ms=50, display=lambda _: None, poll_ms=1)
     waited = await asyncio.wait_for(waiting, 60)
     assert waited.progress[0].is_marked, "what the first look saw"
 

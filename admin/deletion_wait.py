@@ -1,0 +1,99 @@
+"""Waiting for deletions: looks at the three places again and again until each is clean of the topics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.deletion_progress import Progress, Target, look
+from lethe.survey.brokers import AskAbout
+from lethe.survey.views import Place
+
+POLL_MS = 200
+_SHORT = {Place.CACHE: "cache", Place.LOGS: "logs"}
+
+
+@dataclass(slots=True)
+class Waited:
+    """The last look at each topic, and after how long each place was clean of it (None of those that never were)."""
+
+    progress: list[Progress]
+    elapsed_ms: int = 0
+    zookeeper_ms: dict[str, int] = field(default_factory=dict)
+    caches_ms: dict[str, int] = field(default_factory=dict)
+    logs_ms: dict[str, int] = field(default_factory=dict)
+    why: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each topic that is marked at the end waits for, and what helps, in the words of `lethe explain`."""
+    places: dict[str, None] = field(default_factory=dict)
+    """Caches and logs of brokers that were not clean, or not seen, at least once."""
+
+    def note(self, looked: Sequence[Progress], elapsed_ms: int) -> None:
+        """Take in one look. A place that was not seen at every broker is not clean; neither are the logs of a topic
+        that was created again, because brokers do not tell them from the new ones."""
+        newest = {progress.name: progress for progress in looked}
+        self.progress = [newest.get(progress.name, progress) for progress in self.progress]
+        self.elapsed_ms = elapsed_ms
+        for progress in looked:
+            self.places.update(dict.fromkeys(dirty_places(progress)))
+            if not progress.is_marked and not progress.has_znode:
+                self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
+            if not progress.cached_by and not progress.is_unseen_at(Place.CACHE):
+                self.caches_ms.setdefault(progress.name, elapsed_ms)
+            if not progress.stored_by and not progress.is_recreated and not progress.is_unseen_at(Place.LOGS):
+                self.logs_ms.setdefault(progress.name, elapsed_ms)
+
+
+Display = Callable[[Waited], None]
+
+
+async def wait_until_gone(
+    session: ZooKeeperSession,
+    wanted: Sequence[Target],
+    ask: AskAbout,
+    *,
+    timeout_ms: int,
+    display: Display,
+    poll_ms: int = POLL_MS,
+) -> Waited:
+    """Look every `poll_ms` until each topic is gone, has been refused, or cannot be seen to be gone however long one
+    waits, or until the time is over.
+
+    After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions. A look
+    that is under way when the time is over is given up, but for the first one.
+    """
+    began = time.monotonic()
+    waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
+    open_targets = list(wanted)
+    has_looked = False
+    while True:
+        look_began = time.monotonic()
+        # The first look is made however short the time is: without it nothing is known.
+        left_s = timeout_ms / 1000 - (look_began - began) if has_looked else None
+        try:
+            async with asyncio.timeout(left_s):
+                looked = await look(session, ask, open_targets)
+        except TimeoutError:
+            waited.elapsed_ms = timeout_ms
+            return waited
+        has_looked = True
+        took_ms = int((time.monotonic() - look_began) * 1000)
+        elapsed_ms = int((time.monotonic() - began) * 1000)
+        waited.note(looked, elapsed_ms)
+        display(waited)
+        settled = {progress.name for progress in looked if progress.is_settled}
+        open_targets = [target for target in open_targets if target.name not in settled]
+        if not open_targets or elapsed_ms >= timeout_ms:
+            return waited
+        await asyncio.sleep(min(max(poll_ms, took_ms), timeout_ms - elapsed_ms) / 1000)
+
+
+def dirty_places(progress: Progress) -> Iterator[str]:
+    yield from (f"broker {broker} cache" for broker in progress.cached_by)
+    yield from (f"broker {broker} logs" for broker in progress.stored_by)
+    yield from dict.fromkeys(
+        f"{'any broker' if each.broker is None else f'broker {each.broker}'} {_SHORT[each.place]}, unseen"
+        for each in progress.unseen
+    )

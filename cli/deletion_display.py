@@ -1,0 +1,66 @@
+"""How far deletions are, shown while `topics delete --wait` waits for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from lethe.admin.deletion_wait import Display, Waited, dirty_places
+from lethe.cli.render import note
+
+
+def progress_display(*, quiet: bool, total: int) -> AbstractContextManager[Display]:
+    """Bars for a terminal, lines for a log, or (quiet) nothing."""
+    if quiet:
+        return _silence()
+    return _bars(total) if sys.stderr.isatty() else _changes(total)
+
+
+@contextmanager
+def _silence() -> Iterator[Display]:
+    yield lambda _: None
+
+
+@contextmanager
+def _changes(total: int) -> Iterator[Display]:
+    """For a log: a line whenever something has changed."""
+    last = ""
+
+    def display(waited: Waited) -> None:
+        nonlocal last
+        text = ", ".join(f"{place} {clean}/{total}" for place, clean in _places(waited, total))
+        if text != last:
+            note(f"{waited.elapsed_ms / 1000:6.1f} s  clean: {text}")
+            last = text
+
+    yield display
+
+
+@contextmanager
+def _bars(total: int) -> Iterator[Display]:
+    """For a person at a terminal: a bar for ZooKeeper, and one for the cache and one for the logs of each broker."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description:22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        tasks = {"ZooKeeper": bars.add_task("ZooKeeper", total=total)}
+
+        def display(waited: Waited) -> None:
+            for place, clean in _places(waited, total):
+                if place not in tasks:
+                    tasks[place] = bars.add_task(place, total=total)
+                bars.update(tasks[place], completed=clean)
+
+        yield display
+
+
+def _places(waited: Waited, total: int) -> list[tuple[str, int]]:
+    """How many topics each place is clean of: ZooKeeper, then each place at a broker that was ever seen dirty."""
+    dirty = dict.fromkeys(waited.places, 0)
+    for progress in waited.progress:
+        for place in dirty_places(progress):
+            dirty[place] += 1
+    return [("ZooKeeper", len(waited.zookeeper_ms)), *((place, total - dirty[place]) for place in sorted(dirty))]
