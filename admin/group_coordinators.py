@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from lethe.adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
+from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import describe
 from lethe.protocol.kafka.connection import highest_common_version
@@ -19,7 +19,7 @@ from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all, open_connection
 
 CLIENT_ID: Final = "lethe-candidates"
 FIRST_WITH_OPERATIONS: Final = 8
@@ -115,12 +115,9 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
 
 
 async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataResponse:
-    """Over its listener without encryption."""
-    endpoint = broker.plaintext_endpoint
-    if endpoint is None:
-        raise ClientError("it has no listener without encryption to be asked by")
-    async with await KafkaConnection.open(
-        endpoint.host, endpoint.port, CLIENT_ID, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+    """Raises ClientError and ProtocolError."""
+    async with await open_connection(
+        broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
     ) as connection:
         common = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
         version = min(common, LAST_WITH_OPERATIONS)

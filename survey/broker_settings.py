@@ -22,6 +22,7 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId
+from lethe.survey.brokers import open_connection
 
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
@@ -60,14 +61,10 @@ class BrokerSettings:
 async def ask_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
     """Return the broker's settings, read through its PLAINTEXT listener; its failures never raise. `as_controller` also
     tests whether it obeys a controller with this id."""
-    endpoint = broker.plaintext_endpoint
-    if endpoint is None:
-        return BrokerSettings(broker.id, problem="it has no PLAINTEXT listener to ask it by")
     try:
-        connection = await KafkaConnection.open(
-            endpoint.host, endpoint.port, CLIENT_ID, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
-        )
-        async with connection:
+        async with await open_connection(
+            broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
+        ) as connection:
             offered = await connection.offered_versions()
             settings: Mapping[str, str] = {}
             if ApiKey.DESCRIBE_CONFIGS in offered:

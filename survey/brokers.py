@@ -27,7 +27,7 @@ from lethe.adapters.kafka.metadata import ask_metadata
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.kafka.framing import ProtocolError
+from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
 from lethe.protocol.kafka.queries import (
     DescribableTopic,
     DescribeLogDirsRequest,
@@ -126,20 +126,43 @@ async def ask_all(
     return [task.result() for task in asked]
 
 
-async def _open(broker: Broker, connect_timeout_ms: int, request_timeout_ms: int) -> KafkaConnection | Unseen:
+class NoListener(ClientError):
+    """The broker has no listener that commands can use."""
+
+
+async def open_connection(
+    broker: Broker,
+    *,
+    connect_timeout_ms: int,
+    request_timeout_ms: int,
+    client_id: str = CLIENT_ID,
+    max_response_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+) -> KafkaConnection:
+    """Connect to the broker's PLAINTEXT listener. Raises ClientError."""
     endpoint = broker.plaintext_endpoint
     if endpoint is None:
         listeners = ", ".join(e.listener for e in broker.endpoints)
-        return Unseen(Failure.UNASKED, f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
+        raise NoListener(f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
+    return await KafkaConnection.open(
+        endpoint.host,
+        endpoint.port,
+        client_id,
+        connect_timeout_ms=connect_timeout_ms,
+        request_timeout_ms=request_timeout_ms,
+        max_response_bytes=max_response_bytes,
+    )
+
+
+async def _open(broker: Broker, connect_timeout_ms: int, request_timeout_ms: int) -> KafkaConnection | Unseen:
     try:
-        return await KafkaConnection.open(
-            endpoint.host,
-            endpoint.port,
-            CLIENT_ID,
+        return await open_connection(
+            broker,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=request_timeout_ms,
             max_response_bytes=MAX_ANSWER_BYTES,
         )
+    except NoListener as error:
+        return Unseen(Failure.UNASKED, str(error))
     except ClientError as error:
         return Unseen(Failure.UNREACHABLE, str(error))
 
