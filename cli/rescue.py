@@ -6,26 +6,20 @@ this process; it finishes what can be finished; and control goes back, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, DryRun, Names, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
-from lethe.protocol.journal import JsonValue
-from lethe.protocol.kafka.versions import InterBrokerProtocol
-from lethe.protocol.vocabulary import topic_name_problem
 
 if TYPE_CHECKING:
-    from lethe.admin.rescue_look import Look
-    from lethe.admin.rescue_plan import Outlook
     from lethe.admin.rescue_run import Wish
 
 QUESTION: Final = "Take control of the cluster and finish what can be finished?"
@@ -114,22 +108,12 @@ def rescue(
         return await rescued(session, wish, confirm=None if yes else ask_user, say=note)
 
     async def checked() -> Answer:
-        check(wish)
+        from lethe.admin.rescue_limits import check_wish
+
+        check_wish(wish)
         return await with_session(zookeeper, command)
 
     finish(checked, as_json=as_json)
-
-
-def check(wish: Wish) -> None:
-    """What can be seen without the cluster. Raises Refusal and ValueError."""
-    for name in wish.topics:
-        problem = topic_name_problem(name)
-        if problem is not None:
-            raise Refusal(f"topic {name!r}: {problem}", Exit.USAGE)
-    if wish.even_if_disabled and not wish.topics:
-        raise Refusal("--even-if-disabled deletes what the cluster keeps: name each topic", Exit.USAGE)
-    if wish.ibp is not None:
-        InterBrokerProtocol.parse(wish.ibp)
 
 
 async def rescued(
@@ -137,6 +121,7 @@ async def rescued(
 ) -> Answer:
     """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
     SessionLost."""
+    from lethe.admin.rescue_limits import refuse_what_must_not_be
     from lethe.admin.rescue_look import look, with_caches, with_configuration, with_similar
     from lethe.admin.rescue_plan import Outlook, outlook
     from lethe.admin.rescue_run import carry_out, guest_id
@@ -154,44 +139,9 @@ async def rescued(
     is_worth_it = seen.zombies or seen.turns.are_too_many or seen.caches.ghosts
     if wish.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
         return answer
-    _refuse_what_must_not_be(seen, wish, outlooks, data)
+    refuse_what_must_not_be(seen, wish, outlooks, data)
     demand_agreement(lines, QUESTION, confirm, data)
     if confirm is None:
         for line in lines:
             say(line)
     return rescue_show.ended(await carry_out(session, wish, seen, say))
-
-
-def _refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
-    """Raises Refusal, with what was seen."""
-    from lethe.admin.rescue_plan import Outlook
-    from lethe.cli import rescue_show
-
-    holder = seen.holder
-    if holder is not None and holder.is_kraft:
-        raise Refusal("a KRaft controller has the cluster: nothing here is Lethe's to mend", data=data)
-    if seen.holder_is_lethe:
-        raise Refusal(
-            "one of Lethe's controllers is active and deletes marked topics itself; lethe explain --all says what it "
-            "waits for. What lethe survey finds in metadata caches, a Lethe controller has dropped when it takes over: "
-            "lethe controller-resign ends this one's tenure",
-            data=data,
-        )
-    if seen.beyond_command:
-        raise Refusal(rescue_show.beyond_command(seen), data=data)
-    if seen.is_paused and seen.found:
-        raise Refusal(rescue_show.PAUSED, data=data)
-    if (cause := seen.unreadable) is not None:
-        raise Refusal(rescue_show.unreadable(cause), data=data)
-    if Outlook.NEEDS_WORD in outlooks:
-        where = seen.disabled_in_zookeeper or f"the configuration of brokers {', '.join(map(str, seen.disabled_on))}"
-        raise Refusal(
-            f"delete.topic.enable is false in {where}: somebody does not want topics deleted here. Give "
-            "--even-if-disabled, with --topic for each topic, to delete them all the same",
-            data=data,
-        )
-    if wish.even_if_disabled and seen.disabled_in_zookeeper is not None:
-        raise Refusal(
-            f"delete.topic.enable is false in {seen.disabled_in_zookeeper}, which a rescue obeys: change it there",
-            data=data,
-        )

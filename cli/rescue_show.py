@@ -7,6 +7,7 @@ from typing import Final
 
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_ghosts import ended_lines, found_lines
+from lethe.admin.rescue_limits import MAX_CAUSES, PAUSED, beyond_command
 from lethe.admin.rescue_look import Look
 from lethe.admin.rescue_plan import Outlook, outlook, outlook_counts
 from lethe.admin.rescue_run import Control, RescueResult
@@ -15,14 +16,12 @@ from lethe.cli.explain_show import no_trace
 from lethe.controller.runtime.left_behind import as_json, left_words
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
-from lethe.survey.causes import Cause, age_text, sentence, unblock
+from lethe.survey.causes import age_text, sentence, unblock
 from lethe.survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
 from lethe.survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
-MAX_CAUSES: Final = 4
 MAX_NAMES: Final = 3
-PAUSED: Final = "Deletions are paused, which a rescue obeys; lethe topics resume-deletions ends that."
 _FALLING_OVER: Final = "each of Kafka's controllers falls over something that it finds, and leaves it to the next one"
 
 
@@ -52,21 +51,6 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
         names = ", ".join(str(partition) for partition in seen.zombies[:5])
         lines.append(f"/admin/reassign_partitions names what is not there ({names}): a rescue takes that out.")
     return lines
-
-
-def beyond_command(seen: Look) -> str:
-    """Why control is not taken from a controller that commands all brokers."""
-    more = len(seen.beyond_command) - MAX_CAUSES
-    said = [*seen.beyond_command[:MAX_CAUSES], *([f"and {more} more"] if more > 0 else [])]
-    return (
-        f"A rescue could not command every broker: {'; '.join(said)}. Lethe speaks PLAINTEXT only, and needs "
-        "ClusterAction on the cluster for User:ANONYMOUS."
-    )
-
-
-def unreadable(cause: Cause) -> str:
-    """Why a rescue would take control and delete nothing."""
-    return f"A rescue would delete nothing. Every marked topic {sentence(cause, '', 0).strip()}: {unblock(cause, '')}."
 
 
 def causes(each: Explanation, now_ms: int) -> list[str]:

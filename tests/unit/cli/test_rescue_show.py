@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from lethe.admin.refusal import Exit
+from lethe.admin.rescue_limits import PAUSED
 from lethe.admin.rescue_look import Look, Turns
 from lethe.admin.rescue_run import Control, RescueResult
 from lethe.admin.topic_znodes import ActiveController
-from lethe.cli.rescue_show import PAUSED, before, ended, plan
+from lethe.cli.rescue_show import before, ended, plan
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.remedies import BRING_BACK
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
