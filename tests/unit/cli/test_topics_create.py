@@ -9,7 +9,7 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic, new_topic_id
+from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.topics_create import creation, wanted_topic
 from lethe.protocol.vocabulary import topic_id_from_text
 from tests.fakes.zookeeper import FakeSession
@@ -111,10 +111,3 @@ async def test_a_lost_reply_ends_as_unreachable(session: FakeSession) -> None:
 async def test_names_that_can_collide_are_warned_of(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     await creation(session, WantedTopic("a.b", 1, 1))
     assert "WARNING: metric names" in capsys.readouterr().err
-
-
-def test_ids_that_kafka_never_hands_out_are_passed_over() -> None:
-    draws = iter([b"\xf8" + b"\xff" * 15, bytes(15) + b"\x09"])
-    topic_id = new_topic_id(lambda _: next(draws))
-    assert topic_id.version == 4
-    assert topic_id.int & 0xFF == 9
