@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.controllers import asked
+from lethe.admin.controllers import ask_controller
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_znodes import ActiveController, active_controller
 from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
@@ -82,12 +82,12 @@ async def _unconfirmed(
     if url is None:
         return Unconfirmed()
     deadline = time.monotonic() + grace_ms / 1000
-    told = await asked(url, None, ASK_TIMEOUT_MS)
+    told = await ask_controller(url, None, ASK_TIMEOUT_MS)
     if told.owed is None and grace_ms:
         say(f"asking controller {before.znode.broker_id} again for up to {grace_ms / 1000:g} s: {_problem(told, url)}")
     while told.owed is None and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
-        told = await asked(url, None, ASK_TIMEOUT_MS)
+        told = await ask_controller(url, None, ASK_TIMEOUT_MS)
     if told.owed is None:
         return Unconfirmed(unseen=_problem(told, url))
     first = owed = told.owed
@@ -95,7 +95,7 @@ async def _unconfirmed(
         say(waiting_words(_left(owed), grace_ms))
     while owed and time.monotonic() < deadline:
         await asyncio.sleep(poll_ms / 1000)
-        now = await asked(url, None, ASK_TIMEOUT_MS)
+        now = await ask_controller(url, None, ASK_TIMEOUT_MS)
         if now.owed is not None:
             told, owed = now, _of_those(first, now.owed)
     # It does not wait for what was owed later, nor for brokers that are not registered. Both are owed all the same.

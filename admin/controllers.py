@@ -17,7 +17,7 @@ EXPLAIN = "/explain"
 ALL = 1_000_000
 
 
-async def controller_says(
+async def ask_active_controller(
     session: ZooKeeperSession,
     topic: str | None,
     url: str | None = None,
@@ -28,7 +28,7 @@ async def controller_says(
     """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
     why it says nothing. `url` None is the one that `/controller` gives."""
     if url is not None:
-        return await asked(url, topic, timeout_ms, at_most)
+        return await ask_controller(url, topic, timeout_ms, at_most)
     (found,) = await session.read([GetData(paths.CONTROLLER)])
     if not isinstance(found, Data):
         return Told(problem="none is active")
@@ -38,10 +38,10 @@ async def controller_says(
         return Told(problem=str(malformed))
     if controller.admin is None:
         return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
-    return await asked(controller.admin, topic, timeout_ms, at_most)
+    return await ask_controller(controller.admin, topic, timeout_ms, at_most)
 
 
-async def asked(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
+async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
     """What the controller at that URL says of the topic, or (None) of all marked ones or `at_most` of them. Never
     raises for what it does: `problem` says it."""
     import aiohttp
@@ -59,14 +59,14 @@ async def asked(url: str, topic: str | None, timeout_ms: int, at_most: int | Non
             if response.status not in (200, 404):
                 error = document.get("error") if isinstance(document, Mapping) else None
                 return Told(problem=f"{where} answered {response.status}: {error}")
-            return told(document)
+            return parse_explanation(document)
     except TimeoutError:
         return Told(problem=f"{url} did not answer within {timeout_ms} ms")
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return Told(problem=f"{where} cannot be asked: {error}")
 
 
-def told(document: object) -> Told:
+def parse_explanation(document: object) -> Told:
     """What a document of `/explain` or `/explain/TOPIC` says."""
     if not isinstance(document, Mapping):
         return Told(problem="it answered something else than was asked")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.acting_controller import Acting, acting_controller
-from lethe.admin.controllers import controller_says
+from lethe.admin.controllers import ask_active_controller
 from lethe.protocol.causes import CauseKind
 from lethe.survey.causes import Cause, sentence, unblock
 from lethe.survey.evidence import Told
@@ -41,7 +41,7 @@ async def held_back(session: ZooKeeperSession) -> HeldBack:
     acting = await acting_controller(session)
     told = Told(problem=acting.text)
     if acting.is_lethe:
-        told = await controller_says(session, None, at_most=0)
+        told = await ask_active_controller(session, None, at_most=0)
     if told.is_known:
         pauses = (pause for pause in told.pauses if pause.kind is not CauseKind.RESUMPTION)
         return HeldBack(tuple(Cause(p.kind, path=p.path, since_ms=p.since_ms, detail=p.reason) for p in pauses))

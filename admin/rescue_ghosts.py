@@ -157,20 +157,20 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
 # --- what the controller of the rescue says -----------------------------------------------------------------------
 
 
-def is_over(context: Context) -> bool:
+def are_caches_compared(context: Context) -> bool:
     """Every cache was read at least once, and every ghost that can be cured is."""
     caches = context.cluster.caches
     return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
 
 
-def progress(context: Context) -> object:
+def comparison_progress(context: Context) -> object:
     """Changes whenever the comparison has come further."""
     caches = context.cluster.caches
     reading = None if caches.reading is None else caches.reading.id
     return reading, len(caches.told), len(caches.due), context.ghosts_cured
 
 
-def told(context: Context) -> Caches:
+def told_caches(context: Context) -> Caches:
     """What the controller has found and done so far."""
     caches = context.cluster.caches
     ghosts = (
@@ -180,7 +180,11 @@ def told(context: Context) -> Caches:
     )
     cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
     return Caches(
-        tuple(ghosts), tuple(caches.unseen.items()), cured, not is_over(context), tuple(context.cluster.brokers)
+        tuple(ghosts),
+        tuple(caches.unseen.items()),
+        cured,
+        not are_caches_compared(context),
+        tuple(context.cluster.brokers),
     )
 
 

@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.controllers import asked
+from lethe.admin.controllers import ask_controller
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import Guest, Interrupted, Means, free_id, in_control
-from lethe.admin.rescue_ghosts import Caches
-from lethe.admin.rescue_ghosts import is_over as caches_are_compared
-from lethe.admin.rescue_ghosts import progress as progress_of_caches
-from lethe.admin.rescue_ghosts import told as told_of_caches
+from lethe.admin.rescue_ghosts import Caches, are_caches_compared, comparison_progress, told_caches
 from lethe.admin.rescue_look import Look, Turns, look, turns_within
 from lethe.admin.rescue_plan import Progress, to_mark
 from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
@@ -114,7 +111,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
             await _work(session, wish, seen, guest, topics, chosen, course, say)
         except Interrupted:
             course.interrupted = True
-            course.caches = told_of_caches(await guest.context())
+            course.caches = told_caches(await guest.context())
             say("Interrupted: handing control back.")
 
     await in_control(means, chosen, work)
@@ -214,7 +211,7 @@ async def _work(
     deadline_s = course.taken_at_s + wish.timeout_ms / 1000
     while True:
         guest.check()
-        told = await asked(guest.url, None, wish.broker_timeout_ms)
+        told = await ask_controller(guest.url, None, wish.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
             say(_said(progress, told, guest.unreached))
         if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
@@ -223,8 +220,8 @@ async def _work(
             course.timed_out = True
             break
         await asyncio.sleep(POLL_S)
-    told = await asked(guest.url, None, wish.broker_timeout_ms)
-    course.caches = told_of_caches(await guest.context())
+    told = await ask_controller(guest.url, None, wish.broker_timeout_ms)
+    course.caches = told_caches(await guest.context())
     course.set_aside = tuple(f"{each.path}: {each.reason}" for each in guest.set_aside)
     course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
 
@@ -241,10 +238,10 @@ class _Comparison:
     async def is_over(self) -> bool:
         """Every cache was compared, or nothing has changed for as long as patience lasts."""
         context, now_ms = await self._guest.context(), _now_ms()
-        seen = progress_of_caches(context)
+        seen = comparison_progress(context)
         if seen != self._seen:
             self._seen, self._since_ms = seen, now_ms
-        return caches_are_compared(context) or now_ms - self._since_ms >= self._patience_ms
+        return are_caches_compared(context) or now_ms - self._since_ms >= self._patience_ms
 
 
 def _now_ms() -> int:

@@ -83,13 +83,13 @@ def explain(
         return await with_session(zookeeper, lambda session: command(session, directories))
 
     async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
-        from lethe.admin.controllers import controller_says
+        from lethe.admin.controllers import ask_active_controller
         from lethe.survey.evidence import Told
 
         async def look() -> Answer:
             told = Told(problem="it was not to be asked")
             if not without_controller:
-                told = await controller_says(session, topic, controller_url, timeout_ms)
+                told = await ask_active_controller(session, topic, controller_url, timeout_ms)
             return await explained(session, topic, told=told, timeout_ms=timeout_ms, log_dirs=directories)
 
         if not watch:
@@ -141,13 +141,13 @@ async def explained(
 
 async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: AskAbout) -> dict[str, tuple[str, ...]]:
     """What each of these topics waits for and what would unblock it, as `explain` says it; only those that wait."""
-    from lethe.admin.controllers import controller_says
+    from lethe.admin.controllers import ask_active_controller
     from lethe.cli.explain_show import in_short
     from lethe.survey.examine import examine
     from lethe.survey.explain import Verdict, explain_all
 
     if not topics:
         return {}
-    told = await controller_says(session, topics[0] if len(topics) == 1 else None)
+    told = await ask_active_controller(session, topics[0] if len(topics) == 1 else None)
     evidence = await examine(session, topics, ask, told=told)
     return {each.topic: in_short(each) for each in explain_all(evidence) if each.verdict is Verdict.WAITING}

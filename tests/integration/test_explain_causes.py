@@ -12,7 +12,7 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.controllers import asked
+from lethe.admin.controllers import ask_controller
 from lethe.admin.refusal import Exit
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cli.answer import Answer
@@ -85,7 +85,7 @@ async def answer_for(session: ZooKeeperSession, topic: str, controller: Controll
     told = Told(problem="it was not to be asked")
     if controller is not None:
         assert controller.http_url is not None
-        told = await asked(controller.http_url, topic, 60_000)
+        told = await ask_controller(controller.http_url, topic, 60_000)
         assert told.is_known, told.problem
     return await explained(session, topic, told=told, timeout_ms=500)
 

@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from lethe.admin.refusal import Exit
-from lethe.admin.rescue_ghosts import Caches, Haunting, compared, ended_lines, found_lines, is_over, told
+from lethe.admin.rescue_ghosts import (
+    Caches,
+    Haunting,
+    are_caches_compared,
+    compared,
+    ended_lines,
+    found_lines,
+    told_caches,
+)
 from lethe.cli.rescue_show import before, plan
 from lethe.controller.core.cache_memory import Due, Ghost, Reading, Told
 from lethe.protocol.kafka.cached_topics import CachedTopic
@@ -116,19 +124,19 @@ def test_only_the_chosen_topics_matter_where_some_are_named() -> None:
 def test_the_controllers_word_is_taken_for_the_end() -> None:
     context = new_context()
     caches = context.cluster.caches
-    assert is_over(context)
+    assert are_caches_compared(context)
     caches.due[ONE] = Due(None, 0, 0)
-    assert not is_over(context)
+    assert not are_caches_compared(context)
     caches.due[ONE] = Due(None, 0, 0, attempts=1)
-    assert is_over(context), "what is tried again later is not waited for"
+    assert are_caches_compared(context), "what is tried again later is not waited for"
     caches.reading = Reading(1, ONE, Due(None, 0, 0), 0)
-    assert not is_over(context)
+    assert not are_caches_compared(context)
     caches.reading, caches.told[TWO] = None, Told(1, ("gone",), 0)
-    assert not is_over(context)
+    assert not are_caches_compared(context)
     caches.ghosts[TWO] = {"gone": Ghost("gone", None, (0,), 1), "kept": Ghost("kept", None, (0,), 1, "it is internal")}
     caches.unseen[ONE] = "silent"
     caches.cured.append((TWO, Ghost("old", None, (0,), 1)))
-    said = told(context)
+    said = told_caches(context)
     assert [each.topic for each in said.ghosts] == ["gone", "kept"]
     assert said.ghosts[1].why == "it is internal"
     assert (said.unseen, said.cured, said.unfinished) == (((ONE, "silent"),), ((TWO, "old"),), True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.admin.controllers import asked, told
+from lethe.admin.controllers import ask_controller, parse_explanation
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.explain import explained, url_problem
@@ -186,7 +186,7 @@ async def test_watching_ends_when_nobody_reads_any_more(alone: FakeSession, monk
 
 def test_what_explain_says() -> None:
     row = {"partition": 0, "broker": 3, "state": "ReplicaDeletionStarted", "waiting_for": "answer", "since_ms": 5}
-    found = told(
+    found = parse_explanation(
         {
             "version": 1, "epoch": 4, "delete_topic_enable": True,
             "topics": [
@@ -200,13 +200,15 @@ def test_what_explain_says() -> None:
 
 
 def test_what_is_said_of_a_topic_that_is_not_marked_and_what_says_nothing() -> None:
-    found = told({"epoch": 2, "marked": False, "delete_topic_enable": False, "refused": {"at_ms": 7, "why": "no"}})
+    found = parse_explanation(
+        {"epoch": 2, "marked": False, "delete_topic_enable": False, "refused": {"at_ms": 7, "why": "no"}}
+    )
     assert (found.epoch, found.deletion_enabled, found.refused) == (2, False, (7, "no"))
-    assert not told(["?"]).is_known
-    assert told({"topics": "?", "not_shown": 7}).not_shown == 7
+    assert not parse_explanation(["?"]).is_known
+    assert parse_explanation({"topics": "?", "not_shown": 7}).not_shown == 7
 
 
 async def test_a_controller_that_cannot_be_asked_is_a_problem() -> None:
-    found = await asked(f"http://{NOTHING}", "orders", 500)
+    found = await ask_controller(f"http://{NOTHING}", "orders", 500)
     assert found.problem is not None
     assert NOTHING in found.problem

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lethe.admin.controllers import told
+from lethe.admin.controllers import parse_explanation
 from lethe.admin.refusal import Exit
 from lethe.cli.explain_show import in_short, many, one
 from lethe.controller.core.cluster_state import LastAnswer
@@ -196,9 +196,9 @@ def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
     broker = next((row["broker"] for row in rows if row["broker"] is not None), 0)
 
     is_topic_there = kind is not CauseKind.MARKER_WITHOUT_TOPIC
-    tree = evidence(topic=ORDERS if is_topic_there else None, told=told(document), brokers=(1, 2, 3))
+    tree = evidence(topic=ORDERS if is_topic_there else None, told=parse_explanation(document), brokers=(1, 2, 3))
     if kind is CauseKind.HALF_DELETED:
-        tree = evidence(topic=replace(ORDERS, states={}), told=told(document), brokers=(1, 2, 3))
+        tree = evidence(topic=replace(ORDERS, states={}), told=parse_explanation(document), brokers=(1, 2, 3))
     found = explain(tree, "orders")
     if kind not in FOLLOWS:
         assert kind in [cause.kind for cause in found.causes]
