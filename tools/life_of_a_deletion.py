@@ -1,4 +1,4 @@
-"""Writes docs/life-of-one-deletion.md from a real deletion: `make life`.
+"""Write docs/life-of-one-deletion.md from a real deletion: `make life`.
 
 The recording (`life_run`) and the decoding of its frames (`life_frames`) know nothing of the page; the words are in
 `life_words`. Each exchange belongs to a step by what it says, so that the page follows what was recorded: a step that
@@ -122,7 +122,7 @@ def page(recording: Recording) -> str:
 
 
 def _rows(rows: Iterable[tuple[object, ...]]) -> str:
-    """Rows of a table, without its head."""
+    """Return rows of a table, without its head."""
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
@@ -228,7 +228,7 @@ def _states(recording: Recording) -> Iterator[tuple[str, str, str]]:
 
 
 def main() -> int:
-    """Records and writes the page."""
+    """Record a deletion and write the page."""
     try:
         text = page(asyncio.run(record(TOPIC_ID)))
     except RecordingFailed as failed:

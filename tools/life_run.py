@@ -1,4 +1,4 @@
-"""Records the deletion of one topic on a real cluster: what passed between the processes, and what was on the disks.
+"""Record the deletion of one topic on a real cluster: what passed between the processes, and what was on the disks.
 
 An embedded ZooKeeper, one controller and three agents run as they would anywhere; recording proxies stand between the
 controller and each of the others, so that every request and every answer is written down by one clock. The directories
@@ -36,6 +36,8 @@ DELETE_DELAY_MS: Final = 1_000
 FILL_BYTES: Final = 300_000
 _LOOK_EVERY_S: Final = 0.002
 _QUIET_S: Final = 0.5
+_PING: Final = b"\xff\xff\xff\xfe"
+"""How ZooKeeper's pings and their answers begin."""
 
 
 class Directories(NamedTuple):
@@ -62,7 +64,7 @@ class Recording:
 
 
 async def record(topic_id: TopicId) -> Recording:
-    """Runs the cluster, creates the topic, deletes it and waits for the last byte. Raises RecordingFailed, and what
+    """Run the cluster, create the topic, delete it and wait for the last byte. Raises RecordingFailed, and what
     starting a cluster raises."""
     async with _cluster() as (cluster, zookeeper, brokers), cluster.session() as session:
         await _create(cluster, session, topic_id)
@@ -146,15 +148,10 @@ async def _quiet(proxies: Sequence[RecordingProxy]) -> None:
     """Wait until nothing but pings has passed for a while."""
 
     async def is_quiet() -> bool:
-        times = [frame.time_ns for proxy in proxies for frame in proxy.frames if not is_ping(frame.payload)]
+        times = [frame.time_ns for proxy in proxies for frame in proxy.frames if frame.payload[:4] != _PING]
         return time.time_ns() - max(times, default=0) > _QUIET_S * 1e9
 
     await until(is_quiet, "the cluster did not come to rest")
-
-
-def is_ping(payload: bytes) -> bool:
-    """ZooKeeper's pings and their answers have a number of their own."""
-    return payload[:4] == b"\xff\xff\xff\xfe"
 
 
 async def _create(cluster: LocalCluster, session: ZooKeeperSession, topic_id: TopicId) -> None:
@@ -199,21 +196,15 @@ async def _znodes(session: ZooKeeperSession) -> dict[str, bytes | None]:
 
 
 async def _watch_disks(cluster: LocalCluster, into: list[Directories]) -> None:
-    """Notes each change of the topic's directories. Reading a few names is quicker than handing it to a thread."""
+    """Note each change of the topic's directories. Reading a few names is quicker than handing it to a thread."""
     last: dict[int, Mapping[str, int]] = {}
     while True:
         for broker, log_dirs in cluster.log_dirs.items():
-            found = {name: size for log_dir in log_dirs for name, size in _topic_directories(log_dir)}
+            found = {path.name: _size(path) for log_dir in log_dirs for path in sorted(log_dir.glob(f"{TOPIC}-*"))}
             if last.get(broker) != found:
                 last[broker] = found
                 into.append(Directories(time.time_ns(), broker, found))
         await asyncio.sleep(_LOOK_EVERY_S)
-
-
-def _topic_directories(log_dir: Path) -> list[tuple[str, int]]:
-    with os.scandir(log_dir) as entries:
-        ours = sorted(entry.name for entry in entries if entry.name.startswith(f"{TOPIC}-"))
-    return [(name, _size(log_dir / name)) for name in ours]
 
 
 def _size(path: Path) -> int:
@@ -226,10 +217,6 @@ def _size(path: Path) -> int:
 
 def _facts(cluster: LocalCluster, since_ns: int) -> list[Entry]:
     (controller,) = cluster.controllers
-    found = []
-    for file in sorted(controller.journal_dir.glob("*.jsonl")):
-        entries = [
-            entry for entry in decode_lines(file.read_bytes().splitlines(keepends=True)) if isinstance(entry, Entry)
-        ]
-        found += [entry for entry in entries if entry.time_ms >= since_ns // 1_000_000]
-    return found
+    journal = b"".join(file.read_bytes() for file in sorted(controller.journal_dir.glob("*.jsonl")))
+    entries = [entry for entry in decode_lines(journal.splitlines(keepends=True)) if isinstance(entry, Entry)]
+    return [entry for entry in entries if entry.time_ms >= since_ns // 1_000_000]

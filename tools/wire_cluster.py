@@ -157,7 +157,7 @@ class RecordedCluster:
         return self._phases[-1][1] if self._phases else ""
 
     async def quiet(self) -> None:
-        """Waits until nothing has passed for a while and every request is answered. Raises RecordingFailed."""
+        """Wait until nothing has passed for a while and every request is answered. Raises RecordingFailed."""
 
         async def is_quiet() -> bool:
             found = self._timed((*BROKERS, CONTROLLER))
@@ -218,7 +218,7 @@ async def _listening_port(controller: ControllerDaemon) -> int:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], problem: str, limit_s: float = LIMIT_S) -> None:
-    """Waits for the condition. Raises RecordingFailed, saying what the problem is where it does not come."""
+    """Wait for the condition. Raises RecordingFailed, saying what the problem is where it does not come."""
     deadline = time.monotonic() + limit_s
     while not await condition():
         if time.monotonic() > deadline:
