@@ -1,9 +1,7 @@
-"""The members of a cluster as child processes, each with its configuration and log in a directory of its own, and
-Lethe's daemons among them.
+"""Members of a cluster as child processes, each with a directory for its configuration and log; Lethe's daemons.
 
-Every port is 0, so none can be taken between the choice and the use: an agent's listener is found in ZooKeeper, as
-everybody finds it, a controller's in what it tells the agents, and the HTTP address in the line with which a daemon
-says that it is up.
+Every configured port is 0, so no other process can take a port between its choice and its use. The actual addresses
+are read from the daemons' output.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class DaemonFailed(Exception):
-    """A daemon has ended, or is not where it should be after the time allowed; says which, with the end of its log."""
+    """A daemon ended or missed a deadline; the message names it and holds the end of its log."""
 
 
 class Member(ABC):
-    """A process of a cluster. It keeps its directory from one start to the next. Subclasses say when it is ready."""
+    """A process of a cluster. It keeps its directory between runs. Subclasses define when it is ready."""
 
     kind = "member"
 
@@ -46,7 +44,7 @@ class Member(ABC):
 
     @property
     def name(self) -> str:
-        """`broker 3`."""
+        """Kind and id: `broker 3`."""
         return self.process.name
 
     @property
@@ -62,33 +60,32 @@ class Member(ABC):
         return self.process.is_running
 
     def launch(self) -> None:
-        """Writes its configuration and starts it, without waiting for anything."""
+        """Write the configuration and start the process, without waiting."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.write_configuration()
         self.process.start()
 
     @abstractmethod
     def write_configuration(self) -> None:
-        """Into its directory, which exists."""
+        """Write it into the member's directory, which exists."""
 
     @abstractmethod
     async def is_ready(self) -> bool:
-        """Whether it does its work."""
+        """Return whether the member is in service."""
 
     async def start(self, limit_s: float = START_LIMIT_S) -> None:
-        """Starts it and waits until it is ready. Raises DaemonFailed."""
+        """Start it and wait until it is ready. Raises DaemonFailed."""
         self.launch()
         await self.wait_ready(limit_s)
 
     async def wait_ready(self, limit_s: float = START_LIMIT_S) -> None:
-        """Waits until it does its work. Raises DaemonFailed."""
+        """Wait until it is ready. Raises DaemonFailed."""
         await self.wait_until(self.is_ready, "ready", limit_s)
 
     async def wait_until(
         self, condition: Callable[[], Awaitable[bool]], what: str, limit_s: float, *, must_run: bool = True
     ) -> None:
-        """Waits until the coroutine function answers True. Raises DaemonFailed where the process ends or the time is
-        over."""
+        """Wait for the condition. Raises DaemonFailed at the deadline; with `must_run`, also if the process ends."""
         deadline = time.monotonic() + limit_s
         while not await condition():
             if must_run and not self.is_running:
@@ -104,19 +101,19 @@ class Member(ABC):
             await asyncio.sleep(POLL_S)
 
     async def kill(self) -> None:
-        """`kill -9`: nothing is put in order, its ZooKeeper session lives until it times out."""
+        """Kill it with SIGKILL; its ZooKeeper session lives until it times out."""
         await self.process.kill()
 
     async def stop(self, limit_s: float = 15.0) -> int | None:
-        """SIGTERM, and by force after the limit; the exit code."""
+        """Send SIGTERM, then SIGKILL after the limit; return the exit code."""
         return await self.process.stop(limit_s)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open, nothing is answered."""
+        """Send SIGSTOP: connections stay open, requests stay unanswered."""
         self.process.pause()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.process.resume()
 
 
@@ -135,7 +132,7 @@ class Daemon(Member):
             "lethe.journal.dir": str(self.journal_dir),
             **properties,
         }
-        """What it is started with the next time."""
+        """Configuration of the next start."""
         process = ChildProcess(
             f"{self.kind} {number}",
             [sys.executable, "-m", "lethe", self.kind, str(self.config_file)],
@@ -158,14 +155,14 @@ class Daemon(Member):
 
     @property
     def http_url(self) -> str | None:
-        """Where its HTTP server is; None until it has said so."""
+        """Address of its HTTP server; None until it has printed it."""
         if self._http_url is None:
             found = _HTTP.search(self.process.output())
             self._http_url = found[1] if found else None
         return self._http_url
 
     async def get(self, path: str, limit_s: float = 5.0) -> dict[str, Any] | None:
-        """The JSON object at that path, whatever the status; None where there is no answer."""
+        """Return the JSON object at this path, whatever the status; None without an answer."""
         url = self.http_url
         if url is None or not self.is_running:
             return None
@@ -179,12 +176,12 @@ class Daemon(Member):
 
 
 class ControllerDaemon(Daemon):
-    """`lethe controller`; a guest where it has no `listeners`."""
+    """`lethe controller`; a guest if it has no `listeners`."""
 
     kind = "controller"
 
     async def is_active(self) -> bool:
-        """True where it says that it leads."""
+        """True if it reports that it leads."""
         state = await self.get("/state")
         return state is not None and state.get("role") == "active"
 
@@ -200,7 +197,7 @@ class BrokerDaemon(Daemon):
         super().__init__(number, directory, {**own, **properties})
 
     async def listener(self, limit_s: float = START_LIMIT_S) -> tuple[str, int]:
-        """Host and port that its first listener really has, waited for. Raises DaemonFailed."""
+        """Wait for host and port of its first listener and return them. Raises DaemonFailed."""
 
         async def is_said() -> bool:
             return _LISTENER.search(self.process.output()) is not None
@@ -212,12 +209,13 @@ class BrokerDaemon(Daemon):
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """A file as Java reads it."""
+    """Write a Java properties file."""
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Ours, less what would override the daemon's configuration; this Lethe's code comes first."""
+    """Return our environment without variables that override the daemon's configuration; this Lethe's code comes first
+    on its path."""
     kept = {name: value for name, value in environment.items() if not name.startswith(("KAFKA_", "LETHE_"))}
     path = environment.get("PYTHONPATH")
     kept["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{path}" if path else str(_ROOT)

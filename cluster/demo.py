@@ -1,7 +1,7 @@
-"""The demo: a cluster is started, topics are created and deleted, and all three places are looked at.
+"""The demo: start a cluster, create topics, delete them, and survey ZooKeeper, caches and disks.
 
-The story has stages (start, create, delete, verdict); chaos puts a chapter of its own between the marks and the end.
-Nothing here prints: what goes on is told to a watcher, what came of it is the result.
+Its stages are start, create, delete, verdict. Chaos adds a chapter between the marking and the end of deletions.
+Nothing here prints: a watcher receives the progress, and the result is returned.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ MEANINGS: Final = {
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried out; says why."""
+    """The demo failed; the message says why."""
 
 
 @dataclass(slots=True)
 class Story:
-    """What a demo works with from its start to its end."""
+    """State of a demo from its start to its end."""
 
     options: DemoOptions
     cluster: LocalCluster
@@ -65,19 +65,19 @@ class Story:
     created_s: float = 0.0
     reclaimed_s: float = 0.0
     untouched: int = 0
-    """Topics that chaos has nothing to do with."""
+    """Number of topics without replicas on the broker that chaos kills."""
 
     @property
     def names(self) -> list[str]:
         return [plan.name for plan in self.plans]
 
     def follow(self) -> None:
-        """Takes in what the journals have since."""
+        """Read the journals' new entries."""
         for entry in self.follower.entries():
             self.ledger.note(entry)
 
     async def look(self) -> Survey:
-        """A survey of everything, the disks included."""
+        """Take a survey of everything, the disks included."""
         survey = await take(self.session, log_dirs=self.cluster.log_dirs)
         if self.cluster.kafka_brokers and self.before is not None:
             note_freed(self.ledger, self.before, survey)
@@ -85,19 +85,19 @@ class Story:
 
 
 class Chapter(Protocol):
-    """What else happens while topics are being deleted."""
+    """Further actions while topics are being deleted."""
 
     async def before(self, story: Story) -> None:
-        """Before the topics are marked."""
+        """Act before the topics are marked."""
         ...
 
     async def during(self, story: Story) -> None:
-        """Between the marks and the end."""
+        """Act after the marking."""
         ...
 
 
 def cluster_settings(options: DemoOptions, kafka: KafkaDistribution | None = None) -> ClusterSettings:
-    """The cluster that the demo needs, of agents or of real brokers."""
+    """Return the settings of the demo's cluster, with agents or with real brokers."""
     if kafka is not None:
         return real_cluster_settings(options, kafka)
     return ClusterSettings(
@@ -123,10 +123,9 @@ async def run_demo(
     chapter: Chapter | None = None,
     afterwards: Callable[[LocalCluster, DemoResult], Awaitable[None]] | None = None,
 ) -> DemoResult:
-    """Runs it on a cluster of its own, which is gone at the end; `afterwards` still finds it running. With `kafka` it
-    has real brokers.
+    """Run the demo on its own cluster and stop that at the end; `afterwards` runs before the stop.
 
-    Raises ZooKeeperStartFailed, DaemonFailed and DemoFailed.
+    With `kafka` the brokers are real. Raises ZooKeeperStartFailed, DaemonFailed and DemoFailed.
     """
     began = time.monotonic()
     cluster = LocalCluster(cluster_settings(options, kafka))
@@ -157,7 +156,7 @@ async def run_demo(
 
 
 async def create(story: Story) -> None:
-    """Creates the topics and waits until every replica has its bytes and every broker knows every topic."""
+    """Create the topics and wait until every replica has its bytes and every metadata cache has every topic."""
     options, watcher = story.options, story.watcher
     watcher.stage("Creating")
     story.plans = plan_topics(options, [broker.id for broker in story.cluster.all_brokers], os.urandom)
@@ -201,7 +200,7 @@ async def create(story: Story) -> None:
 
 
 def _replicas(survey: Survey, min_bytes: int = 0) -> Counter[int]:
-    """Broker to how many replicas it has that hold at least so much."""
+    """Count the replicas of at least `min_bytes` by broker."""
     found: Counter[int] = Counter()
     for view in survey.log_dirs:
         kept = (d for d in view.directories if d.kind is DirectoryKind.REPLICA)
@@ -225,7 +224,7 @@ def _all_known(survey: Survey, names: Sequence[str]) -> bool:
 
 
 async def delete(story: Story, chapter: Chapter | None) -> None:
-    """Marks the topics and waits until nothing of them is left in any of the three places."""
+    """Mark the topics and wait until no trace of them is left in ZooKeeper, caches and disks."""
     options, watcher = story.options, story.watcher
     watcher.stage("Deleting")
     if chapter is not None:
@@ -256,7 +255,7 @@ async def delete(story: Story, chapter: Chapter | None) -> None:
 
 
 def show(story: Story, survey: Survey | None = None) -> None:
-    """Tells the watcher how far the deletion is."""
+    """Show the watcher the progress of the deletion."""
     ledger, total = story.ledger, story.options.topics
     bars = [Bar(phase, len(ledger.reached(phase, story.names)), total) for phase in MEANINGS]
     sizes = _sizes(story.before) if story.before is not None else Counter[int]()
@@ -271,7 +270,7 @@ def show(story: Story, survey: Survey | None = None) -> None:
 
 
 def _is_over(survey: Survey, story: Story) -> bool:
-    """Nothing is left of our topics, and nothing is under way. What else is left over is for the verdict to say."""
+    """Return whether nothing of our topics is left and nothing is pending. Other leftovers are for the verdict."""
     ours = set(story.names)
     return (
         survey.is_complete
@@ -281,7 +280,7 @@ def _is_over(survey: Survey, story: Story) -> bool:
 
 
 async def note_waits(story: Story) -> None:
-    """With chaos: asks the controller that leads what topics wait for."""
+    """With chaos: record why topics wait, as reported by the controllers at `/waits`."""
     if story.waits is None:
         return
     for controller in story.cluster.controllers:
@@ -291,7 +290,7 @@ async def note_waits(story: Story) -> None:
 
 
 async def until(story: Story, condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Polls, with the journals followed and the watcher told. Raises DemoFailed where the stage's time is over."""
+    """Poll the condition, with journals and watcher updated. Raises DemoFailed at the stage's deadline."""
     limit = time.monotonic() + story.options.limit_s
     while not await condition():
         if time.monotonic() > limit:
@@ -305,7 +304,7 @@ async def until(story: Story, condition: Callable[[], Awaitable[bool]], what: st
 
 
 async def verdict(story: Story, started_s: float) -> DemoResult:
-    """The last survey, and what the journals add up to."""
+    """Take the last survey and add up the journals."""
     story.watcher.stage("Looking at all three places")
     survey = await story.look()
     await until_written(story.ledger, story.follow, story.before or survey, survey)
@@ -334,8 +333,10 @@ async def verdict(story: Story, started_s: float) -> DemoResult:
 async def until_written(
     ledger: Ledger, follow: Callable[[], None], before: Survey, now: Survey, limit_s: float = FACTS_LIMIT_S
 ) -> None:
-    """Follows the journals until they tell of everything that the disks show to be gone: agents write that down a
-    moment after. What one that was killed had no time to write is waited for in vain, up to the limit."""
+    """Follow the journals until they account for all bytes that are gone from the disks, or until the limit.
+
+    Agents write their entries shortly after the removal. An agent that was killed may never write them.
+    """
     sizes, left = _sizes(before), _sizes(now)
     limit = time.monotonic() + limit_s
     follow()

@@ -1,9 +1,11 @@
-"""Chaos: while topics are being deleted, a broker and then the active controller are killed with `kill -9`.
+"""Chaos: a broker and then the active controller are killed with SIGKILL while topics are being deleted.
 
-When to strike is decided by what has been observed, never by the clock: the broker when some topics have been
-acknowledged by all their replicas and others still wait for it (it is paused until then, or the deletion would be over
-too soon), the controller when it has said that topics wait for that broker, the broker's return when the successor
-says the same.
+Observations decide the moments, never the clock:
+
+    pause the broker         before the topics are marked; otherwise the deletion would end too soon
+    kill the broker          all topics without replicas on it are acknowledged, all others wait for it
+    kill the controller      it reports that those others wait for the broker
+    start the broker again   the new controller reports the same
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ UNANSWERED = CauseKind.ANSWER.name
 
 
 class Chaos:
-    """A chapter of the demo's story. `at_worst` is called when both are dead and a successor waits for the broker."""
+    """A chapter of the demo's story. `at_worst` runs while both are dead and the successor waits for the broker."""
 
     def __init__(self, at_worst: Callable[[Story], Awaitable[None]] | None = None) -> None:
         self._at_worst: Final = at_worst
 
     async def before(self, story: Story) -> None:
-        """The last broker stops answering, and from here on it is written down what topics wait for."""
+        """Pause the last broker, and start to record why topics wait."""
         story.waits = WaitLog()
         victim = story.cluster.all_brokers[-1]
         victim.pause()
         _tell(story, f"{victim.name} is paused, so that it can be killed in the middle of its work")
 
     async def during(self, story: Story) -> None:
-        """Two kills, a successor, a return."""
+        """Kill both, wait for the successor, start the broker again."""
         victim = story.cluster.all_brokers[-1]
         concerned = _topics_on(story, victim.id)
         others = [name for name in story.names if name not in concerned]
@@ -74,7 +76,7 @@ async def _until_half_done(story: Story, victim: Member, concerned: Sequence[str
 
 
 async def _until_told(story: Story, victim: int, topics: Sequence[str]) -> ControllerDaemon:
-    """The active controller, when it has said of all these topics that they wait for the broker's return."""
+    """Return the active controller once it has reported that all these topics wait for the broker's return."""
     teller: list[ControllerDaemon] = []
 
     async def told() -> bool:

@@ -1,7 +1,7 @@
-"""What the daemons' journals say happened, followed while it happens.
+"""Totals from the daemons' journals, updated while the demo runs.
 
 Controllers write when a topic reaches a phase of its deletion, agents when they acknowledge and when bytes are freed.
-The ledger is fed with entries and only adds up; the follower reads what has been appended to the files since.
+The ledger adds up entries; the follower reads lines that were appended to the files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, Unreadable, decode_lines, partitions_in
 
-"""Of a deletion, as controllers name them, in their order."""
 _WANTED: Final = tuple(
     f'"lethe.{kind}"'.encode()
     for kind in (
@@ -31,7 +30,7 @@ _WANTED: Final = tuple(
 
 
 class Happening(NamedTuple):
-    """Something that changed who is there or who leads."""
+    """A change of the set of brokers or of the active controller."""
 
     time_ms: int
     text: str
@@ -39,31 +38,31 @@ class Happening(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """Totals of what was journalled."""
+    """Totals of the journals."""
 
     phases: dict[str, dict[str, int]] = field(default_factory=dict)
-    """When each topic reached each phase, by phase and topic; where it did so under two controllers, the last time."""
+    """Time of each topic's phase, by phase and topic; the last one if two controllers recorded it."""
     acknowledged: Counter[int] = field(default_factory=Counter)
-    """Replicas whose deletion a broker acknowledged without an error; one that did so to two controllers is one."""
+    """Number of replicas whose deletion each broker acknowledged without an error; each replica counts once."""
     freed_bytes: Counter[int] = field(default_factory=Counter)
     freed_files: Counter[int] = field(default_factory=Counter)
     freed_directories: Counter[int] = field(default_factory=Counter)
     last_freed_ms: dict[int, int] = field(default_factory=dict)
     happenings: list[Happening] = field(default_factory=list)
     acks_of: str = "broker"
-    """Whose word counts: agents say what they acknowledged; of real brokers, controllers say what was answered."""
+    """Whose records count: agents record their acknowledgements; for real brokers, controllers record the answers."""
     refusals: Counter[str] = field(default_factory=Counter)
-    """What was refused or could not be done, by kind."""
+    """Refusals and failures, by kind."""
     queued_under: dict[str, list[str]] = field(default_factory=dict)
-    """Controllers that took up a topic's deletion, in order."""
+    """Controllers that queued a topic's deletion, in order."""
     lost_facts: int = 0
-    """Facts that a journal says it could not write."""
+    """Number of facts that could not be written, according to the journals."""
     _seen: set[tuple[int, str, int]] = field(default_factory=set)
     unreadable_lines: int = 0
-    """Such as the last line of a process that was killed."""
+    """Such as the last line of a killed process."""
 
     def note(self, entry: Entry | Unreadable) -> None:
-        """Adds an entry up."""
+        """Add one entry."""
         if isinstance(entry, Unreadable):
             self.unreadable_lines += 1
             return
@@ -122,7 +121,7 @@ class Ledger:
         self.happenings.append(Happening(entry.time_ms, text))
 
     def reached(self, phase: str, topics: Iterable[str]) -> list[int]:
-        """When each of these topics that has reached the phase did so, in the order of time."""
+        """Return when these topics reached the phase, without those that have not, in the order of time."""
         times = self.phases.get(phase, {})
         return sorted(times[topic] for topic in topics if topic in times)
 
@@ -144,14 +143,14 @@ def _refusal(fact: Fact) -> str:
 
 
 class JournalFollower:
-    """Reads what was appended to the journals in these directories since it last looked. They may be missing yet."""
+    """Reads new lines of the journals in these directories, which need not exist yet."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
         self._directories = tuple(directories)
         self._read: dict[Path, int] = {}
 
     def entries(self) -> Iterator[Entry | Unreadable]:
-        """The entries that concern a ledger, file by file; a line without its end is left for the next time."""
+        """Yield new entries of the ledger's types, file by file; an incomplete line is left for the next call."""
         for directory in self._directories:
             for path in sorted(directory.glob("*.jsonl")):
                 yield from self._new_in(path)

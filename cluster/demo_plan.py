@@ -1,4 +1,4 @@
-"""What the demo does: its numbers, and the topics that they make."""
+"""The demo's options, and the topics that result from them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lethe.protocol.vocabulary import TopicId, is_usable_topic_id
 FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)
 KAFKA_MB: Final = 400
 AGENT_MB: Final = 70
-"""What a process takes, about: a JVM with its heap and what it needs besides; a Python, also a controller's."""
+"""Approximate memory of a process: a JVM with heap and overhead; a Python agent or controller."""
 MAX_CHAOS_TOPICS: Final = 1000
-"""Controllers show so many deletions at most at `/waits`."""
+"""Controllers list at most this number of deletions at `/waits`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Raises ValueError where the numbers contradict each other."""
+    """Options of a demo. Raises ValueError if they contradict each other."""
 
     topics: int = 30
     partitions: int = 4
@@ -33,15 +33,15 @@ class DemoOptions:
     brokers: int = 3
     work_dir: Path | None = None
     zookeeper_connect: str | None = None
-    """A ZooKeeper that runs already, with a chroot of our own; None starts one."""
+    """A running ZooKeeper, with an own chroot; None starts one."""
     session_timeout_ms: int = 6_000
     delete_delay_ms: int = 1_000
-    """How long brokers keep what is deleted before they free its bytes; Kafka's default is a minute."""
+    """How long brokers keep deleted directories before they free the bytes; Kafka's default is a minute."""
     limit_s: float = 120.0
-    """How long each stage may take."""
+    """Deadline of each stage."""
     chaos: bool = False
     kafka: KafkaVersion | None = None
-    """What the brokers are: real ones of that version, or agents."""
+    """Version of real brokers; None for agents."""
 
     def __post_init__(self) -> None:
         for name in ("topics", "partitions", "replication_factor", "controllers", "brokers"):
@@ -66,7 +66,7 @@ class DemoOptions:
 
 
 def demand_memory(options: DemoOptions, machine_mb: int) -> None:
-    """Raises ValueError where so many processes would take the machine down, and everything else that runs on it."""
+    """Raise ValueError if the processes need more memory than the machine has."""
     each_mb = AGENT_MB if options.kafka is None else KAFKA_MB
     needed_mb = options.brokers * each_mb + options.controllers * AGENT_MB
     if needed_mb > machine_mb:
@@ -77,10 +77,10 @@ def demand_memory(options: DemoOptions, machine_mb: int) -> None:
 
 
 def plan_topics(options: DemoOptions, brokers: list[int], random_bytes: Callable[[int], bytes]) -> list[TopicPlan]:
-    """The topics to create on these brokers.
+    """Return the topics to create on these brokers.
 
-    Normally placed by Kafka's rule. With chaos and fewer replicas than brokers, each topic keeps to as many brokers as
-    it has replicas, so that there are topics that the broker that will be killed has no part in.
+    Kafka's rule places the replicas. With chaos, each topic uses only as many brokers as it has replicas, so that some
+    topics have no replica on the broker to be killed, provided there are more brokers than replicas.
     """
     place = _gather if options.chaos else _spread
     has_ids = options.kafka is None or options.kafka >= FIRST_WITH_TOPIC_IDS
@@ -106,7 +106,7 @@ def _gather(options: DemoOptions, brokers: list[int], number: int) -> tuple[tupl
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
-    """An id as Kafka draws them."""
+    """Return a random id as Kafka generates it."""
     while not is_usable_topic_id(candidate := uuid.UUID(bytes=random_bytes(16), version=4)):
         pass
     return TopicId(candidate)

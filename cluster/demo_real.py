@@ -1,7 +1,7 @@
-"""What the demo does otherwise where real Kafka brokers take the agents' place.
+"""Differences of the demo with real Kafka brokers instead of agents.
 
-They keep no journal: what they acknowledge is in the controllers' journals, and what they free is seen on their disks.
-They do not fill replicas by themselves: a producer sends records, and a record counts when all replicas have it.
+Kafka writes no journal: acknowledgements are in the controllers' journals, and freed bytes are seen on the disks. Kafka
+does not fill replicas either: a producer sends records with `acks=all`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from lethe.survey.views import Survey
 
 RECORD_BYTES: Final = 4096
 BATCH_BYTES: Final = 32_768
-"""What a producer sends at once must fit into one segment."""
+"""Limit of a producer's batch, which must fit into one segment."""
 WITHOUT_CLIENT: Final = (
     "real brokers are filled by a producer, and aiokafka is not installed: pip install aiokafka, or give --bytes 0"
 )
 
 
 class FillFailed(Exception):
-    """The brokers did not take the records; says why."""
+    """The brokers did not take the records; the message says why."""
 
 
 def real_cluster_settings(options: DemoOptions, kafka: KafkaDistribution) -> ClusterSettings:
-    """Brokers of that Kafka, with controllers of ours in charge that they find and ask as they do Kafka's."""
+    """Return a cluster of real brokers under Lethe's controllers, which they discover like Kafka's own."""
     return ClusterSettings(
         controllers=options.controllers,
         brokers=0,
         work_dir=options.work_dir,
         zookeeper_connect=options.zookeeper_connect,
         session_timeout_ms=options.session_timeout_ms,
-        # Where one controller is killed, a real broker may have control before the other one.
+        # After the kill of one controller, a real broker may take control before the other controller does.
         controller_properties={"controller.takeover": "always"},
         kafka_properties={
             "auto.create.topics.enable": "false",
-            # An index is as long as it may become as soon as it is there, whatever is in it.
+            # An index file is preallocated at its maximum size.
             "log.index.size.max.bytes": "4096",
             "log.segment.bytes": str(max(options.bytes_per_replica // 4, 2 * BATCH_BYTES)),
             "log.segment.delete.delay.ms": str(options.delete_delay_ms),
@@ -56,7 +56,7 @@ def real_cluster_settings(options: DemoOptions, kafka: KafkaDistribution) -> Clu
 
 
 async def fill(brokers: Sequence[KafkaBroker], topics: Sequence[str], options: DemoOptions) -> None:
-    """Sends every partition so many bytes of records, and waits until all replicas have them. Raises FillFailed."""
+    """Send records to every partition and wait until all replicas have them. Raises FillFailed."""
     try:
         from aiokafka import AIOKafkaProducer
         from aiokafka.errors import KafkaError
@@ -80,7 +80,7 @@ async def fill(brokers: Sequence[KafkaBroker], topics: Sequence[str], options: D
                     ]
                     outcomes.extend(await asyncio.gather(*sent, return_exceptions=True))
 
-                # It asks about each topic by itself: all at once is quicker than one after the other.
+                # The producer requests metadata for each topic separately: in parallel this is faster.
                 await asyncio.gather(*map(fill_topic, topics))
                 for outcome in outcomes:
                     if isinstance(outcome, BaseException):
@@ -92,7 +92,7 @@ async def fill(brokers: Sequence[KafkaBroker], topics: Sequence[str], options: D
 
 
 def note_freed(ledger: Ledger, before: Survey, now: Survey) -> None:
-    """Brings the ledger up to what is no longer on the real brokers' disks."""
+    """Add to the ledger what is no longer on the real brokers' disks."""
     for broker, (size_bytes, files, directories) in _contents(before).items():
         left = _contents(now).get(broker, (0, 0, 0))
         freed = size_bytes - left[0]
@@ -104,7 +104,7 @@ def note_freed(ledger: Ledger, before: Survey, now: Survey) -> None:
 
 
 def _contents(survey: Survey) -> Mapping[int, tuple[int, int, int]]:
-    """Bytes, files and directories, by broker."""
+    """Return bytes, files and directories by broker."""
     size_bytes, files, directories = Counter[int](), Counter[int](), Counter[int]()
     for view in survey.log_dirs:
         for directory in view.directories:

@@ -1,8 +1,8 @@
-"""The demo as a pipeline wants to read it: chaos, surveys that are kept, and something left for the report to tell.
+"""The demo for the pipeline: chaos, kept surveys, and leftovers for the report.
 
-Surveys are kept before the marks, when a broker and the active controller are dead, when all is deleted, and at the
-end. By then there is what a cluster of some years has: a topic whose deletion waits for a dead broker, a directory and
-a configuration of no topic.
+Surveys are kept before the marks, when a broker and the active controller are dead, when everything is deleted, and at
+the end. By then there are leftovers as in an old cluster: a topic that waits for a dead broker, a directory and a
+configuration without a topic.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from lethe.survey.keep import demand_place, keep
 from lethe.survey.take import take
 
 WAITING: Final = "audit-log"
-"""A topic whose deletion is left waiting for a broker."""
+"""A topic whose deletion waits for a broker at the end."""
 ORPHAN: Final = "forgotten-0"
-"""A directory of no topic, on the first broker."""
+"""A directory without a topic, on the first broker."""
 CONFIGURED: Final = "old-orders"
-"""A name of which only the configuration is left."""
+"""A topic name of which only the configuration exists."""
 ORPHAN_BYTES: Final = 300_000
 
 
 async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path) -> DemoResult:
-    """Runs the demo with chaos; surveys are kept below `surveys`. The cluster's directories stay in its work directory.
+    """Run the demo with chaos and keep surveys below `surveys`. The cluster's directories stay in its work directory.
 
-    Raises what `run_demo` does, and KeepFailed.
+    Raises the errors of `run_demo`, and KeepFailed.
     """
     await asyncio.to_thread(demand_place, surveys)
     chapter = _Kept(surveys)
@@ -52,7 +52,7 @@ async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path)
 
 
 class _Kept(Chaos):
-    """The chapter of chaos with surveys before, within and after it."""
+    """Chaos with surveys before, during and after it."""
 
     def __init__(self, surveys: Path) -> None:
         super().__init__(at_worst=self._keep_of)
@@ -72,7 +72,7 @@ class _Kept(Chaos):
         watcher.note(f"a survey is kept in {kept}")
 
     async def leave_something(self, cluster: LocalCluster, watcher: Watcher, limit_s: float) -> None:
-        """After the verdict, which has found nothing left over."""
+        """Create leftovers after the verdict, which has found none."""
         await self._keep(cluster, watcher)
         watcher.stage("Leaving something over")
         victim = cluster.all_brokers[-1]
@@ -92,7 +92,7 @@ class _Kept(Chaos):
 
 
 async def _create(cluster: LocalCluster, name: str, brokers: list[int], limit_s: float) -> None:
-    """Creates a topic of two partitions on all of these brokers, and waits until its replicas lie there, filled."""
+    """Create a topic of two partitions on all these brokers, and wait until its replicas are filled."""
     assignment = (tuple(brokers), tuple(reversed(brokers)))
     plan = TopicPlan(name, new_topic_id(os.urandom), assignment)
     async with cluster.session() as session:

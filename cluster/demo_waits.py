@@ -1,4 +1,4 @@
-"""Why topics waited, as the active controllers said while they did."""
+"""Why topics waited, as reported by the active controllers at that time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Cause(NamedTuple):
-    """What a topic waited for: a name of the controller's, and the broker that it is about, if any."""
+    """What a topic waited for: the controller's name of the cause, and the broker concerned, if any."""
 
     waiting_for: str
     broker: int | None
@@ -16,19 +16,19 @@ class Cause(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """One cause of one topic, over all the times that it was seen."""
+    """One cause of one topic, over all its observations."""
 
     meaning: str
     first_ms: int
     last_ms: int
     waited_ms: int = 0
-    """Time between two looks counts where both of them saw it."""
+    """Time between two consecutive observations of it."""
     replicas: int = 0
-    """Most of them at one time."""
+    """Largest number at one time."""
     attempts: int = 0
     last_error: str | None = None
     told_by: dict[int, None] = field(default_factory=dict)
-    """Controllers, in order."""
+    """Controllers that reported it, in order."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class WaitLog:
     last_look_ms: int = 0
 
     def note(self, controller: int, document: Mapping[str, Any], now_ms: int) -> None:
-        """Takes in one answer to `/waits`."""
+        """Add one answer of `/waits`."""
         for topic, waits in document.get("topics", {}).items():
             replicas: dict[Cause, int] = {}
             for wait in waits:
@@ -63,7 +63,7 @@ class WaitLog:
         seen.told_by[controller] = None
 
     def topics_by_cause(self) -> dict[Cause, list[str]]:
-        """In the order in which causes were first seen."""
+        """Return the topics of each cause, in the order in which causes were first seen."""
         found: dict[Cause, list[str]] = {}
         for topic, causes in self.topics.items():
             for cause in causes:

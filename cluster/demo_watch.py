@@ -1,4 +1,4 @@
-"""How the demo tells what is going on: to whoever watches, as values; how that looks is the watcher's business."""
+"""The demo's progress as values for a watcher, which decides how to show them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Bar(NamedTuple):
-    """How far something is."""
+    """Progress of one thing."""
 
     label: str
     done: int
@@ -16,23 +16,23 @@ class Bar(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Told while the demo runs; must not block."""
+    """Receives the progress while the demo runs; must not block."""
 
     def note(self, text: str) -> None:
-        """Something has happened."""
+        """Report one event."""
         ...
 
     def stage(self, title: str) -> None:
-        """What follows belongs to this part of the demo; the bars of the one before are settled."""
+        """Start the next part of the demo; the bars of the previous one are final."""
         ...
 
     def bars(self, bars: Sequence[Bar]) -> None:
-        """How far the present stage is; the same labels as the last time, or more."""
+        """Report the present stage's progress, with the same labels as the last time, or more."""
         ...
 
 
 class Silent:
-    """Nobody watches."""
+    """A watcher that ignores everything."""
 
     def note(self, text: str) -> None:
         del text

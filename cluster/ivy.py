@@ -1,14 +1,14 @@
 """Jars from the public Maven repository, fetched once and kept in a cache.
 
-Theory of operation. PySpark's jars contain Ivy, which knows where Maven artifacts are, fetches them with everything
-that they need and checks their checksums; so nothing has to be installed beyond what the embedded ZooKeeper needs. What
-is fetched together has a directory of its own in the cache. It is filled under another name and renamed when it is
-whole, so that a directory with the right name is always complete; a lock file, which the kernel releases whatever
-becomes of its holder, lets one process fetch while others wait for it, and whoever holds it removes what an interrupted
-fetch has left.
+Theory of operation. PySpark's jars contain Ivy, which finds Maven artifacts, fetches them with their dependencies and
+verifies their checksums. So no further installation is needed. The jars of one fetch share a directory in the cache.
+
+The directory is filled under another name and renamed at the end, so a directory under its final name is complete. A
+lock file lets one process fetch while others wait; the kernel releases it when its holder ends. The lock's holder
+removes the remains of an interrupted fetch.
 
 The cache is `$LETHE_KAFKA_CACHE`, or `lethe/kafka` in `$XDG_CACHE_HOME` or `~/.cache`. `$LETHE_IVY_SETTINGS` names a
-settings file for Ivy where artifacts come from a repository of one's own.
+settings file for Ivy, for example with another repository.
 """
 
 from __future__ import annotations
@@ -38,41 +38,43 @@ _UNREACHABLE: Final = re.compile(
 )
 
 Progress = Callable[[str], None]
-"""Told what goes on, a sentence at a time; must not block."""
+"""Receives progress, one sentence at a time; must not block."""
 
 
 class NotFetched(Exception):
-    """Ivy could not have it: what it printed."""
+    """Ivy failed; the message is its output."""
 
 
 class Artifact(NamedTuple):
     """One set of jars, fetched in one call of Ivy."""
 
     name: str
-    """As it is told: `Kafka 3.9.1`."""
+    """Name in messages: `Kafka 3.9.1`."""
     directory: str
-    """In the cache."""
+    """Name of its directory in the cache."""
     module: str
-    """The file that tells Ivy what to fetch."""
+    """Text of Ivy's module file, which lists what to fetch."""
     jar: str
-    """One of them, without which it is not whole."""
+    """A jar that proves that the fetch is complete."""
     size: str
-    """About how much it is, in words."""
+    """Approximate size, in words."""
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where what was fetched is kept, each in a directory of its own."""
+    """Return the cache, which holds one directory per fetch."""
     if chosen := environment.get(CACHE_VARIABLE):
         return Path(chosen).expanduser().absolute()
     base = environment.get("XDG_CACHE_HOME")
-    # As the specification has it, a path that is not absolute is ignored.
+    # The XDG specification requires that a relative path is ignored.
     root = Path(base) if base and os.path.isabs(base) else Path("~/.cache").expanduser()
     return root / "lethe" / "kafka"
 
 
 def fetch(wanted: Artifact, tell: Progress, environment: Mapping[str, str]) -> Path:
-    """The directory of its jars, fetched now where they are not in the cache yet. Blocks; may take minutes. Raises
-    NotFetched, JavaUnusable, and OSError where the cache cannot be written."""
+    """Return the directory of the jars, fetching them if they are not cached. Blocks, possibly for minutes.
+
+    Raises NotFetched, JavaUnusable, and OSError if the cache cannot be written.
+    """
     cache = cache_directory(environment)
     final = cache / wanted.directory
     if not final.is_dir():
@@ -85,12 +87,12 @@ def fetch(wanted: Artifact, tell: Progress, environment: Mapping[str, str]) -> P
 
 
 def is_unreachable(output: str) -> bool:
-    """Whether what Ivy printed says that it came to no repository."""
+    """Return whether Ivy's output says that it reached no repository."""
     return _UNREACHABLE.search(output) is not None
 
 
 def ivy_command(java: str, pyspark: Path, work_dir: Path, settings: str | None = None) -> list[str]:
-    """Fetches what `work_dir/ivy.xml` says into `work_dir/jars`; everything that Ivy keeps stays in `work_dir`."""
+    """Return the command that fetches the jars of `work_dir/ivy.xml` into `work_dir/jars`; Ivy writes nowhere else."""
     return [
         java,
         "-Xmx256m",
@@ -110,14 +112,14 @@ def ivy_command(java: str, pyspark: Path, work_dir: Path, settings: str | None =
 
 
 def progress(line: str) -> str | None:
-    """What a line of Ivy's tells about how far it is; None where that is nothing."""
+    """Return the progress in a line of Ivy's output; None if there is none."""
     if found := re.search(r"\[SUCCESSFUL \] \S+!(\S+)\.\w+(?:\(\w+\))? \((\d+)ms\)", line):
         return f"  {found[1]}"
     return None
 
 
 def _fetch(wanted: Artifact, final: Path, tell: Progress, environment: Mapping[str, str]) -> None:
-    """Holding the lock: whatever lies under the temporary name, nobody is at work on it."""
+    """Fetch while holding the lock, so no other process uses the temporary directory."""
     needed_by = f"fetching {wanted.name}"
     java = java_executable(needed_by)
     pyspark = pyspark_jars("ivy", needed_by, "bring a filled cache")
@@ -140,7 +142,7 @@ def _fetch(wanted: Artifact, final: Path, tell: Progress, environment: Mapping[s
 
 
 def _run(command: Sequence[str], tell: Progress) -> tuple[int, str]:
-    """Its exit code and output. It ends with us, however we end."""
+    """Run the command; return its exit code and output. The kernel ends it with this process."""
     lines: list[str] = []
     process = subprocess.Popen(
         tied_to_us(command),

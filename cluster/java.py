@@ -1,4 +1,4 @@
-"""Java and the jars that come with PySpark: what runs ZooKeeper, and what fetches and runs Kafka."""
+"""Java and the jars of PySpark, which contain ZooKeeper, Ivy and Spark."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LEAST_JAVA: Final = 17
 
 
 class JavaUnusable(Exception):
-    """Java or PySpark's jars are missing or too old: says which, who needs them, and what to do about it."""
+    """Java or PySpark's jars are missing or too old; the message names them, their user and the remedy."""
 
 
 def java_executable(needed_by: str) -> str:
-    """A Java that is new enough: `$JAVA_HOME/bin/java` or the first on the path. Raises JavaUnusable."""
+    """Return a Java that is new enough: `$JAVA_HOME/bin/java` or the first on the path. Raises JavaUnusable."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if java is None:
@@ -39,19 +39,19 @@ def java_executable(needed_by: str) -> str:
 
 @functools.cache
 def java_version(java: str) -> int:
-    """Its major version. Raises OSError and subprocess.SubprocessError where it does not run."""
+    """Return its major version. Raises OSError and subprocess.SubprocessError if it does not run."""
     output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     return parse_java_version(output)
 
 
 def parse_java_version(output: str) -> int:
-    """The major version in what `java -version` says; 0 where none is recognised."""
+    """Return the major version in the output of `java -version`; 0 if there is none."""
     found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else 0
 
 
 def pyspark_jars(library: str, needed_by: str, instead: str) -> Path:
-    """The directory of PySpark's jars, which must hold that library. Raises JavaUnusable."""
+    """Return the directory of PySpark's jars, which must hold this library. Raises JavaUnusable."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise JavaUnusable(

@@ -1,12 +1,11 @@
 """A real Kafka broker in ZooKeeper mode as a child process.
 
-Theory of operation. It is Kafka as it is released, in a JVM that is kept small, with logs of a moderate size: what it
-prints goes to `broker.log`, what it does as a controller also to `controller.log`, what it decides or is told about
-replicas to `state-change.log`. It listens on any free port, another one after each start, and registers the one that it
-has. It is ready when it says that it has started, which it does after it is registered and listens.
+Theory of operation. It is a Kafka release in a JVM with a small heap. Its output goes to `broker.log`, its controller's
+log to `controller.log`, and the state changes of replicas to `state-change.log`. Each run listens on another free port
+and registers it. It is ready when it prints that it has started, which is after its registration.
 
-A broker that comes back while its old registration still stands, as after a `kill -9`, would end at once; so `start`
-waits for the old session's end first.
+If the registration of its last run still exists, as after a SIGKILL, a broker ends at once. So `start` first waits for
+the end of the old session.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from lethe.protocol.zookeeper.operations import Exists, Present
 
 HEAP_MB: Final = 256
 CONTROLLED_SHUTDOWN_LIMIT_S: Final = 60.0
-"""Three tries of the shutdown that a broker asks its controller for, and the closing of its logs."""
+"""Three attempts of a controlled shutdown, and the closing of the logs."""
 SMALL_AND_QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Starts fast and takes little: what tests want of a JVM."""
+"""JVM flags for tests: start fast, use little memory."""
 AS_RELEASED: Final = (
     "-server",
     "-XX:+UseG1GC",
@@ -38,7 +37,7 @@ AS_RELEASED: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MaxInlineLevel=15",
 )
-"""The flags of Kafka's own start scripts: what production brokers run with."""
+"""The flags of Kafka's own start scripts, as in production."""
 _MAIN_CLASS: Final = "kafka.Kafka"
 _STARTED: Final = "started (kafka.server.KafkaServer)"
 _LISTENS: Final = re.compile(r"Awaiting socket connections on (?:\S*/)?([\w.]+):(\d+)\.")
@@ -51,7 +50,7 @@ _SMALL: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.segment.delete.delay.ms": "1000",
-    # Known since 3.8; older brokers begin to remove what was deleted half a minute after their start.
+    # Since 3.8; older brokers start to remove deleted directories half a minute after their start.
     "log.initial.task.delay.ms": "1000",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
@@ -78,17 +77,17 @@ OpenSession = Callable[[], AbstractAsyncContextManager[ZooKeeperSession]]
 
 
 def ibp_property(version: KafkaVersion) -> dict[str, str]:
-    """What makes a controller or an agent speak with brokers of that version."""
+    """Return the property with which a controller or an agent uses this version's inter-broker protocol."""
     return {"inter.broker.protocol.version": version.inter_broker_protocol}
 
 
 def racks(names: Sequence[str], index: int) -> dict[str, str]:
-    """The rack of the broker at that place, if they have any; the names are used in turn."""
+    """Return the rack of the broker at this index; the names are used in turn."""
     return {"broker.rack": names[index % len(names)]} if names else {}
 
 
 def internal_topics(brokers: int) -> dict[str, str]:
-    """Kafka's own topics can be created on so many brokers."""
+    """Return replication settings with which Kafka's internal topics fit on this number of brokers."""
     copies = str(min(brokers, 3))
     return {
         "offsets.topic.replication.factor": copies,
@@ -105,7 +104,7 @@ def kafka_command(
     arguments: Sequence[str],
     jvm_flags: Sequence[str] = SMALL_AND_QUICK,
 ) -> list[str]:
-    """Runs one of Kafka's main classes: the first of the arguments, then its own. Logs go where `_LOGGING` says."""
+    """Return the command of one of Kafka's main classes, the first argument; `_LOGGING` sets the log files."""
     return [
         java,
         f"-Xmx{heap_mb}m",
@@ -137,7 +136,7 @@ class KafkaBroker(Member):
         heap_mb: int = HEAP_MB,
         jvm_flags: Sequence[str] = SMALL_AND_QUICK,
     ) -> None:
-        """`properties` must say `zookeeper.connect`; `open_session` opens a session there. Raises JavaUnusable."""
+        """`properties` must contain `zookeeper.connect`; `open_session` opens a session there. Raises JavaUnusable."""
         self.kafka: Final = kafka
         self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
         self.config_file: Final = directory / "server.properties"
@@ -149,7 +148,7 @@ class KafkaBroker(Member):
             "log.dirs": ",".join(map(str, self.log_dirs)),
             **properties,
         }
-        """What it is started with the next time."""
+        """Configuration of the next start."""
         self._open_session = open_session
         arguments = (_MAIN_CLASS, str(self.config_file))
         command = kafka_command(
@@ -167,13 +166,12 @@ class KafkaBroker(Member):
         return _STARTED in self.process.output()
 
     async def start(self, limit_s: float = START_LIMIT_S) -> None:
-        """Starts it, as soon as ZooKeeper has forgotten its last run, and waits until it is ready. Raises
-        DaemonFailed."""
+        """Start it after its old registration is gone, and wait until it is ready. Raises DaemonFailed."""
         await self.wait_forgotten(limit_s)
         await super().start(limit_s)
 
     async def wait_forgotten(self, limit_s: float = START_LIMIT_S) -> None:
-        """Waits until it is not registered. Raises DaemonFailed."""
+        """Wait until it is not registered. Raises DaemonFailed."""
         async with self._open_session() as session:
 
             async def is_forgotten() -> bool:
@@ -183,11 +181,11 @@ class KafkaBroker(Member):
             await self.wait_until(is_forgotten, "forgotten by ZooKeeper", limit_s, must_run=False)
 
     async def stop(self, limit_s: float = CONTROLLED_SHUTDOWN_LIMIT_S) -> int | None:
-        """SIGTERM, which makes it ask its controller for leave; by force after the limit. The exit code."""
+        """Send SIGTERM, which starts a controlled shutdown, then SIGKILL after the limit; return the exit code."""
         return await super().stop(limit_s)
 
     async def listener(self, limit_s: float = START_LIMIT_S) -> tuple[str, int]:
-        """Host and port that it listens on, waited for. Raises DaemonFailed."""
+        """Wait for host and port of its listener and return them. Raises DaemonFailed."""
 
         async def is_said() -> bool:
             return self.address is not None
@@ -198,13 +196,13 @@ class KafkaBroker(Member):
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port of this run; None until it has said so."""
+        """Host and port of this run; None until it has logged them."""
         found = _LISTENS.search(self.process.output())
         return (found[1], int(found[2])) if found else None
 
     def errors(self) -> list[str]:
-        """Lines of all runs with which it complained as a controller or about one: ERROR and FATAL in `controller.log`
-        and `state-change.log`, each with the exception that goes with it, if any."""
+        """Return the ERROR and FATAL lines of all runs in `controller.log` and `state-change.log`, each with its
+        exception, if any."""
         found = []
         for path in (self.controller_log, self.state_change_log):
             if path.exists():

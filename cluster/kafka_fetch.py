@@ -1,4 +1,4 @@
-"""Real Apache Kafka of one version: fetched once from the public Maven repository, and kept as `cluster.ivy` says."""
+"""Apache Kafka of one version, fetched once from the public Maven repository into the cache of `cluster.ivy`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lethe.cluster.java import JavaUnusable
 
 SCALA: Final = "2.13"
 LOGGING_MODULE: Final = ("org.slf4j", "slf4j-reload4j", "1.7.36")
-"""Kafka brings an interface for logs and leaves it to its scripts to bring what writes them."""
+"""Kafka's jars contain only a logging interface; its scripts add the implementation."""
 _TOOL_PACKAGES: Final = (
     *("org/apache/kafka/tools", "org/apache/kafka/tools/consumer", "org/apache/kafka/tools/consumer/group"),
     *("kafka/admin", "kafka/tools", "org/apache/zookeeper"),
@@ -32,11 +32,11 @@ _TOOL_PACKAGES: Final = (
 
 
 class KafkaUnavailable(Exception):
-    """That Kafka cannot be had: says why, and what to do about it."""
+    """This Kafka cannot be fetched; the message names the reason and the remedy."""
 
 
 class KafkaVersion(NamedTuple):
-    """A release of Kafka that has brokers in ZooKeeper mode. Build it with `parse`."""
+    """A release of Kafka with ZooKeeper mode. Build it with `parse`."""
 
     major: int
     minor: int
@@ -44,7 +44,7 @@ class KafkaVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `3.9.1`. Raises ValueError that names the text and what is accepted."""
+        """Parse `3.9.1`. Raises ValueError that names the text and what is accepted."""
         found = re.fullmatch(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})", text.strip())
         if found is None:
             raise ValueError(f"{text!r} is no version of Kafka: give all three numbers, such as 3.9.1")
@@ -57,7 +57,7 @@ class KafkaVersion(NamedTuple):
 
     @property
     def inter_broker_protocol(self) -> str:
-        """The newest that it speaks, and its default: `3.9`."""
+        """Its newest inter-broker protocol, which is its default: `3.9`."""
         return f"{self.major}.{self.minor}"
 
     def __str__(self) -> str:
@@ -66,19 +66,21 @@ class KafkaVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KafkaDistribution:
-    """A version whose jars, with all that they need, are in one directory."""
+    """A version whose jars and dependencies are in one directory."""
 
     version: KafkaVersion
     jars: Path
 
     @property
     def classpath(self) -> str:
-        """For `java -cp`."""
+        """Argument of `java -cp`."""
         return f"{self.jars}/*"
 
     def tool(self, name: str) -> str:
-        """The main class of a command-line tool: `TopicCommand`, `ConsoleProducer`, ... Kafka has moved them from one
-        package to another over the years. Raises KafkaUnavailable where this version has none of that name."""
+        """Return the main class of a command-line tool such as `TopicCommand`, whose package depends on the version.
+
+        Raises KafkaUnavailable if this version has no such tool.
+        """
         wanted = {f"{package}/{name}.class": None for package in _TOOL_PACKAGES}
         for pattern in ("kafka-tools-[0-9]*.jar", f"kafka_{SCALA}-[0-9]*.jar"):
             for jar in self.jars.glob(pattern):
@@ -91,16 +93,16 @@ class KafkaDistribution:
 
 
 def modules(version: KafkaVersion) -> list[tuple[str, str, str]]:
-    """Organisation, name and revision of what is fetched, besides what these need."""
+    """Return organisation, name and revision of the modules to fetch, without their dependencies."""
     wanted = [("org.apache.kafka", f"kafka_{SCALA}", str(version))]
     if version >= (3, 6, 0):
-        # The command-line tools left the broker's jar one after the other, beginning with this release.
+        # From this release on, the command-line tools moved one by one out of the broker's jar.
         wanted.append(("org.apache.kafka", "kafka-tools", str(version)))
     return [*wanted, LOGGING_MODULE]
 
 
 def ivy_module(version: KafkaVersion) -> str:
-    """The file that tells Ivy what to fetch. A second writer of logs beside ours would be two too many."""
+    """Return the module file for Ivy. Other logging implementations are excluded, because only one may be present."""
     needs = "".join(
         f'    <dependency org="{organisation}" name="{name}" rev="{revision}" conf="default->default"/>\n'
         for organisation, name, revision in modules(version)
@@ -120,7 +122,7 @@ def ivy_module(version: KafkaVersion) -> str:
 
 
 def failure(version: KafkaVersion, output: str) -> str:
-    """Why Ivy has fetched nothing, from what it printed."""
+    """Return why Ivy failed, from its output."""
     tail = "\n".join(output.splitlines()[-15:])
     if is_unreachable(output):
         return (
@@ -136,7 +138,7 @@ def failure(version: KafkaVersion, output: str) -> str:
 def fetch_kafka(
     version: KafkaVersion, tell: Progress, environment: Mapping[str, str] = os.environ
 ) -> KafkaDistribution:
-    """That Kafka, fetched now where it is not in the cache yet. Blocks; may take minutes. Raises KafkaUnavailable."""
+    """Return this Kafka, fetching it if it is not cached. Blocks, possibly for minutes. Raises KafkaUnavailable."""
     jar = f"kafka_{SCALA}-{version}.jar"
     wanted = Artifact(f"Kafka {version}", str(version), ivy_module(version), jar, "30 to 60 MB")
     try:

@@ -1,10 +1,10 @@
-"""The whole local cluster: ZooKeeper, controllers, agents, real Kafka brokers, gone when the block is left.
+"""A local cluster of ZooKeeper, controllers, agents and real Kafka brokers, which ends with its context.
 
     async with LocalCluster(ClusterSettings(controllers=2, brokers=3)) as cluster:
         active = await cluster.active_controller()
         await cluster.brokers[0].kill()
 
-A temporary work directory goes with the cluster; one that was given stays, with logs, journals and data.
+A temporary work directory is removed with the cluster; a given one stays, with logs, journals and data.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ FIRST_BROKER_ID: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """What to start. Properties are Kafka's or Lethe's names, and override what is set here."""
+    """What to start. Properties use Kafka's or Lethe's names, and override the defaults of this module."""
 
     controllers: int = 2
     brokers: int = 3
-    """Agents; their ids begin with 1."""
+    """Number of agents; their ids start at 1."""
     log_dirs: int = 2
-    """Of each broker, agent or real."""
+    """Per broker, agent or real."""
     work_dir: Path | None = None
-    """Where everything is kept; it may be missing or empty. None: a temporary directory, removed at the end."""
+    """Directory of all files; it may be missing or empty. None: a temporary one, removed at the end."""
     zookeeper_connect: str | None = None
-    """A ZooKeeper that runs already, with a chroot of our own; None starts one."""
+    """A running ZooKeeper, with an own chroot; None starts one."""
     session_timeout_ms: int = 6_000
     controller_properties: Mapping[str, str] = field(default_factory=dict)
     broker_properties: Mapping[str, str] = field(default_factory=dict)
-    """Of agents."""
+    """For agents."""
     kafka_properties: Mapping[str, str] = field(default_factory=dict)
-    """Of real brokers."""
+    """For real brokers."""
     own_properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    """Of single daemons, by id; they override the others."""
+    """For single members, by id; they override the others."""
     start_limit_s: float = START_LIMIT_S
     kafka: KafkaDistribution | None = None
-    """What real brokers run. Controllers and agents then speak its inter-broker protocol."""
+    """The Kafka of real brokers. Controllers and agents then use its inter-broker protocol."""
     kafka_brokers: int = 0
-    """Real brokers; their ids follow those of the agents. They take control where there is no controller of ours."""
+    """Number of real brokers; their ids follow the agents'. Without controllers of ours they take control."""
     racks: tuple[str, ...] = ()
-    """Of the real brokers, in turn; none where it is empty."""
+    """Racks of the real brokers, in turn; none if empty."""
     listed: bool | None = None
-    """Whether brokers are to find our controllers, which then have `listeners`; None: only where all are agents."""
+    """Whether our controllers have `listeners`, so that brokers discover them; None: only if all brokers are agents."""
 
     def __post_init__(self) -> None:
         if min(self.controllers + self.kafka_brokers, self.brokers + self.kafka_brokers, self.log_dirs) < 1:
@@ -84,11 +84,11 @@ class ClusterSettings:
 
 
 class WorkDirectoryInUse(ValueError):
-    """The work directory holds something that we would have to mix with, or lose."""
+    """The work directory is not empty."""
 
 
 class LocalCluster:
-    """One cluster. `zookeeper` is None where it was not ours to start."""
+    """One cluster. `zookeeper` is None if the cluster uses a running one."""
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self.settings: Final = settings or ClusterSettings()
@@ -104,7 +104,7 @@ class LocalCluster:
             else None
         )
         self.controllers: tuple[ControllerDaemon, ...] = ()
-        """Empty until ZooKeeper is there, as `brokers` and `kafka_brokers`."""
+        """Empty until ZooKeeper has started, like `brokers` and `kafka_brokers`."""
         self.brokers: tuple[BrokerDaemon, ...] = ()
         """The agents."""
         self.kafka_brokers: tuple[KafkaBroker, ...] = ()
@@ -121,7 +121,7 @@ class LocalCluster:
 
     @property
     def daemons(self) -> tuple[Daemon, ...]:
-        """Those that are Lethe's."""
+        """Lethe's daemons."""
         return (*self.controllers, *self.brokers)
 
     @property
@@ -131,26 +131,26 @@ class LocalCluster:
 
     @property
     def log_dirs(self) -> dict[int, tuple[Path, ...]]:
-        """Every log directory, by broker, as a survey wants them."""
+        """Log directories by broker, for a survey."""
         return {broker.id: broker.log_dirs for broker in self.all_brokers}
 
     def broker(self, number: int) -> BrokerDaemon:
-        """The agent with that id. Raises KeyError."""
+        """Return the agent with this id. Raises KeyError."""
         return {broker.id: broker for broker in self.brokers}[number]
 
     def kafka_broker(self, number: int) -> KafkaBroker:
-        """The real broker with that id. Raises KeyError."""
+        """Return the real broker with this id. Raises KeyError."""
         return {broker.id: broker for broker in self.kafka_brokers}[number]
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[ZooKeeperSession]:
-        """A ZooKeeper session of one's own."""
+        """Open a separate ZooKeeper session."""
         config = ZooKeeperConfig(parse_connect_string(self.zookeeper_connect))
         async with open_session(config, lambda _: None) as session:
             yield session
 
     async def active_controller(self, limit_s: float = START_LIMIT_S) -> ControllerDaemon:
-        """The controller that leads, waited for. Raises DaemonFailed where none does in time."""
+        """Wait for the active controller and return it. Raises DaemonFailed if none is active in time."""
         deadline = time.monotonic() + limit_s
         while True:
             for controller in self.controllers:
@@ -164,9 +164,9 @@ class LocalCluster:
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Starts everything and waits until a controller leads, the others stand by and all brokers are registered.
+        """Start everything; wait until a controller leads, the others stand by and all brokers are registered.
 
-        Raises ZooKeeperStartFailed and DaemonFailed; what has been started by then runs until `close`.
+        Raises ZooKeeperStartFailed and DaemonFailed; processes that were started by then run until `close`.
         """
         if self.zookeeper is not None:
             await self.zookeeper.start_async()
@@ -175,7 +175,7 @@ class LocalCluster:
             await self._start(*self.daemons)
             await self.active_controller(self.settings.start_limit_s)
             return
-        # A real broker stands for control whenever it is free: whoever is to have it comes first.
+        # Real brokers compete for `/controller` too, so controllers of ours start first.
         if self.controllers:
             await self._start(*self.controllers)
             await self.active_controller(self.settings.start_limit_s)
@@ -183,7 +183,7 @@ class LocalCluster:
         await self._start(*self.brokers)
 
     async def _start(self, *members: Member) -> None:
-        """All at once, until all are ready."""
+        """Launch all members, then wait until all are ready."""
         for member in members:
             member.launch()
         for member in members:
@@ -212,7 +212,7 @@ class LocalCluster:
                 number,
                 self.work_dir / f"broker-{number}",
                 settings.log_dirs,
-                # Where all are stopped together, the last ones find nobody who could lead in their place.
+                # If all brokers stop together, the last ones find no other leader; short retries let them end soon.
                 {
                     **own,
                     "controlled.shutdown.retry.backoff.ms": "200",
@@ -241,9 +241,9 @@ class LocalCluster:
         )
 
     async def close(self) -> None:
-        """Ends everything, agents and controllers first and at once, and removes a temporary work directory."""
+        """Stop everything, agents and controllers first and in parallel, and remove a temporary work directory."""
         try:
-            # Real brokers would stand for control, and shut down in good order for a quarter of a minute.
+            # Killed first: real brokers would compete for control, and their orderly shutdown takes 15 s.
             for broker in self.kafka_brokers:
                 broker.process.close()
             await asyncio.gather(*(daemon.stop(5.0) for daemon in self.daemons))
@@ -269,6 +269,6 @@ class LocalCluster:
 
 
 def _remove(temporary: Path | None, owner: int) -> None:
-    """At the latest when the interpreter exits; not in a fork of it."""
+    """Remove the directory at the latest when the interpreter exits, but not in a fork of it."""
     if temporary is not None and os.getpid() == owner:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,10 +1,9 @@
-"""A child process that leaves nothing behind: paused, killed and started again at will, and gone when we are.
+"""A child process that can be paused, killed and started again, and that ends with this process.
 
-Theory of operation. Each child leads a session and process group of its own, so Ctrl-C at our terminal does not reach
-it and a signal to it reaches its own children too. It ends with us in three ways: in good order through `stop`; at the
-interpreter's exit through a finalizer; and where we are killed outright, through the kernel, which is asked (on Linux)
-to kill a child when the thread that started it is gone. So start children from a thread that lives as long as they
-should, such as the main one.
+Theory of operation. Each child leads its own session and process group: Ctrl-C at our terminal does not reach it, and a
+signal to it reaches its own children too. Three mechanisms end it: `stop` does so in good order, a finalizer at the
+interpreter's exit, and the kernel (on Linux) when the thread that started the child ends. So start children from a
+thread that lives long enough, such as the main one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ TAIL_BYTES: Final = 4000
 
 
 def tied_to_us(command: Sequence[str]) -> list[str]:
-    """The command, run through a launcher that has the kernel kill it when the starting thread is gone."""
+    """Return the command behind a launcher that makes the kernel kill it when the starting thread ends."""
     return [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), *command]
 
 
@@ -62,11 +61,11 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the last run, negative for a signal; None while it runs and before the first start."""
+        """Exit code of the last run, negative for a signal; None while it runs and before the first start."""
         return self._holder[0].poll() if self._holder else None
 
     def start(self) -> None:
-        """Starts it. Raises RuntimeError where it runs already, OSError where it cannot be run."""
+        """Start it. Raises RuntimeError if it is running, OSError if the command cannot be run."""
         if self.is_running:
             raise RuntimeError(f"{self.name} runs already")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +83,7 @@ class ChildProcess:
         self._holder[:] = [process]
 
     def output(self) -> str:
-        """What this run has written so far."""
+        """Return the output of this run so far."""
         try:
             with self.log_file.open("rb") as log:
                 log.seek(self._log_start)
@@ -93,27 +92,27 @@ class ChildProcess:
             return ""
 
     def output_tail(self) -> str:
-        """The end of it, for messages."""
+        """Return the end of the output, for messages."""
         return self.output()[-TAIL_BYTES:]
 
     # --- signals --------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stops the process without ending it: connections stay open, nothing is answered from now on."""
+        """Send SIGSTOP and wait for its effect: connections stay open, requests stay unanswered."""
         self._signal(signal.SIGSTOP)
         await_stopped(self._holder[0].pid)
 
     def resume(self) -> None:
-        """Lets a paused process go on."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
     async def kill(self) -> None:
-        """Ends it as `kill -9` does, paused or not."""
+        """Send SIGKILL and wait for the end, paused or not."""
         self._signal(signal.SIGKILL)
         await self._ended(10.0)
 
     async def stop(self, limit_s: float = 15.0) -> int | None:
-        """Asks it to end (SIGTERM), and by force after the limit; its exit code. It may not be running."""
+        """Send SIGTERM, then SIGKILL after the limit; return the exit code. It may have ended already."""
         if self.is_running:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
@@ -122,7 +121,7 @@ class ChildProcess:
         return self.exit_code
 
     def close(self) -> None:
-        """Ends it by force, now; for the way out."""
+        """Kill it at once, for cleanup."""
         _kill_all(self._holder)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -141,13 +140,12 @@ class ChildProcess:
 
 
 def await_stopped(pid: int) -> None:
-    """Returns once the last thread of our child, to which SIGSTOP was sent, has stopped: until then one of them may
-    still answer somebody."""
+    """Wait until our child has stopped after SIGSTOP: until its last thread stops, it may still answer requests."""
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """To the child's group, or to the child alone in the moment before it has one."""
+    """Signal the child's group, or the child alone before it has created one."""
     try:
         os.killpg(pid, number)
     except ProcessLookupError:

@@ -1,8 +1,8 @@
-"""A TCP proxy that passes everything on unchanged and writes down every frame of it, with the time.
+"""A TCP proxy that records every frame that it forwards, with the time.
 
-Kafka's protocol and ZooKeeper's both put four bytes of length before each message, so that one proxy serves both; what
-a frame means is for its reader to decode. The address that it listens on is known before the server has one of its own:
-a daemon can be told to advertise the proxy, and the proxy asks for its real address when somebody connects.
+Kafka and ZooKeeper both put four bytes of length before each message, so one proxy serves both. The reader decodes the
+frames. The proxy's address is fixed before the server has one: a daemon can advertise the proxy, and the proxy looks up
+the daemon's real address at each connection.
 
     async with RecordingProxy("broker 1", address_of_broker_1) as proxy:
         ...advertise 127.0.0.1:{proxy.port}...
@@ -21,24 +21,24 @@ from typing import NamedTuple, Self
 
 Address = tuple[str, int]
 FindAddress = Callable[[], Awaitable[Address]]
-"""Where the server is; may wait for it. Raises OSError where it cannot be found, and the client is hung up on."""
+"""Return the server's address, possibly after waiting. After OSError the proxy closes the client's connection."""
 
 _LENGTH = struct.Struct("!i")
 
 
 class Frame(NamedTuple):
-    """One message as it passed, without its four bytes of length."""
+    """One forwarded message, without its four bytes of length."""
 
     time_ns: int
-    """By the wall clock, when the last byte of it had come."""
+    """Wall clock time at which the last byte arrived."""
     connection: int
-    """Which of the proxy's connections: 1, 2, 3, ..."""
+    """Number of the proxy's connection: 1, 2, 3, ..."""
     to_server: bool
     payload: bytes
 
 
 class RecordingProxy:
-    """Listens on a free port of the loopback interface. `name` is what the recording calls the server."""
+    """Listens on a free port of the loopback interface. `name` is the server's name in the recording."""
 
     def __init__(self, name: str, find_address: FindAddress) -> None:
         self.name = name
@@ -78,9 +78,9 @@ class RecordingProxy:
                 group.create_task(self._pass(reader, upstream, number, True), name=f"{self.name}: requests")
                 group.create_task(self._pass(upstream_reader, writer, number, False), name=f"{self.name}: replies")
         except* (OSError, asyncio.IncompleteReadError):
-            pass  # either side has hung up: so does the other
+            pass  # either side has closed, so the other one is closed too
         except* asyncio.CancelledError:
-            pass  # the proxy closes; asyncio would report the task as one that nobody has asked about
+            pass  # the proxy is closing; asyncio would log the cancellation
         finally:
             for each in writers:
                 each.close()
@@ -88,7 +88,7 @@ class RecordingProxy:
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int, to_server: bool
     ) -> None:
-        """Until one side closes. A frame is written down before it is passed on, so that no answer precedes it."""
+        """Forward until one side closes. A frame is recorded before it is sent, so that it precedes its answer."""
         while True:
             head = await reader.readexactly(_LENGTH.size)
             (size,) = _LENGTH.unpack(head)

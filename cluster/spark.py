@@ -1,9 +1,8 @@
-"""A standalone Spark cluster as child processes, from the jars that come with PySpark: a master and its workers.
+"""A standalone Spark cluster as child processes, from the jars of PySpark: a master and its workers.
 
 Theory of operation. Each daemon is one JVM that leads a process group; a worker's executors belong to its group and end
-with it. The master chooses its port and writes it down, so its log is read until the line is there; a worker counts
-once the master says that it has registered. Everything listens on the loopback address alone. Nothing is left behind
-where the context ends, and nothing where we are killed: see `cluster.process`.
+with it. The master chooses its port and logs it; a worker counts once the master has logged its registration. All ports
+are on the loopback address. All processes end with the context, or with this process: see `cluster.process`.
 
     with SparkCluster(directory, SparkSettings(workers=2)) as spark:
         submit_to(spark.master)                       # spark://127.0.0.1:port
@@ -35,16 +34,16 @@ _OPENED: Final = (
     *("java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.security.action"),
     "sun.util.calendar",
 )
-"""Packages of java.base that Spark looks into, as its own launcher opens them."""
+"""Packages of java.base that Spark's own launcher opens too."""
 
 
 class SparkStartFailed(Exception):
-    """The cluster cannot be started: says why, and where its output is."""
+    """The cluster cannot be started; the message says why, and where its output is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to run it. Memory is what a worker may give to executors; the daemons themselves take little."""
+    """Sizes. Memory is what a worker may give to executors; the daemons themselves need little."""
 
     workers: int = 2
     cores_per_worker: int = 1
@@ -54,22 +53,22 @@ class SparkSettings:
 
 
 class SparkCluster:
-    """One master and its workers; work directories and logs lie in `directory`. Not thread-safe."""
+    """One master and its workers; work directories and logs are in `directory`. Not thread-safe."""
 
     def __init__(self, directory: Path, settings: SparkSettings | None = None) -> None:
         self.settings: Final = settings or SparkSettings()
         self.directory: Final = directory
         self.master = ""
-        """`spark://host:port` once it runs."""
+        """`spark://host:port` after the start."""
         self._daemons: list[ChildProcess] = []
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of the master, then of the workers."""
+        """Process ids of the master, then of the workers."""
         return tuple(pid for daemon in self._daemons if (pid := daemon.pid) is not None)
 
     def start(self) -> None:
-        """Starts all of it, and waits until every worker has registered. Raises SparkStartFailed."""
+        """Start all daemons, and wait until every worker has registered. Raises SparkStartFailed."""
         master = self._launch("spark-master", _MASTER, "--port", "0")
         found = self._await(master, lambda output: _ADDRESS.search(output))
         self.master = found[1]
@@ -85,7 +84,7 @@ class SparkCluster:
         self._await(master, lambda output: output.count(_REGISTERED) >= self.settings.workers)
 
     def close(self) -> None:
-        """Ends it by force: it keeps nothing that is worth an orderly end."""
+        """Kill all daemons, which have no state to save."""
         for daemon in reversed(self._daemons):
             daemon.close()
         self._daemons.clear()
@@ -128,7 +127,7 @@ class SparkCluster:
         return daemon
 
     def _await(self, master: ChildProcess, found: Callable[[str], _Found | None]) -> _Found:
-        """What is found in the master's output, as soon as it is there."""
+        """Poll the master's output until `found` returns something; return that."""
         deadline = time.monotonic() + self.settings.start_timeout_s
         while time.monotonic() < deadline:
             what = found(master.output())

@@ -1,15 +1,14 @@
-"""A real ZooKeeper as a child process, from the jars that come with PySpark.
+"""A real ZooKeeper as a child process, from the jars of PySpark.
 
-Theory of operation. The jars are found without importing PySpark. The JVM runs in a session of its own (Ctrl-C does not
-reach it) and is started through a one-line launcher that asks the kernel to kill it when the thread that started it is
-gone; so start it from a thread that lives as long as the process should, such as the main one. Beyond that, leaving the
-context, `close()` and the interpreter's exit all end it. "Ready" means that the server that answers has our data
-directory: another one may hold the port, for as long as ours needs to find that out.
+Theory of operation. The jars are found without importing PySpark. The JVM runs in its own session, so Ctrl-C does not
+reach it. It ends with its context, with `close()`, at the interpreter's exit, and when the thread that started it ends:
+see `cluster.process`. So start it from a thread that lives long enough, such as the main one. "Ready" means that the
+server on the port reports our data directory: another server may hold the port until ours has failed to bind it.
 
     with EmbeddedZooKeeper() as zookeeper:            # or: async with
         connect(zookeeper.connect_string)
 
-The data survive `stop`, `kill` and `start` (which also keep the port); a temporary directory goes with `close`.
+The data survive `stop`, `kill` and `start`, and the port stays the same; `close` removes a temporary directory.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _PORT_TAKEN: Final = "Address already in use"
 
 
 class ZooKeeperStartFailed(Exception):
-    """The embedded ZooKeeper cannot be started: says why, and what to do about it."""
+    """The embedded ZooKeeper cannot be started; the message names the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,11 @@ class ZooKeeperSettings:
     port: int = 0
     host: str = "127.0.0.1"
     tick_time_ms: int = 500
-    """Sessions are checked so often; the shortest session timeout is twice, the longest 120 times this."""
+    """Interval of session checks. Session timeouts are limited to between 2 and 120 ticks."""
     heap_mb: int = 512
-    """What Kafka's zookeeper-server-start.sh gives. 100,000 partitions end in full collections with half of it."""
+    """Default of Kafka's zookeeper-server-start.sh. With half of it, 100,000 partitions end in full collections."""
     durable: bool = False
-    """True forces each transaction to the disk before it is answered, as a production server does."""
+    """True syncs each transaction to disk before the answer, as a production server does."""
     jvm_flags: tuple[str, ...] = ()
     start_timeout_s: float = 60.0
 
@@ -63,7 +62,7 @@ class EmbeddedZooKeeper:
         self._is_temporary = self.settings.data_dir is None
         self.data_dir: Final = self.settings.data_dir or Path(tempfile.mkdtemp(prefix="lethe-zookeeper-"))
         self.port = self.settings.port
-        """The port it listens on; 0 before the first start where none was chosen."""
+        """Port that it listens on; 0 before the first start if none was chosen."""
         self._log_start = 0
         self._holder: list[subprocess.Popen[bytes]] = []
         self._finalizer = weakref.finalize(self, _clean_up, self._holder, self.data_dir if self._is_temporary else None)
@@ -72,7 +71,7 @@ class EmbeddedZooKeeper:
 
     @property
     def connect_string(self) -> str:
-        """`host:port`, as `zookeeper.connect` wants it."""
+        """`host:port`, for `zookeeper.connect`."""
         return f"{self.settings.host}:{self.port}"
 
     @property
@@ -87,21 +86,20 @@ class EmbeddedZooKeeper:
 
     @property
     def log_file(self) -> Path:
-        """Where the JVM's output goes."""
+        """File of the JVM's output."""
         return self.data_dir / "zookeeper.log"
 
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts it, again on the same port if it ran before, and waits until it answers. Raises
-        ZooKeeperStartFailed."""
+        """Start it, on the same port as before, and wait until it answers. Raises ZooKeeperStartFailed."""
         for _ in self._attempts():
             if self._wait_until_ready(*self._launch()):
                 return
         raise self._failure()
 
     async def start_async(self) -> None:
-        """As `start`, without blocking the event loop."""
+        """Like `start`, without blocking the event loop."""
         await asyncio.to_thread(_java)
         for _ in self._attempts():
             # Launched from this thread: the kernel ends the JVM with the thread that launched it.
@@ -110,24 +108,24 @@ class EmbeddedZooKeeper:
         raise self._failure()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Ends it politely, or by force after the timeout. It may not be running."""
+        """Send SIGTERM, then SIGKILL after the timeout. It may have ended already."""
         self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> None:
-        """Ends it as `kill -9` does."""
+        """Send SIGKILL and wait for the end."""
         self._end(signal.SIGKILL, 10.0)
 
     def pause(self) -> None:
-        """Stops the process without ending it: connections stay open, nothing is answered from now on."""
+        """Send SIGSTOP and wait for its effect: connections stay open, requests stay unanswered."""
         self._signal(signal.SIGSTOP)
         await_stopped(self._holder[0].pid)
 
     def resume(self) -> None:
-        """Lets a paused process go on."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Ends it and removes the data directory if that was temporary."""
+        """Stop it and remove a temporary data directory."""
         self.stop()
         self._finalizer()
 
@@ -158,13 +156,13 @@ class EmbeddedZooKeeper:
     # --- how ------------------------------------------------------------------------------------------------------
 
     def _attempts(self) -> range:
-        """One attempt, or several where the port is ours to choose and somebody else may take it first."""
+        """Return one attempt; several if we choose the port, because another process may take it first."""
         if self.is_running:
             raise ZooKeeperStartFailed(f"a ZooKeeper of this object runs already on {self.connect_string}")
         return range(1 if self.port else 5)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], port: int) -> bool:
-        """False where its port was taken; raises ZooKeeperStartFailed where it does not answer for another reason."""
+        """Return False if the port was taken. Raises ZooKeeperStartFailed if it does not answer for another reason."""
         deadline = time.monotonic() + self.settings.start_timeout_s
         while time.monotonic() < deadline:
             if process.poll() is not None:
@@ -262,7 +260,7 @@ def _end_process(process: subprocess.Popen[bytes], number: signal.Signals, timeo
 
 
 def _clean_up(holder: list[subprocess.Popen[bytes]], temporary: Path | None) -> None:
-    """At the latest when the interpreter exits."""
+    """Kill the JVM and remove the directory, at the latest when the interpreter exits."""
     for process in holder:
         _end_process(process, signal.SIGKILL, 10.0)
     holder.clear()
@@ -271,7 +269,7 @@ def _clean_up(holder: list[subprocess.Popen[bytes]], temporary: Path | None) -> 
 
 
 def four_letter_word(host: str, port: int, word: str, timeout_s: float = 2.0) -> str:
-    """The server's answer to `srvr`, `mntr`, ...; empty where there is none."""
+    """Return the server's answer to `srvr`, `mntr`, ...; empty if there is none."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(word.encode())
@@ -291,7 +289,7 @@ def _free_port(host: str) -> int:
 
 
 def _java() -> tuple[str, Path]:
-    """Java and the directory of jars. Raises ZooKeeperStartFailed."""
+    """Return Java and the directory of jars. Raises ZooKeeperStartFailed."""
     try:
         java = java_executable("the embedded ZooKeeper")
         return java, pyspark_jars("zookeeper", "the embedded ZooKeeper", "connect to a ZooKeeper of your own")

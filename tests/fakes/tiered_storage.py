@@ -1,8 +1,8 @@
 """Tiered storage for real brokers in tests: Kafka's `LocalTieredStorage`, which keeps remote segments in a directory.
 
-It is in the `test` jar of `kafka-storage`, fetched as `cluster.ivy` says, and compared with a checksum that is written
-down here. Brokers load it by a class path of its own, so that their own class path stays as it was released. Their
-metadata of remote segments is in the topic `__remote_log_metadata`.
+It is in the `test` jar of `kafka-storage`, fetched by `cluster.ivy` and compared with a checksum below. Brokers load it
+from a separate class path, so that their own stays as released. The metadata of remote segments is in the topic
+`__remote_log_metadata`.
 
     <storage>/kafka-tiered-storage/orders-0-LWgrMmVrT0a__7a4SasuPA/00000000000000000011-bCqX9U--S-6U8XUM9II25Q.log
 """
@@ -24,13 +24,13 @@ METADATA_PARTITIONS: Final = 1
 FIRST_VERSION: Final = KafkaVersion(3, 6, 0)
 """The first release whose brokers delete remote segments with their topic."""
 SHA256: Final = {KafkaVersion(3, 9, 1): "058353f420aaf533727a2e3d3c905cf1401651d6a52eea64b3b4ba5b46c3d683"}
-"""Of the test jars that are used."""
+"""Checksums of the test jars in use."""
 _STORAGE: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 _METADATA: Final = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 
 
 def why_not(version: KafkaVersion) -> str | None:
-    """The reason for which brokers of that version cannot be given this storage; None where they can."""
+    """Return why brokers of this version cannot use this storage; None if they can."""
     if version < FIRST_VERSION:
         return f"Kafka {version} has no tiered storage; {FIRST_VERSION} is the first version with it"
     if version not in SHA256:
@@ -41,7 +41,7 @@ def why_not(version: KafkaVersion) -> str | None:
 def fetch_local_tiered_storage(
     version: KafkaVersion, tell: Progress, environment: Mapping[str, str] = os.environ
 ) -> Path:
-    """The jar with `LocalTieredStorage`, fetched now where it is not in the cache yet. Raises KafkaUnavailable."""
+    """Return the jar with `LocalTieredStorage`, fetching it if it is not cached. Raises KafkaUnavailable."""
     if problem := why_not(version):
         raise KafkaUnavailable(problem)
     jar = f"kafka-storage-{version}-test.jar"
@@ -64,7 +64,7 @@ def fetch_local_tiered_storage(
 
 
 def ivy_module(version: KafkaVersion) -> str:
-    """The file that tells Ivy to fetch that jar alone: what it needs is in the broker's class path."""
+    """Return Ivy's module file for this jar alone: its dependencies are in the broker's class path."""
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
         f'  <info organisation="lethe" module="kafka-storage-test-{version}" revision="1"/>\n'
@@ -80,7 +80,7 @@ def ivy_module(version: KafkaVersion) -> str:
 
 
 def broker_properties(jar: Path, storage: Path) -> dict[str, str]:
-    """What a broker needs to keep remote segments below `storage`, and to copy closed segments there at once."""
+    """Return the properties with which a broker copies closed segments to `storage` without delay."""
     return {
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.class.name": _STORAGE,
@@ -98,6 +98,6 @@ def broker_properties(jar: Path, storage: Path) -> dict[str, str]:
 
 
 def remote_files(storage: Path, topic: str) -> list[str]:
-    """Names of the files that the storage has of that topic, with their directories."""
+    """Return the files that the storage holds for this topic, with their directories."""
     root = storage / "kafka-tiered-storage"
     return sorted(str(found.relative_to(root)) for found in root.glob(f"{topic}-[0-9]*-*/*"))
