@@ -1,9 +1,8 @@
-"""One connection to a broker: ask, wait, get the answer or one of three errors.
+"""Client connection to one broker: send a request, wait, return the response or raise one of three errors.
 
-One request is in flight at a time; a second caller waits for the first. Nothing is sent twice here: whether a request
-that failed is tried again, on a new connection, is decided by who asked. After any failure, a timeout and a
-cancellation included, the connection is closed at once, because an answer that comes late would be taken for the answer
-to the next request.
+One request is in flight at a time; a second caller waits for the first. Nothing is retried here: the caller decides
+about another attempt on a new connection. After any failure, including timeout and cancellation, the connection is
+closed at once, because a late response would be taken for the response to the next request.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class ClientError(Exception):
-    """The broker was not reached or did not answer. Whether it has seen the request is not known."""
+    """The broker was not reached or did not answer. It may or may not have received the request."""
 
 
 class ConnectionFailed(ClientError):
-    """The connection could not be opened, or ended before the answer came."""
+    """The connection could not be opened, or ended before the response."""
 
 
 class RequestTimedOut(ClientError):
-    """The answer did not come in time."""
+    """The response did not arrive in time."""
 
 
 class KafkaConnection:
-    """An open connection to one broker. Make it with `open`; usable as an async context manager, which closes it."""
+    """An open connection to one broker. Create it with `open`; as an async context manager it closes itself."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class KafkaConnection:
     ) -> Self:
         """Connect. Raises ConnectionFailed, naming the address and the reason."""
         peer = f"{host}:{port}"
-        # What it takes to be able to ask at all must not count as the broker's silence.
+        # Imports before the timeout starts, because they may take seconds.
         preload(ApiKey.API_VERSIONS)
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
@@ -88,18 +87,18 @@ class KafkaConnection:
         except TimeoutError as error:
             raise ConnectionFailed(f"{peer} did not accept a connection within {connect_timeout_ms} ms") from error
         except (OSError, ValueError, OverflowError) as error:
-            # Host and port come from a registration that anybody could have written.
+            # Host and port come from a registration with arbitrary content.
             raise ConnectionFailed(f"cannot connect to {peer}: {getattr(error, 'strerror', None) or error}") from error
         return cls(reader, writer, ClientConnection(client_id, max_response_bytes), peer, request_timeout_ms)
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
     async def request(self, value: Request, version: int, timeout_ms: int | None = None) -> Response:
-        """The answer to a request in that version.
+        """Return the response to a request in this version.
 
-        `timeout_ms` counts from the call, waiting for a request before it included, and defaults to the connection's.
-        Raises ConnectionFailed, RequestTimedOut and ProtocolError, after which the connection is closed if this request
-        was sent; Unencodable and UnsupportedVersion, after which it is as before.
+        `timeout_ms` counts from the call, including the wait for an earlier request, and defaults to the connection's.
+        Raises ConnectionFailed, RequestTimedOut and ProtocolError; if the request was sent, they close the connection.
+        Raises Unencodable and UnsupportedVersion, which leave the connection as it was.
         """
         api = api_of_request(value)
         return await self._exchange(api, lambda: self._protocol.send(value, version), timeout_ms)
@@ -107,26 +106,26 @@ class KafkaConnection:
     async def send_body(
         self, body: EncodedBody, broker_epoch: BrokerEpoch, timeout_ms: int | None = None
     ) -> ChannelResponse:
-        """The answer to a request that was encoded once for many brokers; raises as `request` does."""
+        """Return the response to a request that was encoded once for many brokers; raises like `request`."""
         answer = await self._exchange(body.api, lambda: self._protocol.send_body(body, broker_epoch), timeout_ms)
         return cast(ChannelResponse, answer)
 
     async def offered_versions(self, timeout_ms: int | None = None) -> Mapping[int, VersionRange]:
-        """What the broker says that it speaks, by API key; asked once per connection. Raises as `request` does."""
+        """Return the broker's version ranges by API key; requested once per connection. Raises like `request`."""
         if self._offered is None:
             answer = await self.api_versions(timeout_ms)
             self._offered = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.apis}
         return self._offered
 
     async def api_versions(self, timeout_ms: int | None = None) -> ApiVersionsResponse:
-        """The broker's whole answer to ApiVersions, without an error. Raises as `request` does.
+        """Return the broker's ApiVersions response, which contains no error. Raises like `request`.
 
-        The newest version is tried first. A broker that does not know it says which it knows, and is asked again.
+        The newest version is tried first. A broker that does not support it lists the versions for a second attempt.
         """
         answer = await self._api_versions(SPOKEN[ApiKey.API_VERSIONS].max, timeout_ms)
         if answer.error == ErrorCode.UNSUPPORTED_VERSION:
             known = {each.api_key: VersionRange(each.min_version, each.max_version) for each in answer.apis}
-            # Brokers before 2.4 do not say which versions of ApiVersions they know; all know version 0.
+            # Brokers before 2.4 do not list their versions of ApiVersions; all support version 0.
             version = highest_common_version(ApiKey.API_VERSIONS, known) if known else 0
             answer = await self._api_versions(version, timeout_ms)
         if answer.error != ErrorCode.NONE:
@@ -138,7 +137,7 @@ class KafkaConnection:
         return cast(ApiVersionsResponse, answer)
 
     async def ask(self, value: Request, timeout_ms: int | None = None) -> Response:
-        """The answer to a request in the highest version that both sides speak; raises as `request` does."""
+        """Return the response to a request in the highest common version; raises like `request`."""
         api = api_of_request(value)
         offered = await self.offered_versions(timeout_ms)
         try:
@@ -183,7 +182,7 @@ class KafkaConnection:
 
     @property
     def is_open(self) -> bool:
-        """False once this side closed it or the broker's end of it has been noticed."""
+        """False once this side has closed it or the broker's end of stream has arrived."""
         return self._closed_because is None and not self._reader.at_eof() and not self._writer.is_closing()
 
     def _check_open(self) -> None:
@@ -198,14 +197,14 @@ class KafkaConnection:
             self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Close; a request in flight ends with ConnectionFailed. May be called again, and does not raise."""
+        """Close; a request in flight ends with ConnectionFailed. Idempotent; does not raise."""
         if self._closed_because is None:
             self._closed_because = "on this side"
             self._writer.close()
         try:
             await self._writer.wait_closed()
         except OSError:
-            # It broke before it was closed: closed it is.
+            # It broke before it was closed.
             return
 
     async def __aenter__(self) -> Self:

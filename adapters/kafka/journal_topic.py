@@ -1,15 +1,15 @@
-"""The journal's lines into a topic: an outlet (`adapters.journal_sink`) with a producer of aiokafka's.
+"""Sink for the journal's lines that writes to a topic (see `adapters.journal_sink`), with aiokafka's producer.
 
-Theory of operation. Everything here happens on the journal's thread, which may block: a producer lives in an event loop
-that runs while lines are written. A batch is written when every line of it is acknowledged by all in-sync replicas;
-lines are keyed by their source, so that those of one daemon lie in one partition, in order. The producer is not
-idempotent, because that needs a controller that hands out producer ids, and the controller may be the very one that
-writes: after a lost answer a line can be there twice, with the same id.
+Theory of operation. Everything here runs on the journal's thread, which may block. The producer lives in an event loop
+that runs while lines are written. A batch is written when all in-sync replicas have acknowledged every line. The key of
+a line is its source, so the lines of one daemon are in one partition, in order.
 
-When brokers cannot be reached the rest of the batch is tried again for PATIENCE_S, so that the restart of a broker
-costs nothing while the queue has room. After that the batch is given up, which the journal counts and tells, and each
-further batch has one attempt, until one succeeds. A producer that has failed is thrown away with its loop, and all that
-it had still to send.
+The producer is not idempotent. Idempotence needs producer ids from the controller, which may be the very process that
+writes. So after a lost response a line may be in the topic twice, with the same id.
+
+If brokers cannot be reached, the rest of the batch is retried for PATIENCE_S; so a broker's restart loses nothing while
+the queue has room. After that the batch is dropped, and the journal counts and reports the loss. Each further batch
+gets one attempt until one succeeds. After a failure, producer and event loop are discarded with all unsent lines.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ PATIENCE_S: Final = 30.0
 ATTEMPT_S: Final = 15.0
 PAUSE_S: Final = 0.5
 HASTE_S: Final = 1.0
-"""What an attempt may still take when the journal is being closed."""
+"""Time limit of an attempt once the journal is being closed."""
 FLUSH_S: Final = 0.5
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 256 * 1024
 
 
 class Producer(Protocol):
-    """What is needed of a producer; tests hand in another one."""
+    """The required methods of a producer; tests provide their own."""
 
     async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
         """Send the lines, and call `acknowledged` for each, in order. Raises ProducerFailed."""
         ...
 
     async def stop(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
 
 class ProducerFailed(Exception):
-    """Lines could not be sent; the message says why. `is_final`: to try these lines again helps nothing."""
+    """Lines could not be sent; the message says why. `is_final`: a retry of these lines is useless."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
@@ -55,11 +55,11 @@ class ProducerFailed(Exception):
 
 
 StartProducer = Callable[[], Awaitable[Producer]]
-"""Connects, in the running loop. Raises ProducerFailed."""
+"""Connect, in the running loop. Raises ProducerFailed."""
 
 
 class TopicOutlet:
-    """Writes lines into the topic that the producer knows."""
+    """Writes lines to the producer's topic."""
 
     def __init__(self, source: str, start: StartProducer, *, patience_s: float = PATIENCE_S) -> None:
         self._key = source.encode()
@@ -75,7 +75,7 @@ class TopicOutlet:
     # --- the journal's thread -------------------------------------------------------------------------------------
 
     def write(self, lines: Sequence[bytes]) -> tuple[int, Exception | None]:
-        """Send the lines; how many of them, from the first on, were acknowledged, and what stopped the others."""
+        """Send the lines; return how many from the first on were acknowledged, and the error that stopped the rest."""
         deadline_s = time.monotonic() + (0.0 if self._has_failed else self._patience_s)
         done = 0
         while True:
@@ -91,7 +91,7 @@ class TopicOutlet:
             self._hurried.wait(PAUSE_S)
 
     def close(self) -> None:
-        """Let go of the producer."""
+        """Discard the producer."""
         self._discard()
 
     def _attempt(self, lines: Sequence[bytes]) -> tuple[int, ProducerFailed | None]:
@@ -138,7 +138,7 @@ class TopicOutlet:
     # --- any thread -----------------------------------------------------------------------------------------------
 
     def hasten(self) -> None:
-        """Cut the present attempt short, and all that follow."""
+        """Shorten the present attempt, and all later ones."""
         self._hurried.set()
         with self._lock:
             if self._runner is not None:
@@ -164,7 +164,7 @@ class _AioKafka:
     def __init__(self, servers: Sequence[str], topic: str, client_id: str) -> None:
         from aiokafka import AIOKafkaProducer
 
-        # It says at length, several times a second, what the journal says once.
+        # aiokafka logs the same failure several times a second; the journal reports it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._topic = topic
         self._producer = AIOKafkaProducer(
@@ -204,7 +204,7 @@ class _AioKafka:
             raise ProducerFailed(str(error) or type(error).__name__) from error
         finally:
             for receipt in receipts:
-                # Nobody waits for the rest, and nobody is to be told that.
+                # Retrieve the exceptions of the other receipts, or asyncio would log them.
                 if not receipt.cancel() and not receipt.cancelled():
                     receipt.exception()
 
@@ -212,7 +212,7 @@ class _AioKafka:
         from aiokafka.errors import KafkaError
 
         try:
-            # It would wait for brokers that are away; its loop ends next, and whatever is left in it.
+            # A flush would wait for absent brokers; the loop ends next, with everything left in it.
             async with asyncio.timeout(FLUSH_S):
                 await self._producer.stop()
         except (KafkaError, OSError):
@@ -222,7 +222,7 @@ class _AioKafka:
 
 
 def aiokafka_producer(servers: Sequence[str], topic: str, client_id: str) -> StartProducer:
-    """Starts producers for the topic. ImportError where aiokafka is missing comes with the first one."""
+    """Return a function that starts producers for the topic. Without aiokafka its first call raises ImportError."""
 
     async def start() -> Producer:
         producer = _AioKafka(servers, topic, client_id)

@@ -1,10 +1,10 @@
-"""The question that reads a broker's metadata cache.
+"""Metadata requests that read a broker's metadata cache without creating topics.
 
-No topic may come into being because it is asked about. Metadata requests say so from version 4 on. An older broker is
-asked about all its topics instead, which creates none, and the others are left out of the answer.
+From version 4 on, a request can forbid the creation of missing topics. An older broker is asked for all its topics,
+which creates none, and the response is filtered.
 
-A broker answers for each topic that it is asked about by name, also for one that it does not have. An answer that lacks
-one says nothing of it.
+A broker answers for each topic that is requested by name, even if it does not have the topic. If the response lacks a
+requested topic, its existence is undecided.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, 
 
 
 async def ask_metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:
-    """Return the broker's answer about these topics and no others; None: about all. A topic that was asked about by
-    name and is not in the answer has a row with no error and no partitions: it is undecided.
+    """Return the broker's response about these topics and no others; None: about all.
 
-    Raises ClientError, ProtocolError."""
+    A topic that was requested by name and is missing in the response gets a row without error and partitions: it is
+    undecided. Raises ClientError and ProtocolError.
+    """
     version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
     named = None
     if topics is not None and version >= FIRST_WITHOUT_CREATION:

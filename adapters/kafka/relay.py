@@ -122,14 +122,14 @@ class Relay:
         return self._load.total()
 
     def check_answer(self, size: int) -> None:
-        """Raises ProtocolError where a broker's answer is no frame, or a larger one than is accepted."""
+        """Raise ProtocolError if a broker's answer is malformed or too large."""
         if not 4 <= size <= self._max_answer_bytes:
             raise ProtocolError(f"an answer of {counted(size, 'byte')}")
 
     # --- choosing -------------------------------------------------------------------------------------------------
 
     def _targets(self, listener: str) -> Iterator[BrokerTarget]:
-        """Yield brokers, best first. Each step judges anew, because failures and loads change between attempts."""
+        """Yield brokers, best first. The order is computed again at each step, because failures and loads change."""
         tried: list[BrokerTarget] = []
         while True:
             targets = [

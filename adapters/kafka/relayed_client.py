@@ -15,7 +15,7 @@ from lethe.protocol.kafka.queries import ApiVersionsResponse
 from lethe.protocol.kafka.relaying import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
 
 MAX_UNANSWERED: Final = 100
-"""Open requests of one client; no more are read from it while there are so many."""
+"""Limit of open requests of one client; at the limit no more are read from it."""
 _ANSWER_HEAD: Final = struct.Struct(">ii")
 
 
@@ -83,7 +83,7 @@ class RelayedClient:
                 await upstream.writer.drain()
 
     async def settled(self) -> None:
-        """Wait until all copied requests are answered. Raises NoBrokerAvailable where the connection has ended."""
+        """Wait until all copied requests are answered. Raises NoBrokerAvailable if the connection has ended."""
         await self._until(0)
 
     def close(self) -> None:

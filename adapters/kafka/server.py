@@ -1,11 +1,13 @@
-"""A server for Kafka's protocol: accepts connections, hands requests to a handler, sends its answers in order.
+"""Server for Kafka's protocol: accepts connections, passes requests to a handler, sends the responses in order.
 
-Theory of operation. One task per connection, all of them in one TaskGroup inside `serve`: read until a request is
-complete, await the handler, write the answer, go on. A second request on the same connection waits in the socket, so a
-peer that floods is slowed down by TCP and nothing is queued without limit. A request must be complete some time after
-its first byte, and all unfinished ones together have a limit (`adapters.kafka.limits`). What a peer does wrong ends its
-own connection, with one line in the log that names it. The APIs and versions served are a table that the owner gives;
-ApiVersions is answered from it. With a relay, what is not in the table is passed on to a broker.
+Theory of operation. One task per connection, all in one TaskGroup inside `serve`: read a complete request, await the
+handler, write the response, repeat. A second request on the same connection waits in the socket, so TCP slows down a
+peer that floods, and no queue grows without limit. A request must be complete some time after its first byte, and all
+unfinished ones have a common limit (`adapters.kafka.limits`). A peer's fault ends only its own connection, with one
+line in the log.
+
+The owner provides a table of the APIs and versions that are served; ApiVersions is answered from it. With a relay, the
+other APIs are forwarded to a broker.
 """
 
 from __future__ import annotations
@@ -44,36 +46,36 @@ class Peer(NamedTuple):
 
 
 class Close(NamedTuple):
-    """A handler's answer that is none: close the connection. The reason goes to the log."""
+    """Returned by a handler instead of a response: close the connection. The reason goes to the log."""
 
     reason: str
 
 
 Handler = Callable[[RequestHeader, Request, Peer], Awaitable[Response | Close]]
-"""Answers one request. Where it raises, that connection is closed and the error logged with its traceback."""
+"""Answer one request. If it raises, the connection is closed and the error logged with its traceback."""
 
 
 class ListenFailed(Exception):
-    """The address could not be listened on."""
+    """The server cannot listen on the address."""
 
 
 class _Connection:
-    """What the server knows about one connection."""
+    """State of one connection."""
 
     __slots__ = ("begun_s", "busy", "closing", "listener", "lost_because", "peer", "reader", "task", "writer")
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: Peer, listener: str) -> None:
         self.listener = listener
         self.lost_because: str | None = None
-        """Why it cannot go on, where that is not the peer's doing."""
+        """The server's reason for ending it, if the peer did not cause the end."""
         self.reader = reader
         self.writer = writer
         self.peer = peer
         self.busy = False
-        """A request is with the handler, or its answer is being written."""
+        """A request is with the handler, or its response is being written."""
         self.closing = False
         self.begun_s: float | None = None
-        """When the first byte of a request came that is not complete; on the event loop's clock."""
+        """When the first byte of an incomplete request arrived, on the event loop's clock."""
         self.task: asyncio.Task[None] | None = None
 
     def abort(self) -> None:
@@ -81,23 +83,23 @@ class _Connection:
         self.writer.transport.abort()
 
     def lose(self, reason: str) -> None:
-        """End it for a reason of ours."""
+        """End it for a reason of the server."""
         self.lost_because = reason
         self.abort()
 
 
 class _PeerClosed(Exception):
-    """The peer will send no more."""
+    """The peer has closed its end."""
 
 
 class _Unfinished(Exception):
-    """A request did not arrive in time."""
+    """A request was not complete in time."""
 
 
 class KafkaServer:
     """One or several listening addresses with one handler.
 
-    Life: `listen` binds (and says why it cannot), `serve` accepts until `stop`. To be run as a task:
+    `listen` binds and reports errors, `serve` accepts until `stop`:
 
         server = KafkaServer(handler, served)
         await server.listen("127.0.0.1", 0)
@@ -115,13 +117,13 @@ class KafkaServer:
         claims: Claims = Claims(),  # noqa: B008 - frozen
         load: ServerLoad | None = None,
     ) -> None:
-        """`note_request` is told of every request that goes to the handler, and how many bytes it took. Servers that
-        share a `load` share the limits on connections and unfinished requests."""
+        """`note_request` receives the API and the size of every request for the handler. Servers that share a `load`
+        share the limits on connections and unfinished requests."""
         self._handler = handler
         self._served = dict(served)
         self._limits = limits
         self.load = ServerLoad(limits) if load is None else load
-        """What is open and unfinished, shared or its own."""
+        """Open connections and unfinished requests, shared or its own."""
         self._name = name
         self._note_request = note_request
         self._relay = relay
@@ -138,11 +140,10 @@ class KafkaServer:
     # --- addresses ------------------------------------------------------------------------------------------------
 
     async def listen(self, host: str | None, port: int, listener: str = "") -> Peer:
-        """Bind an address; None is every interface, port 0 a free port. Gives the address. Raises ListenFailed.
+        """Bind an address and return it; None is every interface, port 0 a free port. Raises ListenFailed.
 
-        A relay passes those who come this way on to brokers' listeners of the same name.
-
-        Connections are accepted by the kernel from now on and served as soon as `serve` runs.
+        A relay forwards clients of this `listener` to the brokers' listeners of the same name. The kernel accepts
+        connections from now on; `serve` serves them.
         """
         try:
             accept = functools.partial(self._accept, listener)
@@ -156,7 +157,7 @@ class KafkaServer:
 
     @property
     def addresses(self) -> tuple[Peer, ...]:
-        """Every address that is listened on."""
+        """Every bound address."""
         return tuple(_peer_of(s.getsockname()) for listener in self._listeners for s in listener.sockets)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -178,11 +179,11 @@ class KafkaServer:
             await self._wind_down()
 
     async def started(self) -> None:
-        """Returns when connections are being served."""
+        """Wait until connections are being served."""
         await self._started.wait()
 
     def stop(self, grace_ms: int = 5_000) -> None:
-        """Ask `serve` to end: idle connections are closed now, busy ones after their answer or after `grace_ms`."""
+        """Make `serve` end: idle connections close now, busy ones after their response or after `grace_ms`."""
         self._grace_ms = grace_ms
         self._stopping.set()
         if self._group is None:
@@ -207,13 +208,14 @@ class KafkaServer:
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open now."""
+        """Number of open connections."""
         return len(self._connections)
 
     def close_connections(self, reason: str) -> int:
-        """Close every connection: idle ones at once, the others after the answer that they wait for; how many.
+        """Close every connection, busy ones after their response; return their number.
 
-        New connections are still accepted. For a controller that lost control: its peers look for the new one.
+        New connections are still accepted. A controller that has lost control calls this, so that its peers look for
+        the new one.
         """
         closed = list(self._connections)
         for connection in closed:
@@ -270,7 +272,7 @@ class KafkaServer:
             connection.writer.close()
 
     async def _converse(self, connection: _Connection) -> str:
-        """Serve one connection to its end, and say why it ended."""
+        """Serve one connection to its end; return why it ended."""
         protocol = ServerConnection(
             self._served, self._limits.max_request_bytes, passes_on=self._relay is not None, claims=self._claims
         )
@@ -307,7 +309,7 @@ class KafkaServer:
         )
 
     async def _receive(self, connection: _Connection, protocol: ServerConnection) -> None:
-        """Take what the peer sends next. Raises _PeerClosed where that is nothing any more."""
+        """Read once from the peer. Raises _PeerClosed at the end of the stream."""
         async with asyncio.timeout(self._limits.max_idle_ms / 1000):
             data = await connection.reader.read(self._chunk_bytes)
         if not data:
@@ -315,7 +317,7 @@ class KafkaServer:
         protocol.receive(data)
 
     async def _collect(self, connection: _Connection, protocol: ServerConnection) -> None:
-        """Take more of a request that is to be kept until it is complete. Raises _PeerClosed, _Unfinished."""
+        """Read more of a request that is buffered until it is complete. Raises _PeerClosed, _Unfinished."""
         now_s, limit_ms = asyncio.get_running_loop().time(), self._limits.max_receive_ms
         if not protocol.pending_bytes:
             connection.begun_s = None
@@ -366,7 +368,7 @@ class KafkaServer:
         return "by the server"
 
     async def _answer(self, protocol: ServerConnection, request: Decoded, peer: Peer) -> Buffers | Close:
-        """The handler's answer as bytes. A fault of the handler must not be taken for one of the peer."""
+        """Return the handler's response as bytes. The handler's own faults are caught, so that no peer is blamed."""
         api, version = request.header.api, request.header.version
         try:
             answer = await self._handler(request.header, request.value, peer)
@@ -388,5 +390,5 @@ def _peer_of(address: object) -> Peer:
         case (str(host), int(port), *_):
             return Peer(host, port)
         case _:
-            # The peer was gone before it could be asked for its address.
+            # The peer was gone before its address was read.
             return Peer("unknown", 0)

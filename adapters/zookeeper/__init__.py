@@ -1,6 +1,6 @@
-"""ZooKeeper behind one strict adapter: one object is one session, and nothing crosses sessions.
+"""ZooKeeper adapter: one object is one session, and nothing crosses sessions.
 
-Outside of this package only three modules are of interest: `interface` (what a session promises, which the tests' fake
-promises too), `config` (connect string, credentials, limits) and `session` (`open_session`). The others are the ways
-and means: `wire` packs and unpacks requests, `connection` is one TCP connection, `watches` knows which are armed.
+Other packages use three modules: `interface` (the contract of a session, which the tests' fake implements too),
+`config` (connect string, credentials, limits) and `session` (`open_session`). Internal modules: `wire` packs and parses
+requests, `connection` is one TCP connection, `watches` registers the armed watches.
 """

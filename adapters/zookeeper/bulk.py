@@ -1,16 +1,22 @@
-"""How a list of reads is divided into requests, and their answers put together again. Pure: it sends nothing.
+"""Division of a list of reads into requests, and the assembly of their outcomes. Pure: no I/O.
 
-Theory of operation. Reads go many at a time (multiRead); how many is learnt from the size of earlier answers, so that
-one takes about `reply_target_bytes`. MultiRead arms no watch: where many GetData want one, each multiRead goes before
-one request that arms those of the znodes it found, relative to the zxid of its answer, so that what has changed in
-between goes off at once. Few watched GetData, watched GetChildren, and few or watched Exists go one by one, pipelined.
+Theory of operation. Many reads share one multiRead. Their number is estimated from earlier answers, so that one answer
+takes about `reply_target_bytes`. MultiRead arms no watch. So with many watched GetData, each multiRead is followed by
+one request that arms watches on the znodes it found, relative to the zxid of its answer: a znode that has changed in
+between fires at once.
 
-MultiRead has no Exists: the data is read instead, which gives the same Stat. Of 10,000 znodes without data that took
-0.08 s, one by one it took 2.8 s. A znode that must not be read is asked about by a true Exists, which needs no right.
+    GetData without watch, GetChildren without watch     multiRead
+    8 or more GetData with watch                         multiRead, then watches on the znodes found
+    fewer GetData with watch, GetChildren with watch     one by one
+    8 or more Exists without watch                       multiRead of the data
+    fewer Exists, Exists with watch                      one by one
 
-An answer that was lost puts its reads (or its watches) back in front; one that was too large halves them. A server that
-does not know multiRead (before 3.6) gets all one by one from then on; where watches could not be armed, their znodes
-are read again one by one, so that no outcome is handed out without the watch that was asked for.
+MultiRead has no Exists; reading the data instead returns the same Stat. For 10,000 znodes without data this took 0.08
+s, one by one 2.8 s. If the data of such a znode must not be read, a true Exists follows, which needs no permission.
+
+After a lost answer its reads (or its watches) are sent again; after one that was too large they are halved. A server
+without multiRead (before 3.6) gets all reads one by one from then on. If watches cannot be armed together, their znodes
+are read again one by one, so that no outcome is returned without its watch.
 """
 
 from __future__ import annotations
@@ -33,11 +39,11 @@ _FIRST_CHUNK: Final = 200
 _LARGEST_CHUNK: Final = 4000
 _REQUEST_BYTES: Final = 256 * 1024
 _PATH_OVERHEAD_BYTES: Final = 14
-"""What a path costs in a multiRead beside its own bytes; in a request that arms watches it costs less."""
+"""Size of a path in a multiRead besides its own bytes; in a request that arms watches it is smaller."""
 _NOT_READABLE: Final = ReadFailed(ZkError.NO_AUTH)
 FEWEST_TOGETHER: Final = 8
-"""Fewer watched reads, and fewer Exists, are pipelined one by one: that takes one round trip, while multiRead and
-watches take two, and so does a multiRead that meets a znode that must not be read."""
+"""Fewer watched reads, and fewer Exists, are pipelined one by one: that takes one round trip. MultiRead and arming take
+two, and so does a multiRead with a znode that must not be read."""
 
 
 class RequestMode(enum.Enum):
@@ -49,25 +55,25 @@ class RequestMode(enum.Enum):
 
 
 class Job(NamedTuple):
-    """What goes in one request: places in the list of reads."""
+    """The content of one request: indexes in the list of reads."""
 
     places: tuple[int, ...]
     mode: RequestMode
     zxid: int = 0
-    """With ARM: of the answer that the znodes were read from."""
+    """With ARM: zxid of the answer that contained the znodes."""
     arming: Arming | None = None
-    """With ARM: what waits to be armed. It outlives a lost connection, so that nothing goes off twice."""
+    """With ARM: the watches to arm. It survives a lost connection, so that no watch fires twice."""
 
 
 class BatchSizer:
-    """What a session has learnt about its server's answers."""
+    """Estimates from the sizes of the server's answers."""
 
     def __init__(
         self, reply_target_bytes: int, *, chroot_bytes: int = 0, request_limit_bytes: int = 2 * _REQUEST_BYTES
     ) -> None:
         self._target_bytes = reply_target_bytes
         self.request_bytes: Final = min(_REQUEST_BYTES, request_limit_bytes // 2)
-        """A request takes no path more when it has so many."""
+        """At this size a request gets no further path."""
         self._bytes_per_read = reply_target_bytes / _FIRST_CHUNK
         self.path_overhead_bytes: Final = chroot_bytes + _PATH_OVERHEAD_BYTES
         self.knows_multi_read = True
@@ -75,16 +81,16 @@ class BatchSizer:
 
     @property
     def chunk(self) -> int:
-        """How many reads to send together."""
+        """Number of reads to send together."""
         return max(1, min(int(self._target_bytes / self._bytes_per_read), _LARGEST_CHUNK))
 
     def learn(self, bytes_per_read: float) -> None:
-        """Growing sizes are believed at once, shrinking ones little by little."""
+        """Adopt a larger size at once, a smaller one gradually."""
         self._bytes_per_read = max(bytes_per_read, self._bytes_per_read / 4 + bytes_per_read * 3 / 4)
 
 
 class ReadQueue:
-    """The reads of one call, and their outcomes as they become known."""
+    """The reads of one call, and their outcomes so far."""
 
     def __init__(self, reads: Sequence[Read], sizer: BatchSizer) -> None:
         self.reads: Final = reads
@@ -103,14 +109,14 @@ class ReadQueue:
 
     @property
     def outcomes(self) -> list[ReadOutcome]:
-        """In the order of the reads, when there is no job any more. Raises ValueError while some are missing."""
+        """Outcomes in the order of the reads. Raises ValueError while some are missing."""
         found = [outcome for outcome in self._outcomes if outcome is not None]
         if len(found) != len(self.reads):
             raise ValueError(f"{counted(len(self.reads) - len(found), 'read has', 'reads have')} no outcome yet")
         return found
 
     def next_job(self) -> Job | None:
-        """What to send next; None while there is nothing."""
+        """Return the next request's content; None while there is none."""
         if not self._sizer.knows_multi_read:
             self._bulk_one_by_one()
         if self._again:
@@ -138,7 +144,7 @@ class ReadQueue:
         return tuple(places)
 
     def settle(self, job: Job, completion: Completion) -> None:
-        """Puts the outcomes in their places, or what is still to be done among the jobs."""
+        """Store the outcomes, or queue a job for what is still to be done."""
         match completion:
             case Dropped() | Answer(error=ZkError.SESSION_MOVED):
                 self._again.append(job)
@@ -162,7 +168,7 @@ class ReadQueue:
                     self._outcomes[place] = outcome_of(completion)
 
     def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome | Found]) -> None:
-        """As with a single GetData, a znode that is not there, or must not be read, gets no watch."""
+        """Store outcomes. Like a single GetData, a znode that is missing or must not be read gets no watch."""
         watched: list[int] = []
         for place, outcome in zip(job.places, found, strict=True):
             if outcome == _NOT_READABLE and isinstance(self.reads[place], Exists):
@@ -188,7 +194,7 @@ class ReadQueue:
 
 
 def outcome_of(answer: Answer) -> ReadOutcome:
-    """The outcome of a read that was sent alone."""
+    """Return the outcome of a read that was sent alone."""
     outcome: ReadOutcome = ReadFailed(answer.error) if answer.error is not None else answer.value
     return outcome
 

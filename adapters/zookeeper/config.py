@@ -1,4 +1,4 @@
-"""How to reach ZooKeeper: connect string, timeouts, credentials, limits."""
+"""Settings of a ZooKeeper session: connect string, timeouts, credentials, limits."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ class Server(NamedTuple):
 
 
 class ConnectString(NamedTuple):
-    """What `zookeeper.connect` means."""
+    """A parsed `zookeeper.connect`."""
 
     servers: tuple[Server, ...]
     chroot: str = ""
-    """Empty, or a path that begins with a slash and does not end with one."""
+    """Empty, or a path that starts with a slash and does not end with one."""
 
     def __str__(self) -> str:
         return ",".join(map(str, self.servers)) + self.chroot
 
 
 def parse_connect_string(text: str) -> ConnectString:
-    """`h1:2181,h2:2181/chroot`: the chroot comes once, after all servers; the port is 2181 where none is given. Raises
-    ValueError saying what is wrong."""
+    """Parse `h1:2181,h2:2181/chroot`: one chroot after all servers; the default port is 2181.
+
+    Raises ValueError saying what is wrong.
+    """
     hosts, slash, rest = text.strip().partition("/")
     chroot = (slash + rest).rstrip("/")
     if "," in rest and ":" in rest.split(",", 1)[1]:
@@ -59,27 +61,27 @@ def _server(text: str, part: str) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperConfig:
-    """Everything a session needs to know. Raises ValueError where it contradicts itself."""
+    """Settings of a session. Raises ValueError if they contradict each other."""
 
     connect: ConnectString
     session_timeout_ms: int = 18_000
-    """`zookeeper.session.timeout.ms`: asked for; the server may grant another."""
+    """`zookeeper.session.timeout.ms`: the request; the server may grant another value."""
     connection_timeout_ms: int = 18_000
-    """`zookeeper.connection.timeout.ms`: how long opening a session may take, all servers together."""
+    """`zookeeper.connection.timeout.ms`: limit for opening a session, all servers together."""
     max_in_flight: int = 10
-    """`zookeeper.max.in.flight.requests`: requests of one session that wait for their answer at the same time."""
+    """`zookeeper.max.in.flight.requests`: limit of unanswered requests per session."""
     set_acl: bool = False
-    """`zookeeper.set.acl`: what is created belongs to its creator and can be read by all."""
+    """`zookeeper.set.acl`: created znodes belong to their creator and are readable by all."""
     credentials: tuple[Credentials, ...] = field(default=())
-    """Sent right after connecting, and again after each reconnect."""
+    """Sent after each connect."""
     create_chroot: bool = True
-    """What Kafka's brokers do. Tools had better not: a mistyped chroot would come into being by looking at it."""
+    """As Kafka's brokers do. Tools should not: a mistyped chroot would be created by reading it."""
     jute_max_buffer_bytes: int = 1_048_575
-    """The server's `jute.maxbuffer`: it drops the connection of whoever sends more at once."""
+    """The server's `jute.maxbuffer`: it drops a connection that sends a larger request."""
     reply_target_bytes: int = 1024 * 1024
-    """Bulk reads are divided so that an answer takes about so much."""
+    """Target size of an answer to a bulk read."""
     max_reply_bytes: int = 64 * 1024 * 1024
-    """A larger answer is skipped: a bulk read is divided further, a single read fails with MARSHALLING."""
+    """A larger answer is skipped: then a bulk read is divided, a single read fails with MARSHALLING."""
 
     def __post_init__(self) -> None:
         if self.session_timeout_ms <= 0 or self.connection_timeout_ms <= 0:

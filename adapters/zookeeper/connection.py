@@ -1,12 +1,12 @@
 """One TCP connection to one ZooKeeper server, from handshake to loss.
 
-Theory of operation. ZooKeeper answers the requests of a connection in their order, so the pending ones are a queue and
-each answer must carry the xid of the first. Whatever does not fit (another xid, a length that cannot be, a body that
-cannot be parsed) makes the whole connection untrustworthy: it is aborted, once, with a reason. So it is by FIN and RST,
-which arrive as callbacks and are therefore noticed at once. Every request ends with an `Answer`, with `Skipped` where
-the answer was too large, or with `Dropped`; never with an exception, and never twice.
+Theory of operation. ZooKeeper answers the requests of a connection in order, so the pending ones are a queue and each
+answer must carry the xid of the first. Any violation (another xid, an impossible length, a malformed body) makes the
+connection untrustworthy: it is aborted once, with a reason. FIN and RST abort it too; they arrive as callbacks, so they
+are noticed at once. Every request ends exactly once: with an `Answer`, with `Skipped` if the answer was too large, or
+with `Dropped`. It never ends with an exception.
 
-The clock is the event loop's (monotonic, seconds). Nothing here retries, waits or knows about sessions.
+The clock is the event loop's (monotonic, seconds). This module does not retry, wait or handle sessions.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _PING: Final = wire.pack_ping()
 
 
 class Answer(NamedTuple):
-    """The server has answered: with an error, or with what the request's parser made of the body."""
+    """The server's answer: an error, or the parsed body."""
 
     zxid: int
     error: ZkError | None
     value: Any
     code: int = 0
-    """The error as the server named it."""
+    """The server's error code."""
 
 
 class Skipped(NamedTuple):
-    """The server has answered with more bytes than we take."""
+    """The answer exceeded the size limit."""
 
     size_bytes: int
 
 
 class Dropped(NamedTuple):
-    """The connection broke before the answer: the request was carried out, or was not."""
+    """The connection broke before the answer: the request may or may not have been carried out."""
 
     reason: str
 
@@ -61,7 +61,7 @@ class _Pending(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Make it through `connect`."""
+    """Created by `connect`."""
 
     def __init__(self, on_event: Callable[[bytes], None], max_reply_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -76,26 +76,26 @@ class Connection(asyncio.Protocol):
         self._xid = 0
         self._handshake: asyncio.Future[bytes] = self._loop.create_future()
         self.closed: Final[asyncio.Future[str]] = self._loop.create_future()
-        """Done, with the reason, as soon as the connection is no more."""
+        """Done, with the reason, once the connection is lost."""
         self.last_sent_at = self.last_received_at = self._loop.time()
         self.confirmed_at = self._loop.time()
-        """When the newest request was sent that has been answered: the server heard from us then or later."""
+        """Send time of the newest answered request: the server has heard from us then or later."""
 
     @property
     def is_open(self) -> bool:
-        """False from the moment at which the connection is known to be lost."""
+        """False once the connection is known to be lost."""
         return not self.closed.done()
 
     @property
     def oldest_unanswered_at(self) -> float | None:
-        """When the oldest request was sent that still waits; None where none does."""
+        """Send time of the oldest unanswered request; None if there is none."""
         queues = (self._pending, *self._specials.values())
         return min((queue[0].sent_at for queue in queues if queue), default=None)
 
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def shake_hands(self, request: bytes) -> wire.Granted:
-        """Sends a connect request as the first thing. Raises ConnectionError where no answer comes."""
+        """Send the connect request, which comes first. Raises ConnectionError without an answer."""
         self.last_sent_at = self._loop.time()
         self._write(request)
         try:
@@ -109,8 +109,10 @@ class Connection(asyncio.Protocol):
     def send(
         self, request: wire.Request, *, xid: int | None = None, on_answer: Callable[[Answer], None] | None = None
     ) -> asyncio.Future[Completion]:
-        """Sends at once; the future is cancelled by nobody but its owner. `on_answer` is called as soon as the answer
-        is read, before anything that comes after it on the connection."""
+        """Send at once and return a future that only the caller cancels.
+
+        `on_answer` is called when the answer is read, before later frames of the connection are handled.
+        """
         completion: asyncio.Future[Completion] = self._loop.create_future()
         if self.closed.done():
             completion.set_result(Dropped(self.closed.result()))
@@ -125,7 +127,7 @@ class Connection(asyncio.Protocol):
         return completion
 
     def ping(self) -> None:
-        """Shows the server that we are there; the answer shows that it is."""
+        """Send a ping, which the server has to answer."""
         self._specials[wire.PING_XID].append(
             _Pending(wire.PING_XID, self._loop.time(), _PING.parse, self._loop.create_future(), None)
         )
@@ -137,7 +139,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(_LENGTH.pack(len(frame)) + frame)
 
     def drop(self, reason: str) -> None:
-        """Aborts the connection; all that is pending ends as Dropped."""
+        """Abort the connection; all pending requests end as Dropped."""
         if self.closed.done():
             return
         self.closed.set_result(reason)
@@ -154,7 +156,7 @@ class Connection(asyncio.Protocol):
     # --- receiving: called by the event loop ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A TCP connection's transport both reads and writes; uvloop's does too, without being derived from Transport.
+        # A TCP transport both reads and writes; uvloop's does too, without being derived from Transport.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -179,7 +181,7 @@ class Connection(asyncio.Protocol):
             self.drop(f"unparsable answer: {error}")
 
     def _take_frames(self) -> None:
-        """Takes all complete frames off the buffer."""
+        """Handle all complete frames in the buffer."""
         at = 0
         buffer = self._buffer
         self._wanted = 4
@@ -215,7 +217,7 @@ class Connection(asyncio.Protocol):
             self._on_event(body)
             return
         pending = self._answered(xid)
-        # The request is off the queue before its answer is parsed, so that it has to be ended here whatever happens.
+        # The request has left the queue, so it must end here even if the parser raises.
         try:
             value = None if code else pending.parse(body, zxid)
         except _UNPARSABLE as error:
@@ -234,7 +236,7 @@ class Connection(asyncio.Protocol):
         _end(self._answered(xid), Skipped(size))
 
     def _answered(self, xid: int) -> _Pending:
-        """The pending request that an answer with this xid must be to."""
+        """Return the pending request that an answer with this xid belongs to."""
         queue = self._specials.get(xid, self._pending)
         if not queue or queue[0].xid != xid:
             expected = queue[0].xid if queue else "none"
@@ -252,7 +254,7 @@ def _end(pending: _Pending, completion: Completion) -> None:
 async def connect(
     host: str, port: int, on_event: Callable[[bytes], None], *, max_reply_bytes: int, timeout_s: float
 ) -> Connection:
-    """A TCP connection; the handshake is still to come. Raises OSError, TimeoutError among it."""
+    """Open a TCP connection, without handshake. Raises OSError, of which TimeoutError is a subclass."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_s):
         _, connection = await loop.create_connection(lambda: Connection(on_event, max_reply_bytes), host, port)

@@ -1,8 +1,8 @@
-"""One ZooKeeper session as the rest of Lethe sees it: reads, multis, plans, recursive helpers.
+"""One ZooKeeper session as Lethe uses it: reads, multis, plans, recursive helpers.
 
 Theory of operation. A request waits for one of the limited places in flight, then for the connection, then is sent. A
-write whose answer is lost is MultiUnknown and is never sent again. A read whose answer is lost is sent again when the
-connection is back. Once the session is lost every request raises SessionLost; nothing crosses over to another session.
+write whose answer is lost is MultiUnknown and is never sent again. A read whose answer is lost is sent again after the
+reconnect. Once the session is lost, every request raises SessionLost; nothing crosses over to another session.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OPEN_ROOT: Final = "/consumers"
 
 
 class Session:
-    """See `interface.ZooKeeperSession`. Made by `open_session`."""
+    """Implements `interface.ZooKeeperSession`. Created by `open_session`."""
 
     def __init__(self, connection: SessionConnection) -> None:
         self._connection = connection
@@ -71,7 +71,7 @@ class Session:
 
     @property
     def negotiated_timeout_ms(self) -> int:
-        """What the server granted."""
+        """Session timeout granted by the server."""
         return round(self._connection.timeout_s * 1000)
 
     @property
@@ -81,12 +81,12 @@ class Session:
 
     @property
     def lost_reason(self) -> str | None:
-        """Why it is over."""
+        """Why the session is over."""
         return self._connection.lost_reason
 
     @property
     def connected(self) -> bool:
-        """True while requests can go out."""
+        """True while requests can be sent."""
         return self._connection.connection is not None
 
     @property
@@ -97,7 +97,7 @@ class Session:
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Completion]:
-        """Sends as soon as there is room and a connection. Raises SessionLost. `watched` is what it arms watches on."""
+        """Send when there is room and a connection; `watched` is what it arms watches on. Raises SessionLost."""
         await self._places.acquire()
         sent: asyncio.Future[Completion] | None = None
         try:
@@ -106,7 +106,7 @@ class Session:
                 self._demand_session()
                 sent = self._send_now(request, watched)
                 if sent is None:
-                    # The connection is gone, but its loss has not been worked off yet: let that happen.
+                    # The connection is gone, but its loss is not handled yet: yield to the task that does.
                     await asyncio.sleep(0)
         finally:
             if sent is None:
@@ -256,7 +256,7 @@ class Session:
         raise WriteRefused(path, ZkError.NOT_EMPTY)
 
     async def _tree(self, path: str) -> list[str]:
-        """The path and all below it, each after its parent; nothing where it is missing."""
+        """Return the path and everything below it, parents first; empty if it is missing."""
         found: list[str] = []
         level = [path]
         while level:
@@ -271,7 +271,7 @@ class Session:
         return found
 
     async def create_chroot(self) -> None:
-        """Creates the chroot and its ancestors where they are missing. Raises ZooKeeperUnavailable."""
+        """Create the chroot and its missing ancestors. Raises ZooKeeperUnavailable."""
         try:
             (found,) = await self.read([Exists("/")])
             if not isinstance(found, ReadFailed):
@@ -309,7 +309,7 @@ def _multi_outcome(completion: Completion) -> MultiOutcome:
 
 
 def _with_acl(operation: Operation) -> Operation:
-    """What Kafka decides by the path: secrets are kept from the world, the old consumers' root is open to all."""
+    """Choose the ACL by path, as Kafka does: secrets are not world-readable, the old consumers' root is open to all."""
     if not isinstance(operation, Create) or operation.acl is not Acl.DEFAULT:
         return operation
     if is_sensitive(operation.path):
@@ -321,8 +321,10 @@ def _with_acl(operation: Operation) -> Operation:
 
 @asynccontextmanager
 async def open_session(config: ZooKeeperConfig, on_watch: OnWatch) -> AsyncIterator[Session]:
-    """A new session, closed at the end of the context. Creates the chroot where it is missing, if the configuration
-    says so. Raises ZooKeeperUnavailable."""
+    """Open a session that is closed at the end of the context; create a missing chroot if configured so.
+
+    Raises ZooKeeperUnavailable.
+    """
     connection = SessionConnection(config, on_watch)
     try:
         await connection.open()

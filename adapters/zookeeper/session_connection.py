@@ -1,16 +1,21 @@
-"""Keeps one session alive over as many connections as that takes, and knows when it is over.
+"""Keeps one session alive over a sequence of connections, and determines when it is over.
 
-Theory of operation. A session begins with the first handshake. While it is connected, a ping goes out whenever nothing
-was sent for a third of the timeout; a server that is silent for two thirds of it, with something unanswered, is
-dropped. When the connection breaks, the servers are tried in turn with the session's id and password; watches are set
-again before anything else is sent. The session is over when a server says so, when it refuses our credentials or our
-watches, when it is closed, or by our own clock: when the timeout has passed since the sending of the newest request
-that was answered. That clock can only be early, never late: the server heard from us then or after. A process that was
-stopped for longer than the timeout finds its session over before it sends anything else.
+Theory of operation. A session begins with the first handshake. When nothing was sent for a third of the timeout, a ping
+is sent. A server that is silent for two thirds of the timeout with a request unanswered is dropped. When the connection
+breaks, the servers are tried in turn with the session's id and password; watches are set again before other requests.
 
-Back-off: an attempt right after the loss, then pauses that double up to a twentieth of the timeout, a second at most. A
-connection that breaks as soon as it is there counts as a failed attempt, so that a server talking nonsense, or one that
-hangs up on a request whenever it comes, is not asked in a tight loop.
+The session is over when
+
+    a server says so, or refuses our credentials or our watches;
+    it is closed;
+    by our own clock, the timeout has passed since the newest answered request was sent.
+
+That clock can only be early, because the server has heard from us at that time or later. So a process that was
+suspended for longer than the timeout finds its session over before it sends anything else.
+
+Back-off: one attempt right after the loss, then pauses that double up to a twentieth of the timeout, one second at
+most. A connection that breaks right after it was opened counts as a failed attempt. So a server that sends malformed
+answers, or closes at a certain request, is not tried in a tight loop.
 """
 
 from __future__ import annotations
@@ -33,8 +38,8 @@ _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _LEAST_ATTEMPT_S: Final = 0.1
 _CLOSE_LIMIT_S: Final = 2.0
-_TELL_AFTER_S: Final = 0.5
-_TELL_EVERY_S: Final = 5.0
+_FIRST_LOG_AFTER_S: Final = 0.5
+_LOG_INTERVAL_S: Final = 5.0
 _CLOSED: Final = "closed"
 
 
@@ -42,12 +47,12 @@ class SessionOver(Exception):
     """Internal: the session cannot be continued."""
 
 
-def _told(troubles: dict[Server, str]) -> str:
+def _describe(troubles: dict[Server, str]) -> str:
     return "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
 
 
 class SessionConnection:
-    """The session's life. `connection` is what requests go out on, None while there is none."""
+    """The session's life. `connection` carries the requests; None while there is none."""
 
     def __init__(self, config: ZooKeeperConfig, on_watch: OnWatch) -> None:
         self.config: Final = config
@@ -56,7 +61,7 @@ class SessionConnection:
         self.timeout_s = config.session_timeout_ms / 1000
         self.connection: Connection | None = None
         self.online: Final = asyncio.Event()
-        """Set while there is a connection, and for ever once the session is lost: whoever waits has to look."""
+        """Set while there is a connection, and permanently once the session is lost, so that waiting tasks wake up."""
         self.lost: Final = asyncio.Event()
         self.lost_reason: str | None = None
         self.last_zxid = 0
@@ -70,27 +75,27 @@ class SessionConnection:
     # --- opening --------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """The first handshake. Raises ZooKeeperUnavailable naming the servers and what became of each."""
+        """Do the first handshake. Raises ZooKeeperUnavailable naming each server with its failure."""
         deadline = self._loop.time() + self.config.connection_timeout_ms / 1000
         troubles: dict[Server, str] = {}
-        telling = self._loop.create_task(self._tell_of(troubles), name="zookeeper-opening")
+        logging_task = self._loop.create_task(self._log_troubles(troubles), name="zookeeper-opening")
         try:
             await self._connect_before(deadline, troubles)
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
-            told = _told(troubles) or "no answer"
+            told = _describe(troubles) or "no answer"
             raise ZooKeeperUnavailable(
                 f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({told}). Is ZooKeeper running, "
                 "and is zookeeper.connect right?"
             ) from None
         finally:
-            telling.cancel()
+            logging_task.cancel()
 
-    async def _tell_of(self, troubles: dict[Server, str]) -> None:
-        """Says soon which servers are tried, and again and again what became of that."""
+    async def _log_troubles(self, troubles: dict[Server, str]) -> None:
+        """Log the servers and their failures, early and then periodically."""
         began = self._loop.time()
-        wait_s = _TELL_AFTER_S
+        wait_s = _FIRST_LOG_AFTER_S
         while True:
             await asyncio.sleep(wait_s)
             logger.warning(
@@ -98,12 +103,12 @@ class SessionConnection:
                 self.config.connect,
                 self._loop.time() - began,
                 self.config.connection_timeout_ms / 1000,
-                _told(troubles) or "no answer yet",
+                _describe(troubles) or "no answer yet",
             )
-            wait_s = _TELL_EVERY_S
+            wait_s = _LOG_INTERVAL_S
 
     async def _connect_before(self, deadline: float, troubles: dict[Server, str]) -> None:
-        """Tries server after server until one has taken the session up. Raises TimeoutError, SessionOver."""
+        """Try the servers in turn until one accepts the session. Raises TimeoutError, SessionOver."""
         servers = self.config.connect.servers
         while True:
             for tried in range(len(servers)):
@@ -116,7 +121,7 @@ class SessionConnection:
                         await self._attempt(server)
                     return
                 except (OSError, TimeoutError) as error:
-                    # The last attempt has little time left: that nothing came then tells less than what came before.
+                    # The last attempt has little time: its timeout says less than an earlier error.
                     before = troubles.get(server)
                     troubles[server] = str(error) or before or "no answer in time"
                     if troubles[server] != before:
@@ -125,7 +130,7 @@ class SessionConnection:
             self._fail_once_more()
 
     async def _rest(self, deadline: float) -> None:
-        """Waits for the pause that is due. Raises TimeoutError at the deadline."""
+        """Wait for the pause that is due. Raises TimeoutError at the deadline."""
         async with asyncio.timeout_at(deadline):
             await asyncio.sleep(self._pause_s)
             if self._loop.time() >= deadline:
@@ -140,7 +145,7 @@ class SessionConnection:
         return min(_LONGEST_PAUSE_S, self.timeout_s / 20)
 
     async def _attempt(self, server: Server) -> None:
-        """TCP, handshake, credentials, watches. Raises OSError where this server does not do."""
+        """Connect, send handshake, credentials and watches. Raises OSError if this server is unsuitable."""
         connection = await connect(
             server.host,
             server.port,
@@ -151,7 +156,7 @@ class SessionConnection:
         try:
             asked_ms = self.config.session_timeout_ms
             hello = wire.pack_connect(self.last_zxid, asked_ms, self.session_id, self._password)
-            self._take_up(await connection.shake_hands(hello), connection)
+            self._accept(await connection.shake_hands(hello), connection)
             for credentials in self.config.credentials:
                 await self._demand(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
             for chunk in list(self.watches.chunks(self.config.connect.chroot)):
@@ -166,7 +171,7 @@ class SessionConnection:
         self.online.set()
         logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
 
-    def _take_up(self, granted: wire.Granted, connection: Connection) -> None:
+    def _accept(self, granted: wire.Granted, connection: Connection) -> None:
         if granted.session_id == 0:
             raise SessionOver("expired: the server knows the session no more")
         self.session_id, self._password = granted.session_id, granted.password
@@ -185,7 +190,7 @@ class SessionConnection:
     # --- living ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """From the first connection to the end of the session; returns when it is lost."""
+        """Maintain the session from the first connection to its end; return when it is lost."""
         try:
             while self.connection is not None:
                 await self._tend(self.connection)
@@ -197,11 +202,11 @@ class SessionConnection:
             logger.exception("the keeper of ZooKeeper session 0x%x failed", self.session_id)
             self.lose(f"internal fault: {fault!r}")
         finally:
-            # Nobody would notice the session's end any more, so that this is it.
+            # Without this task the session's end would go unnoticed, so the session ends with it.
             self.lose("its keeper was stopped")
 
     async def _tend(self, connection: Connection) -> None:
-        """Pings and watches the clock until the connection is closed. Raises SessionOver."""
+        """Ping and watch the clock until the connection is closed. Raises SessionOver."""
         connected_at = self._loop.time()
         while connection.is_open:
             if not self._is_in_touch(connection):
@@ -221,14 +226,14 @@ class SessionConnection:
 
     @property
     def in_touch(self) -> bool:
-        """True while the session cannot have expired, by our own clock; asking changes nothing."""
+        """True while, by our own clock, the session cannot have expired."""
         confirmed_at = self._confirmed_at
         if self.connection is not None:
             confirmed_at = max(confirmed_at, self.connection.confirmed_at)
         return self.lost_reason is None and self._loop.time() < confirmed_at + self.timeout_s
 
     def _is_in_touch(self, connection: Connection) -> bool:
-        """False, and the connection dropped, where the session may have expired by our own clock."""
+        """Return False and drop the connection if, by our own clock, the session may have expired."""
         self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)
         if self._loop.time() < self._confirmed_at + self.timeout_s:
             return True
@@ -236,12 +241,12 @@ class SessionConnection:
         return False
 
     def _tend_once(self, connection: Connection, now: float) -> float:
-        """Does what is due now, and says how long nothing will be."""
+        """Do what is due now; return the time in seconds until the next action."""
         third = self.timeout_s / 3
         silent_at = connection.last_received_at + 2 * third
         waiting_since = connection.oldest_unanswered_at
         if now >= silent_at:
-            # The loop may have been busy itself: only a server that had its chance and did not answer is silent.
+            # Our own loop may have been busy: only a server that had time to answer counts as silent.
             if waiting_since is not None and now - waiting_since >= self.timeout_s / 10:
                 connection.drop(f"silent for {now - connection.last_received_at:.1f} s")
                 return 0.0
@@ -261,11 +266,11 @@ class SessionConnection:
                 raise TimeoutError
             await self._connect_before(deadline, troubles)
         except TimeoutError:
-            told = "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
+            told = _describe(troubles)
             raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s ({told})") from None
 
     def lose(self, reason: str) -> None:
-        """The session is over. Only the first reason counts."""
+        """End the session. Only the first reason counts."""
         if self.lost_reason is not None:
             return
         level = logging.INFO if reason == _CLOSED or not self.session_id else logging.WARNING
@@ -278,19 +283,19 @@ class SessionConnection:
         self.online.set()
 
     async def close(self) -> None:
-        """Tells the server that the session ends, if it can be told, and ends it."""
+        """Tell the server that the session ends, if it is connected, and end it."""
         connection = self.connection
         if self.lost_reason is None and connection is not None and connection.is_open:
-            # The future ends with the connection, too, at the latest.
+            # The future also ends with the connection.
             await asyncio.wait({connection.send(wire.pack_close())}, timeout=_CLOSE_LIMIT_S)
         self.lose(_CLOSED)
 
-    # --- what requests need ---------------------------------------------------------------------------------------
+    # --- for requests ---------------------------------------------------------------------------------------------
 
     def send(
         self, request: wire.Request, on_answer: Callable[[Answer], None] | None = None
     ) -> asyncio.Future[Completion] | None:
-        """Sends where there is a connection; None where there is none."""
+        """Send the request; None if there is no connection."""
         connection = self.connection
         if connection is None or not connection.is_open or not self._is_in_touch(connection):
             return None

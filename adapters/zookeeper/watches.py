@@ -1,16 +1,19 @@
-"""Which watches of a session are armed: what has to be set again after a reconnect.
+"""Registry of a session's armed watches, which have to be set again after a reconnect.
 
-Theory of operation. The server forgets watches with the connection. What was armed is kept here by kind, as ZooKeeper
-wants it back: data watches on znodes that were there, exist watches on znodes that were not, child watches. A watch
-leaves the books when it goes off. One that goes off without being in the books is reported only where its read is still
-under way: the event may overtake the answer; otherwise it is the second report of one deletion (a watch on the data and
-one on the children of the same znode, set again together), which the server sends once in every other case.
+Theory of operation. The server drops watches with the connection. The registry holds them by kind, as ZooKeeper's
+request needs them: data watches on existing znodes, exist watches on missing ones, child watches. A watch leaves the
+registry when it fires.
 
-Many data watches are set by one request (`Arming`) after their znodes were read. What changed in between goes off
-before that request is answered, and is then not armed. Requests are answered in their order, so that an event belongs
-to the first of them under way that names its path. The books may come to hold a watch that has gone off (the event of a
-read that stands alone can overtake its answer); to set that one again costs at most an event too many. They never lack
-one.
+An event whose watch is not registered is reported only while its read is in flight, because the event may arrive before
+the answer. Otherwise it is the second report of one deletion: if a data watch and a child watch on the same znode were
+set again together, the server reports its deletion twice.
+
+Many data watches are set by one request (`Arming`) after their znodes were read. A znode that changed in between fires
+before that request is answered, and its watch is not armed then. Requests are answered in order, so an event belongs to
+the first one in flight that names its path.
+
+The registry may contain a watch that has fired, because the event of a single read can arrive before its answer.
+Setting it again costs at most one additional event. The registry never lacks an armed watch.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _CHUNK_BYTES = 128 * 1024
 
 
 class WatchChunk(NamedTuple):
-    """As much as goes into one request."""
+    """Watches that fit into one request."""
 
     data: tuple[str, ...]
     exist: tuple[str, ...]
@@ -48,16 +51,16 @@ class Arming:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths: dict[str, bool] = dict.fromkeys(paths, True)
-        """False for what has gone off meanwhile."""
+        """By path: False if it has fired meanwhile."""
 
     @property
     def waiting(self) -> list[str]:
-        """What is still to be armed."""
+        """Paths that are still to be armed."""
         return [path for path, waits in self.paths.items() if waits]
 
 
 class ArmedWatches:
-    """The books. Paths are without the chroot; dicts keep the order in which the watches were set."""
+    """Registry of armed watches. Paths are without the chroot; dicts keep the order in which watches were set."""
 
     def __init__(self) -> None:
         self._data: dict[str, None] = {}
@@ -70,17 +73,17 @@ class ArmedWatches:
         return len(self._data) + len(self._exist) + len(self._children)
 
     def read_sent(self, read: Read) -> None:
-        """A read that arms a watch is under way."""
+        """Note that a read with a watch is in flight."""
         self._under_way[read.path] = self._under_way.get(read.path, 0) + 1
 
     def read_over(self, read: Read) -> None:
-        """It has been answered, or its connection is gone."""
+        """Note that the read was answered, or that its connection is gone."""
         left = self._under_way.pop(read.path) - 1
         if left:
             self._under_way[read.path] = left
 
     def read_answered(self, read: Read, outcome: ReadOutcome) -> None:
-        """Notes what the answer says is armed now."""
+        """Register the watch that the answer has armed."""
         match outcome:
             case ReadFailed(error):
                 if isinstance(read, Exists) and error is ZkError.NO_NODE:
@@ -91,18 +94,18 @@ class ArmedWatches:
                 self._data[read.path] = None
 
     def arming_sent(self, arming: Arming) -> None:
-        """A request that sets these watches is under way."""
+        """Note that a request that sets these watches is in flight."""
         self._armings.append(arming)
 
     def arming_over(self, arming: Arming, *, armed: bool) -> None:
-        """It has been answered (`armed`: well), or its connection is gone. What is said twice counts once."""
+        """Note its answer (`armed`: without error) or the loss of its connection. Only the first call counts."""
         if arming in self._armings:
             self._armings.remove(arming)
             if armed:
                 self._data.update(dict.fromkeys(arming.waiting))
 
     def went_off(self, fired: WatchFired) -> bool:
-        """Strikes it out; False where nobody waits for it."""
+        """Remove the fired watch; return False if the event is not to be reported."""
         path = fired.path
         known = path in self._under_way
         if fired.kind is not WatchKind.CHILDREN_CHANGED:
@@ -127,7 +130,7 @@ class ArmedWatches:
                 return (self._data, self._exist)
 
     def chunks(self, chroot: str) -> Iterator[WatchChunk]:
-        """All armed watches under their full paths, in requests of a size that ZooKeeper takes."""
+        """Yield all armed watches under their full paths, in requests of a size that ZooKeeper accepts."""
         lists: tuple[list[str], list[str], list[str]] = ([], [], [])
         size = 0
         for found, table in zip(lists, (self._data, self._exist, self._children), strict=True):

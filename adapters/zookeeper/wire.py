@@ -1,11 +1,11 @@
-"""ZooKeeper's wire format: what is hot packed and unpacked by hand, what is rare by aiozk's classes.
+"""ZooKeeper's wire format: frequent messages are packed and parsed by hand, rare ones by aiozk's classes.
 
-aiozk's generic serialiser builds a format string per request and an object per field; a multi of 500 deletes takes it
-2.7 ms, and 0.2 ms here. Its request and response classes are used where they cost nothing that counts: connect, auth,
-ping, close. The values that come and go have paths without the chroot.
+aiozk's generic serialiser builds a format string per request and an object per field. A multi of 500 deletes takes it
+2.7 ms, and 0.2 ms here. Its classes are used where speed does not matter: connect, auth, ping, close. Paths in our
+values are without the chroot.
 
-All parsers raise struct.error, ValueError or IndexError for an answer that cannot be one to the question; whoever reads
-from the connection takes any of them as "this connection cannot be trusted any more".
+All parsers raise struct.error, ValueError or IndexError for an answer that does not fit the request. For the reader of
+the connection each of them means that the connection cannot be trusted any more.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from lethe.protocol.zookeeper.operations import (
 __all__ = ["AUTH_XID", "PING_XID", "WATCH_XID"]
 
 UNPARSABLE: Final = (ValueError, IndexError, KeyError, OverflowError)
-"""What parsers raise, besides struct.error."""
+"""Exceptions of parsers, besides struct.error."""
 
 HEADER: Final = Struct("!iqi")
-"""Of an answer: xid, zxid, error."""
+"""Header of an answer: xid, zxid, error."""
 SESSION_EXPIRED: Final = -112
 _INT: Final = Struct("!i")
 _RESULT: Final = Struct("!i?i")
@@ -77,16 +77,16 @@ _ERRORS: Final = {error.value: error for error in ZkError}
 
 
 def error_of(code: int) -> ZkError:
-    """ZooKeeper's code as our value."""
+    """Return ZooKeeper's error code as our value."""
     return _ERRORS.get(code, ZkError.OTHER)
 
 
 class Request(NamedTuple):
-    """What is sent: everything after length and xid, and how to understand the body of a good answer."""
+    """Everything after length and xid, and the parser of a successful answer."""
 
     payload: bytes
     parse: Callable[[bytes, int], Any]
-    """From the body of an answer, and its zxid."""
+    """(body of the answer, its zxid) -> value"""
 
 
 # --- access lists -------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ _ACLS: Final = {
 
 
 def full_path(chroot: str, path: str) -> str:
-    """The path as the server knows it."""
+    """Return the path including the chroot."""
     return chroot + path if path != "/" else chroot or "/"
 
 
@@ -133,7 +133,7 @@ def _buffer(data: bytes | None) -> bytes:
 
 
 def pack_multi(chroot: str, operations: Sequence[Operation], *, set_acl: bool) -> Request:
-    """All or nothing. The answer is MultiDone (its paths without the chroot) or MultiFailed."""
+    """Pack an atomic multi. The answer is MultiDone (its paths without the chroot) or MultiFailed."""
     acls = _ACLS[set_acl]
     pack = _INT.pack
     parts = [pack(_MULTI)]
@@ -219,16 +219,15 @@ def _parse_text(body: bytes, at: int) -> tuple[str, int]:
 
 
 class Found(NamedTuple):
-    """Answer to an Exists that was sent as a read of the data: `data_bytes` came along."""
+    """Outcome of an Exists that was sent as a read of the data, which took `data_bytes`."""
 
     present: Present
     data_bytes: int
 
 
 def pack_multi_read(chroot: str, reads: Sequence[Read]) -> Request:
-    """Many reads at once (opcode 22, ZooKeeper 3.6 and later); it arms no watch. The answer is a list of outcomes, all
-    of them as of the answer's zxid or later. There is no Exists in it: the data is read instead, and `Found` is the
-    outcome; unlike Exists, that needs the right to read."""
+    """Pack many reads (opcode 22, ZooKeeper 3.6 and later), which arm no watch. The answer is a list of outcomes as of
+    its zxid or later. An Exists reads the data, which needs the permission to read; its outcome is `Found`."""
     parts = [_INT.pack(_MULTI_READ)]
     for read in reads:
         path = full_path(chroot, read.path).encode()
@@ -284,7 +283,7 @@ def _parse_names(body: bytes, at: int) -> tuple[tuple[str, ...], int]:
 
 
 def pack_read(chroot: str, read: Read) -> Request:
-    """One read. The answer is its outcome."""
+    """Pack one read. The answer is its outcome."""
     path = _text(full_path(chroot, read.path)) + bytes([read.watch])
     match read:
         case GetData():
@@ -328,7 +327,7 @@ class Granted(NamedTuple):
 
 
 def pack_connect(last_zxid: int, timeout_ms: int, session_id: int, password: bytes) -> bytes:
-    """Opens a session (id 0) or goes on with one. Read-only servers are not wanted."""
+    """Pack a request to open a session (id 0) or to continue one. Read-only servers are not accepted."""
     request: Any = ConnectRequest(
         protocol_version=0,
         last_seen_zxid=last_zxid,
@@ -341,7 +340,7 @@ def pack_connect(last_zxid: int, timeout_ms: int, session_id: int, password: byt
 
 
 def parse_connect(frame: bytes) -> Granted:
-    """The answer to a connect request."""
+    """Parse the answer to a connect request."""
     response: Any = ConnectResponse.deserialize(frame)
     if response.session_id and (response.timeout <= 0 or not response.password):
         raise ValueError(
@@ -355,17 +354,17 @@ def _rare(request: Any) -> Request:
 
 
 def pack_auth(credentials: Credentials) -> Request:
-    """Says who we are; goes out under AUTH_XID."""
+    """Pack credentials, to be sent under AUTH_XID."""
     return _rare(AuthRequest(type=0, scheme=credentials.scheme, auth=credentials.secret))
 
 
 def pack_ping() -> Request:
-    """Keeps the session alive; goes out under PING_XID."""
+    """Pack a ping, which keeps the session alive, to be sent under PING_XID."""
     return _rare(PingRequest())
 
 
 def pack_close() -> Request:
-    """Ends the session."""
+    """Pack the end of the session."""
     return _rare(CloseRequest())
 
 
@@ -379,8 +378,8 @@ _KINDS: Final = {kind.value: kind for kind in WatchKind}
 def pack_set_watches(
     zxid: int, data: Sequence[str], exist: Sequence[str] = (), children: Sequence[str] = ()
 ) -> Request:
-    """Arms watches on full paths; before it is answered, those go off whose znode has changed since `zxid`. The answer
-    is None. Java's client sends it under a number of its own (-8); the server gives back any."""
+    """Pack watches on full paths. Before the answer, which is None, those fire whose znode has changed since `zxid`.
+    Java's client sends it under a special xid (-8); the server returns any xid."""
     parts = [_SET_WATCHES_HEADER.pack(_SET_WATCHES, zxid)]
     for paths in (data, exist, children):
         parts.append(_INT.pack(len(paths)))
@@ -389,7 +388,7 @@ def pack_set_watches(
 
 
 def parse_watch_event(body: bytes, chroot: str) -> WatchFired | None:
-    """What went off, its path without the chroot; None for news about the connection, which we notice ourselves."""
+    """Return the fired watch, its path without the chroot; None for events about the connection's state."""
     kind, _ = _EVENT.unpack_from(body)
     if kind not in _KINDS:
         return None
