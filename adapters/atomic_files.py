@@ -1,4 +1,4 @@
-"""Files that are there as a whole or as they were before."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 _MODE: Final = 0o644
-"""Who reads them is often another user."""
+"""Readable for other users, who often read these files."""
 
 
 def demand_replaceable(path: Path) -> None:
-    """See that `replace_file` could do its work, and leave everything as it is. Raises OSError."""
+    """Check that `replace_file` can work, without changing anything. Raises OSError."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
@@ -25,8 +25,10 @@ def demand_replaceable(path: Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put the text in the place of the file, so that nobody ever reads half of it. A link goes on pointing to it, and
-    what is no file, such as /dev/stdout, is written to. Raises OSError."""
+    """Replace the file's content atomically. A symbolic link stays. A special file such as /dev/stdout is written to.
+
+    Raises OSError.
+    """
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return

@@ -1,8 +1,8 @@
-"""The one clock of a daemon: wall-clock milliseconds that never go back.
+"""Clock of a daemon: wall-clock milliseconds that never go back.
 
-Core rules get `now_ms` as an argument and write it into znodes and the journal, so it must look like wall-clock time;
-they also subtract two of them, so it must not jump when somebody sets the machine's clock. Both hold when the wall
-clock is read once and the monotonic clock carries it on.
+Core rules get `now_ms` as an argument. They write it into znodes and the journal, so it must look like wall-clock time.
+They also subtract two values, so it must not jump when the machine's clock is set. So the wall clock is read once, and
+the monotonic clock continues it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a runtime has its time from; tests hand in one of their own."""
+    """A runtime's source of time; tests provide their own."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC, never less than what an earlier call returned."""
+        """Return milliseconds since 1970-01-01 UTC, never less than an earlier call."""
         ...
 
 
 class SystemClock:
-    """Wall-clock time anchored once, when the object is made, to the monotonic clock."""
+    """Wall-clock time, read once at creation and continued by the monotonic clock."""
 
     __slots__ = ("_offset_ns",)
 

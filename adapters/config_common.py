@@ -1,4 +1,4 @@
-"""The properties that controllers and agents share: identity, ZooKeeper, the HTTP server, the journal."""
+"""Properties that controllers and agents share: identity, ZooKeeper, the HTTP server, the journal."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class ZooKeeperConfig:
     credentials: Credentials | None
 
     def session(self) -> SessionConfig:
-        """The same in the words of the adapter that opens sessions."""
+        """Return the same settings in the adapter's type."""
         return SessionConfig(
             connect=parse_connect_string(self.connect),
             session_timeout_ms=self.session_timeout_ms,
@@ -156,14 +156,14 @@ class HttpConfig:
     port: int
     """0: any free one."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which it may be asked, besides those that `adapters.http_hosts` allows."""
+    """Names that requests may use, besides those that `adapters.http_hosts` allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFilesConfig:
     directory: Path
     max_bytes: int
-    """Of one file."""
+    """Limit per file."""
     max_files: int
 
 
@@ -175,7 +175,7 @@ class JournalTopicConfig:
 
 
 def read_id(values: Values) -> int:
-    """`broker.id`, which Kafka also lets one call `node.id`; notes it where the two contradict each other."""
+    """Return `broker.id`, or Kafka's alternative `node.id`; note a contradiction between the two."""
     broker_id, node_id = values.settings.get("broker.id"), values.settings.get("node.id")
     if broker_id and node_id and broker_id.value.strip() != node_id.value.strip():
         values.wrong("broker.id", f"contradicts node.id={node_id.value} ({node_id.origin})", "give one of the two")
@@ -185,7 +185,7 @@ def read_id(values: Values) -> int:
 
 
 def read_zookeeper(values: Values) -> ZooKeeperConfig:
-    """ZooKeeper's servers and how to talk to them; notes what is wrong."""
+    """Return how to reach ZooKeeper; note problems."""
     connect = values.text("zookeeper.connect") or ""
     try:
         parse_connect_string(connect or "localhost")
@@ -200,7 +200,7 @@ def read_zookeeper(values: Values) -> ZooKeeperConfig:
 
 
 def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:
-    """What the brokers speak; the latest where that is not one that Lethe speaks too, which is noted."""
+    """Return the brokers' IBP; if it is not supported, note that and return the latest."""
     name = "inter.broker.protocol.version"
     try:
         ibp = InterBrokerProtocol.parse(values.text(name) or "")
@@ -216,7 +216,7 @@ def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:
 
 
 def check_inter_broker_listener(values: Values) -> None:
-    """Note where the listener between brokers is named in both of the ways that Kafka has, which it refuses as well."""
+    """Note if both of Kafka's properties for the inter-broker listener are set, which Kafka refuses too."""
     name, other = "inter.broker.listener.name", values.settings.get("security.inter.broker.protocol")
     if values.setting(name) is not None and other is not None:
         reason = f"stands beside security.inter.broker.protocol={other.value} ({other.origin})"
@@ -230,14 +230,14 @@ def read_http(values: Values) -> HttpConfig:
 
 
 def read_journal(values: Values) -> JournalFilesConfig | None:
-    """Where the journal goes; None where none is to be written."""
+    """Return the settings of the journal's files; None if there are none."""
     directory = values.text("lethe.journal.dir")
     max_bytes, max_files = values.integer("lethe.journal.max.bytes"), values.integer("lethe.journal.max.files")
     return None if directory is None else JournalFilesConfig(Path(directory), max_bytes, max_files)
 
 
 def read_journal_topic(values: Values) -> JournalTopicConfig | None:
-    """The topic into which the journal goes too; None where it goes into none. Notes what is wrong."""
+    """Return the settings of the journal's topic; None if there is none. Note problems."""
     name, topic_name = "lethe.journal.kafka.bootstrap.servers", "lethe.journal.kafka.topic"
     servers, topic = values.items(name), values.text(topic_name) or DEFAULT_TOPIC
     if not servers:

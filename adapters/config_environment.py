@@ -1,4 +1,4 @@
-"""Which environment variables are properties, in the manner of Kafka's container images, and which only look so."""
+"""Environment variables as properties, by the convention of Kafka's container images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Setting(NamedTuple):
-    """A value and where it stands."""
+    """A value and its origin."""
 
     value: str
     origin: str
@@ -26,14 +26,16 @@ NOT_PROPERTIES: Final = frozenset(_NOT_PROPERTIES.split())
 FOR_COMMANDS: Final = frozenset(
     ("LETHE_ZOOKEEPER_CONNECT", "LETHE_ZOOKEEPER_DIGEST", "LETHE_KAFKA_CACHE", "LETHE_IVY_SETTINGS")
 )
-"""Ours that are no properties: commands read them."""
+"""Variables of Lethe that are no properties: commands read them."""
 _SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)|\A(tcp|udp)://")
-"""Kubernetes tells each container of a Service `lethe-x` in such variables, unless it is told not to."""
+"""By default Kubernetes sets such variables in each container for a Service `lethe-x`."""
 
 
 def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
-    """The properties that the environment sets. Of `LETHE_*` only those that are `known`; of others
-    `unknown_variables` speaks."""
+    """Return the properties that the environment sets, `LETHE_*` only if `known`.
+
+    `unknown_variables` returns the other `LETHE_*`.
+    """
     known = frozenset(known)
     found: dict[str, Setting] = {}
     for variable, value in sorted(environ.items()):
@@ -48,7 +50,7 @@ def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> di
 
 
 def unknown_variables(environ: Mapping[str, str], known: Iterable[str]) -> dict[str, Setting]:
-    """What begins with `LETHE_` and nobody reads, by the property that it would be."""
+    """Return unused `LETHE_*` variables, by the property name that each one spells."""
     known = frozenset(known)
     return {
         property_name(variable): Setting(value, f"environment variable {variable}")
@@ -61,7 +63,7 @@ def unknown_variables(environ: Mapping[str, str], known: Iterable[str]) -> dict[
 
 
 def variable_name(name: str) -> str:
-    """The environment variable that sets a property. Raises ValueError where none would."""
+    """Return the environment variable that sets a property. Raises ValueError if there is none."""
     made = name.replace("-", "___").replace("_", "__").replace(".", "_").upper()
     made = made if made.startswith("LETHE_") else f"KAFKA_{made}"
     if property_name(made.removeprefix("KAFKA_")) != name:
@@ -70,7 +72,7 @@ def variable_name(name: str) -> str:
 
 
 def property_name(variable: str) -> str:
-    """`zookeeper.connect` for `ZOOKEEPER_CONNECT`: `___` is a dash, `__` an underscore, `_` a dot."""
+    """Return `zookeeper.connect` for `ZOOKEEPER_CONNECT`: `___` is a dash, `__` an underscore, `_` a dot."""
     return (
         variable.lower()
         .replace("___", "\0")

@@ -1,6 +1,6 @@
-"""Names of the properties that Kafka's brokers know (3.9 and what earlier releases had), read by Lethe or not.
+"""Names of the properties of Kafka's brokers (3.9 and earlier releases), whether Lethe reads them or not.
 
-A `server.properties` made for Kafka is full of them; they are no mistakes, so nobody is warned of them.
+A `server.properties` made for Kafka contains many of them. They are no mistakes, so there is no warning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KAFKA_PREFIXES: Final = (
     "authorizer.",
     "super.users",
 )
-"""Families whose members are named by whoever configures them, or by a plug-in."""
+"""Prefixes of names that users or plug-ins choose."""
 
 _NAMES: Final = """
     advertised.host.name advertised.listeners advertised.port alter.config.policy.class.name

@@ -1,4 +1,4 @@
-"""What peers may take of a daemon: the limits of its listeners, under Kafka's names where Kafka has them."""
+"""Limits on what peers of a daemon's listeners may take, under Kafka's names if Kafka has them."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ LIMITS: Final = (
 
 
 def read_max_queued_bytes(values: Values) -> int:
-    """`queued.max.request.bytes`; 0 for no limit."""
+    """Return `queued.max.request.bytes`; 0 for no limit."""
     return max(0, values.integer("queued.max.request.bytes"))

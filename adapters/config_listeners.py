@@ -1,4 +1,4 @@
-"""Where a daemon listens for Kafka's protocol, and what it tells others to connect to: Kafka's names and syntax."""
+"""Listeners for Kafka's protocol and advertised addresses, with Kafka's property names and syntax."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORM: Final = "write NAME://host:port, several separated by commas"
 
 
 def read_protocols(values: Values) -> dict[str, SecurityProtocol]:
-    """`listener.security.protocol.map`; notes what is wrong."""
+    """Return `listener.security.protocol.map`; note problems."""
     found: dict[str, SecurityProtocol] = {}
     for item in values.items("listener.security.protocol.map"):
         listener, colon, protocol = item.partition(":")
@@ -40,7 +40,7 @@ def read_protocols(values: Values) -> dict[str, SecurityProtocol]:
 
 
 def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityProtocol]) -> tuple[Endpoint, ...]:
-    """The listeners that the property names, in their order; an empty host is loopback. Notes what is wrong."""
+    """Return the listeners in the property, in their order; an empty host is loopback. Note problems."""
     found: list[Endpoint] = []
     for item in values.items(name):
         matched = _LISTENER.match(item)
@@ -70,7 +70,7 @@ def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityPr
 
 
 def listener_hosts(items: Iterable[str]) -> tuple[str, ...]:
-    """The hosts of listeners, as far as they are written as such: what is not, `read_endpoints` notes."""
+    """Return the hosts of well-formed listeners; `read_endpoints` notes the others."""
     found = (_LISTENER.match(item) for item in items)
     return tuple(dict.fromkeys(matched[2].strip("[]") for matched in found if matched and matched[2]))
 
@@ -78,7 +78,7 @@ def listener_hosts(items: Iterable[str]) -> tuple[str, ...]:
 def read_advertised(
     values: Values, protocols: Mapping[str, SecurityProtocol], listeners: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
-    """`advertised.listeners`, or else `listeners`; notes what is wrong."""
+    """Return `advertised.listeners`, or else `listeners`; note problems."""
     name = "advertised.listeners"
     given = values.setting(name) is not None
     advertised = read_endpoints(values, name, protocols) if given else listeners
@@ -95,6 +95,6 @@ def read_advertised(
 
 
 def with_ports(advertised: Iterable[Endpoint], bound: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    """What is advertised; where the port is 0, with that of the bound listener of the same name."""
+    """Return the advertised endpoints; port 0 is replaced by the port of the bound listener of the same name."""
     ports = {endpoint.listener: endpoint.port for endpoint in bound}
     return tuple(endpoint._replace(port=endpoint.port or ports[endpoint.listener]) for endpoint in advertised)

@@ -1,4 +1,4 @@
-"""How many files a process may open, and so how many connections it can take."""
+"""Limit of open files, and the number of connections that it allows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lethe.protocol.counting import counted
 logger = logging.getLogger(__name__)
 
 RESERVED: Final = 512
-"""For HTTP, ZooKeeper, connections to brokers, journals, and the files that a disk operation opens."""
+"""Descriptors for HTTP, ZooKeeper, connections to brokers, journals, and files of disk operations."""
 
 
 def connections_that_fit(wanted: int) -> int:
-    """At most so many of the wanted connections can be open at once. Raises the process's own limit where it may.
+    """Return how many of the wanted connections can be open at once. Raises the soft limit of files if necessary.
 
-    A server that takes fewer never finds itself without descriptors, which no peer would be told of.
+    A server within this number never runs out of descriptors, an error that its peers could not see.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + RESERVED

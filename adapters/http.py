@@ -1,10 +1,9 @@
-"""The small HTTP server beside each daemon: metrics, health, readiness, and whatever state a daemon shows.
+"""HTTP server of a daemon: metrics, health, readiness, and views of the daemon's state.
 
-It only ever reads: there is no route that changes anything, so it needs no authentication; it still listens on loopback
-unless told otherwise, and refuses names that a stranger may have (`adapters.http_hosts`). Connections are bounded in
-number and time (`adapters.http_door`). A handler that raises answers 500 with the error's name, and the daemon goes on.
-A stream goes on for as long as its source does; a reader who does not take what is written within a limit is hung up
-on.
+No route changes anything, so there is no authentication. The server listens on loopback by default, and refuses host
+names that a stranger may own (`adapters.http_hosts`). Connections are limited in number and time
+(`adapters.http_door`). If a handler raises, the answer is 500 with the error's name, and the daemon continues. A stream
+lasts as long as its source; a reader that stalls beyond a limit is disconnected.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ METRICS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Content type of Prometheus' text format."""
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 INDEX: Final = "/paths"
-"""Lists the paths, beside `/`, where that is not taken."""
+"""Lists the paths; `/` does so too if no route uses it."""
 _CLOSE_LIMIT_S: Final = 1.0
 _WRITE_LIMIT_S: Final = 5.0
 _MAX_REFUSED_NAMES: Final = 20
-"""Each is logged once; a stranger may make up as many as he likes."""
+"""Each is logged once. The limit is needed because a stranger can invent any number of names."""
 _MAX_SHOWN: Final = 100
 _ADD_THE_NAME: Final = "if it is a name of this machine, add it to lethe.http.allowed.hosts"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a handler may look at: `parts` are the values of `{name}` in its path."""
+    """A handler's argument: `parts` are the values of `{name}` in its path."""
 
     path: str
     query: Mapping[str, str]
@@ -62,12 +61,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer in pieces: each is sent as soon as it is there. The source is closed when the reader has gone."""
+    """An answer in pieces, each sent as soon as it is produced. The source is closed when the reader disconnects."""
 
     pieces: AsyncGenerator[bytes, None]
     content_type: str = EVENT_STREAM
     write_limit_s: float = _WRITE_LIMIT_S
-    """A reader who takes nothing for so long is hung up on."""
+    """A reader that takes nothing for so long is disconnected."""
 
 
 Answer = Reply | Stream
@@ -76,7 +75,7 @@ Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path (`/explain/{topic}` has a part) and what answers a GET of it."""
+    """A path (`/explain/{topic}` has a part) and the handler for GET."""
 
     path: str
     handler: Handler
@@ -84,7 +83,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether all is well, and if not, why, in sentences for people."""
+    """Whether a process is healthy, and the reasons if not, as sentences for users."""
 
     ok: bool
     reasons: tuple[str, ...] = ()
@@ -92,11 +91,11 @@ class Health:
 
 
 class AddressUnavailable(Exception):
-    """The daemon cannot listen where it was told to; the message names the address and a remedy."""
+    """The daemon cannot listen on its address; the message names the address and a remedy."""
 
 
 class HttpServer:
-    """A listening server; `port` is the real one where 0 was asked for."""
+    """A listening server; `port` is the actual port."""
 
     __slots__ = ("host", "port")
 
@@ -111,12 +110,12 @@ class HttpServer:
 
 
 def json_reply(document: object, status: int = 200) -> Reply:
-    """The document as indented JSON."""
+    """Return the document as indented JSON."""
     return Reply(status, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n", JSON)
 
 
 def health_reply(health: Health) -> Reply:
-    """200 where all is well, 503 otherwise; the body says why."""
+    """Return 200 if healthy, else 503; the body contains the reasons."""
     document = {"ok": health.ok, "reasons": list(health.reasons), **health.details}
     return json_reply(document, 200 if health.ok else 503)
 
@@ -124,7 +123,7 @@ def health_reply(health: Health) -> Reply:
 def standard_routes(
     metrics: Callable[[], bytes | Awaitable[bytes]], health: Callable[[], Health], ready: Callable[[], Health]
 ) -> tuple[Route, ...]:
-    """`/metrics` (Prometheus text), `/healthz` (the process works) and `/readyz` (it can do its job now)."""
+    """Return `/metrics` (Prometheus text), `/healthz` (the process works) and `/readyz` (it can do its job now)."""
 
     async def scrape(_: Request) -> Reply:
         text = metrics()
@@ -168,20 +167,20 @@ async def _send(request: web.Request, stream: Stream) -> web.StreamResponse:
             if request.transport is not None:
                 request.transport.abort()
         except Exception:
-            # The head of the answer is out: all that is left to do is to end it.
+            # The head of the answer is sent, so its status cannot change any more.
             logger.exception("HTTP GET %s failed on the way", request.path)
     return response
 
 
 def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """The list of all paths, at `/` unless something else is there."""
+    """Return the routes that list all paths, at INDEX and `/` unless these are taken."""
     listing = "".join(f"{route.path}\n" for route in routes).encode()
     taken = {route.path for route in routes}
     return tuple(Route(path, lambda _: Reply(200, listing)) for path in ("/", INDEX) if path not in taken)
 
 
 def _guard(door: Door, hosts: AllowedHosts) -> Middleware:
-    """Tells the door which connections are being answered, and refuses names that are not ours."""
+    """Return middleware that refuses foreign host names and marks connections as answering."""
     refused: dict[str, None] = {}
 
     @web.middleware
@@ -207,10 +206,9 @@ async def serve_http(
     names: Iterable[str] = (),
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
 ) -> AsyncIterator[HttpServer]:
-    """Serve GET of the routes (and `/`, which lists them unless it is one of them) until the block is left.
+    """Serve GET of the routes, and the list of paths, until the block is left.
 
-    `names` are allowed in the Host header besides those that need no mention. Raises AddressUnavailable where the
-    address cannot be listened on.
+    `names` are allowed in the Host header in addition. Raises AddressUnavailable if the server cannot listen.
     """
     door = Door(limits)
     application = web.Application(middlewares=[_guard(door, AllowedHosts.of_this_machine(names))])

@@ -1,18 +1,18 @@
-"""Takes HTTP connections in, and sees that they stay few and that none stands still for long.
+"""Accepts HTTP connections, and limits their number and the time that they wait.
 
-Theory of operation. aiohttp waits for ever for the rest of a request, and takes as many connections as come. So
-connections are accepted here and handed to it; each is *answering* from the moment its request is complete until the
+Theory of operation. aiohttp waits without limit for the rest of a request, and accepts any number of connections. So
+connections are accepted here and passed to aiohttp. A connection is *answering* from the end of its request until the
 answer is written, and otherwise *waiting*.
 
-    what happens                                             what is done
-    waits for its first request, or for the rest of it       closed after `first_request_s`
-    waits for another request                                closed after `idle_s`
-    one more than `max_connections` comes                    the one that waits for longest is closed; where all are
-                                                             being answered, the new one
-    the process may open no more files (EMFILE)              logged once; a spare descriptor is given up for the new
-                                                             connection, then the one that waits for longest is closed
+    event                                              action
+    waits for its first request, or for its rest       closed after `first_request_s`
+    waits for another request                          closed after `idle_s`
+    more than `max_connections` connections            the longest waiting one is closed; if all are answering, the
+                                                       new one is
+    the process may open no more files (EMFILE)        logged once; a spare descriptor is released for the new
+                                                       connection, then the longest waiting one is closed
 
-So `/healthz` is answered also by a process that is out of descriptors, and a thousand half requests keep nobody out.
+So a process without free descriptors still answers `/healthz`, and a thousand incomplete requests block nobody.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class HttpLimits:
     max_connections: int = 128
     first_request_s: float = 10.0
     idle_s: float = 75.0
-    """Longer than a scraper's interval, so that its connection is used again."""
+    """Longer than a scraper's interval, so that its connection is reused."""
 
 
 class _Refused(asyncio.Protocol):
-    """A connection for which there is no place."""
+    """Closes a connection above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
 
 
 class Door:
-    """The listening sockets of one HTTP server, and what it knows of its connections."""
+    """The listening sockets of one HTTP server, and the state of its connections."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
@@ -69,11 +69,11 @@ class Door:
         self._has_no_room = False
 
     async def open(self, host: str, port: int, server: web.Server) -> int:
-        """Listen, and accept from now on; the port. Raises OSError."""
+        """Start to accept connections; return the port. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = server
         try:
-            # An address needs no look-up, and so no thread.
+            # A numeric address needs no look-up, and so no thread.
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -86,7 +86,7 @@ class Door:
         return int(self._sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Accept no more; what has been accepted is the server's to close."""
+        """Stop accepting; the server closes the accepted connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,7 +98,7 @@ class Door:
 
     @contextmanager
     def answering(self, handler: RequestHandler) -> Iterator[None]:
-        """While its request is being answered, a connection is not closed."""
+        """Protect the connection from being closed while its request is being answered."""
         self._answering[handler] = None
         try:
             yield
@@ -132,7 +132,7 @@ class Door:
         return handler
 
     async def _make_room(self, error: OSError) -> None:
-        """Without a descriptor for the connection that waits in the kernel, give up one of ours."""
+        """Release a descriptor for the connection that waits in the kernel."""
         if not self._has_no_room:
             self._has_no_room = True
             logger.error(
@@ -163,7 +163,7 @@ class Door:
             if each not in self._answering and each in self._waiting_since_s and each.transport is not None
         ]
 
-    # --- now and then ---------------------------------------------------------------------------------------------
+    # --- periodically ---------------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         while True:

@@ -1,17 +1,17 @@
-"""Which names an HTTP request may ask for, so that a stranger's web page cannot read a daemon's.
+"""Host names that HTTP requests may use, so that a stranger's web page cannot read a daemon's state.
 
-Theory of operation. A page of evil.example may have its name point at 127.0.0.1 a moment after it was loaded (DNS
-rebinding). The browser then asks the daemon, on behalf of that page, with `Host: evil.example`. The attack needs a name
-that a stranger controls in public DNS, so names that no stranger can have there are allowed without being configured:
+Theory of operation. A page of evil.example may let its name resolve to 127.0.0.1 after it was loaded (DNS rebinding).
+The browser then sends requests of that page to the daemon, with `Host: evil.example`. The attack needs a name that the
+stranger controls in public DNS. So names that no stranger can own there are allowed without configuration:
 
     Host header                    allowed because
     10.0.3.7:8080, [::1]:8080      an address is no name: Prometheus by pod IP, probes of Kubernetes
     localhost                      it never leaves the machine
     broker-1:8080                  no dot: a name of a container or a service
-    kafka-1.corp.example.com       this machine's name, or a search domain of /etc/resolv.conf holds it
-    b.kafka.svc.cluster.local      the same in Kubernetes, whose search domains are there
+    kafka-1.corp.example.com       this machine's name, or a name in a search domain of /etc/resolv.conf
+    b.kafka.svc.cluster.local      the same in Kubernetes, which sets search domains
     lethe.example.com              `lethe.http.allowed.hosts`, or `advertised.listeners`
-    (none)                         no browser leaves it out
+    (none)                         browsers always send it
     evil.example                   refused
 """
 
@@ -27,20 +27,20 @@ RESOLVER: Final = Path("/etc/resolv.conf")
 
 
 class AllowedHosts:
-    """The names of one server."""
+    """Allowed names of one server."""
 
     def __init__(self, names: Iterable[str] = (), search_domains: Iterable[str] = ()) -> None:
         self._names = frozenset(map(_plain, names))
-        # A domain of one label is a whole top-level domain, in which everybody may have a name.
+        # A domain of one label is a top-level domain, in which anyone may own a name.
         self._domains = tuple("." + _plain(domain) for domain in search_domains if "." in domain.strip("."))
 
     @classmethod
     def of_this_machine(cls, names: Iterable[str]) -> AllowedHosts:
-        """With the machine's own name and search domains. Asks no name server."""
+        """Include this machine's name and search domains, without a DNS query."""
         return cls((*names, socket.gethostname()), search_domains_of(RESOLVER))
 
     def allow(self, header: str | None) -> bool:
-        """Whether a request with this Host header may be answered."""
+        """Return whether a request with this Host header is allowed."""
         if not header:
             return True
         host = _plain(_without_port(header))
@@ -50,7 +50,7 @@ class AllowedHosts:
 
 
 def search_domains_of(file: Path) -> tuple[str, ...]:
-    """The domains that this machine's resolver appends to short names; none where the file cannot be read."""
+    """Return the domains that this machine's resolver appends to short names; none if the file cannot be read."""
     try:
         lines = file.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The journal of a daemon: facts become lines in files, and the same lines go into a topic where one is named.
+"""Journal of a daemon: writes facts as lines into files, into a Kafka topic, or into both.
 
-A fact has the same bytes in both, so that whoever reads both knows it by source and id. Neither holds the daemon up,
-and the topic never holds the files up: `adapters.journal_sink` has the rules of both.
+A fact has the same bytes in both, so a reader of both recognizes it by source and id. Neither blocks the daemon, and
+the topic never blocks the files: see `adapters.journal_sink`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["FileSink", "Journal", "JournalConfig", "JournalCounts", "Sink"]
 @dataclass(frozen=True, slots=True)
 class JournalConfig:
     directory: Path | None
-    """None where no files are to be written."""
+    """None for no files."""
     name: str
-    """First part of the file names; one per daemon, as two daemons may share the directory."""
+    """First part of the file names, unique per daemon, because daemons may share the directory."""
     source: str
     """CloudEvents source: `/lethe/controller/1001`."""
     max_bytes: int = 64 * 1024 * 1024
-    """Of one file."""
+    """Limit per file."""
     max_files: int = 8
     max_queued: int = 50_000
-    """Facts that may wait for the thread of each sink."""
+    """Limit of facts that wait for the thread of each sink."""
     retry_ms: int = 1_000
-    """Time between two attempts while writing fails; what comes in between is lost and counted."""
+    """Time between two attempts while writing fails; facts in between are lost and counted."""
 
 
 class Journal:
@@ -69,21 +69,21 @@ class Journal:
 
     @property
     def counts(self) -> JournalCounts:
-        """Of the files; nothing ever where none are written."""
+        """Counts of the files; all zero without files."""
         return JournalCounts() if self._files is None else self._files.counts
 
     @property
     def topic_counts(self) -> JournalCounts | None:
-        """Of the topic; None where lines go into none."""
+        """Counts of the topic; None without a topic."""
         return None if self._topic is None else self._topic.counts
 
     def record(self, fact: Fact) -> None:
-        """Have the fact written, stamped with the present time."""
+        """Write the fact with the present time."""
         if self._first is not None:
             self._first.record(Stamped(self._clock.now_ms(), fact))
 
     def close(self, limit_s: float = 2.0) -> None:
-        """Write what is queued, as far as that is possible within the limit, and end the threads."""
+        """Write queued facts as far as possible within the limit, and end the threads."""
         deadline_s = time.monotonic() + limit_s
         if self._topic is not None:
             self._topic.hasten()

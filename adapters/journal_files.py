@@ -1,12 +1,12 @@
 """The journal's files: numbered, closed when full, the oldest removed.
 
-Files are `<name>-00000001.jsonl`, `<name>-00000002.jsonl`, …; the one with the highest number is written. It is closed
-when it is full, and the oldest are removed, so that all of them together stay below `max_files * max_bytes`. A process
-that starts goes on in the newest file; where its last line was cut off, it begins with a newline.
+Files are `<name>-00000001.jsonl`, `<name>-00000002.jsonl`, …; the one with the highest number is written. A full file
+is closed and the oldest are removed, so that all together stay below `max_files * max_bytes`. A process that starts
+continues the newest file; if its last line was cut off, a newline comes first.
 
-Flush policy: each batch is handed to the operating system with one write as soon as the thread gets at it, so that what
-was written survives the death of the process. A file is synced to disk when it is full and when the journal is closed;
-a power failure may cost the lines since.
+Flush policy: each batch is written to the operating system as soon as the thread gets it, so written lines survive the
+death of the process. A file is synced to disk when it is full and when the journal is closed; a power failure may lose
+the lines since.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NUMBER: Final = re.compile(r"-(\d{8,})\.jsonl\Z")
 
 
 class Sink(Protocol):
-    """An open journal file; tests hand in one that fails."""
+    """An open journal file; tests provide one that fails."""
 
     def write(self, data: bytes) -> int:
-        """Append, and say how many bytes were taken. Raises OSError."""
+        """Append, and return how many bytes were accepted. Raises OSError."""
         ...
 
     def size(self) -> int: ...
@@ -82,13 +82,13 @@ class Files:
         self._size = 0
         self._mid_line = False
         self._number = 0
-        """Of the file that was opened last."""
+        """Number of the file opened last."""
 
     def hasten(self) -> None:
-        """What a file takes, it takes soon."""
+        """Do nothing: file writes are short."""
 
     def write(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
-        """Append the lines; how many went in whole, and what stopped the others."""
+        """Append the lines; return how many were written completely, and the error that stopped the rest."""
         done = 0
         try:
             while done < len(lines):
@@ -128,7 +128,7 @@ class Files:
             sink = self._open(max((self._number, *self._numbers())) or 1)
         if self._size and self._size + wanted > self._max_bytes:
             self.close()
-            # Somebody may have taken the files away, and the directory with them.
+            # The files and their directory may have been removed meanwhile.
             sink = self._open(max((self._number, *self._numbers())) + 1)
         return sink, self._max_bytes - self._size
 
@@ -149,14 +149,14 @@ class Files:
         return self._directory / f"{self._name}-{number:08d}.jsonl"
 
     def _numbers(self) -> list[int]:
-        """Numbers of the files that are there, rising; a file of another journal is none of ours."""
+        """Return the numbers of this journal's existing files, rising."""
         directory, name = self._directory, self._name
         found = directory.iterdir() if directory.is_dir() else ()
         matches = ((path.name, _NUMBER.search(path.name)) for path in found)
         return sorted(int(match[1]) for text, match in matches if match and text[: match.start()] == name)
 
     def close(self) -> None:
-        """Sync and close the open file, if any. Raises OSError; the file counts as closed all the same."""
+        """Sync and close the open file, if any. Raises OSError, after which it counts as closed too."""
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.close()

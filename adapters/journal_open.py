@@ -1,4 +1,4 @@
-"""The journal that a daemon's properties ask for."""
+"""Opens the journal that a daemon's properties configure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from lethe.adapters.kafka.journal_topic import TopicOutlet, aiokafka_producer
 def open_journal(
     daemon: str, number: int, files: JournalFilesConfig | None, topic: JournalTopicConfig | None, clock: Clock
 ) -> Journal | None:
-    """The journal of `controller` 1001, say; None where none is to be written. Files and connections are opened with
-    the first line."""
+    """Return the journal of, for example, `controller` 1001; None if none is configured.
+
+    Files and connections are opened with the first line.
+    """
     source, name = f"/lethe/{daemon}/{number}", f"{daemon}-{number}"
     outlet = None
     if topic is not None:

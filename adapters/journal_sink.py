@@ -1,13 +1,15 @@
-"""One way that the journal's lines go: facts go in on the event loop, lines come out on a thread of their own.
+"""A buffered sink of the journal: facts are queued on the event loop, and a separate thread writes them as lines.
 
-A full disk or a broker that does not answer must neither block nor stop a daemon, so `record` only puts the fact into a
-bounded queue. What does not fit into the queue, cannot be written or cannot be encoded is counted, and the loss becomes
-a line itself as soon as lines can be written again, though no further fact comes: a GAP fact with the number of facts
-lost, the times of the first and the last, and the reason.
+A full disk or a silent broker must neither block nor stop a daemon, so `record` only puts the fact into a bounded
+queue. A fact that does not fit into the queue, or cannot be written or encoded, is counted as lost. As soon as lines
+can be written again, the loss itself becomes a line, even without further facts: a GAP fact with the number of lost
+facts, the times of the first and the last, and the reason.
 
-Where there are two ways, the second takes the very lines that the first has made, also those that the first could not
-write. Each has losses of its own, which are told on that way alone: what the second tells of its losses is numbered
-apart (`…-t1`), so that the numbers of the first have no holes but its own.
+With two sinks, the second one receives the lines that the first one has made, including those that the first could not
+write. Each sink reports only its own losses. The second numbers its GAP lines separately (`…-t1`), so the numbers of
+the first are complete except for its own losses.
+
+    disk full for facts 3 to 5, topic works:    files 1 2 GAP(3 lost) 6    topic 1 2 3 4 5 6
 """
 
 from __future__ import annotations
@@ -27,27 +29,30 @@ logger = logging.getLogger(__name__)
 
 _BATCH_FACTS: Final = 1_000
 _MAX_LOSSES: Final = 16
-"""Different reasons that are kept apart; more than that, and the count goes to the last one."""
+"""Limit of separately counted reasons; beyond it, losses are added to the last reason."""
 
 
 class Outlet(Protocol):
-    """Where lines go in the end; used by one thread, but for `hasten`."""
+    """Destination of lines; used by one thread, except for `hasten`."""
 
     def write(self, lines: Sequence[bytes]) -> tuple[int, Exception | None]:
-        """Write the lines in order; how many went in whole, and what stopped the others. May block."""
+        """Write the lines in order; return how many were written completely, and the error that stopped the rest.
+
+        May block.
+        """
         ...
 
     def hasten(self) -> None:
-        """Called on any thread, perhaps during `write`: the journal is being closed, nothing may take long any more."""
+        """Shorten the present and later calls of `write`, as the journal is being closed. Called on any thread."""
         ...
 
     def close(self) -> None:
-        """Come to an end in good order. Raises OSError."""
+        """Finish and release resources. Raises OSError."""
         ...
 
 
 class Lines:
-    """Makes lines of facts, numbered in the order in which they are made; used by one thread."""
+    """Makes lines from facts, numbered in order; used by one thread."""
 
     def __init__(self, source: str, run: str, mark: str = "") -> None:
         self.source = source
@@ -55,14 +60,14 @@ class Lines:
         self._made = 0
 
     def make(self, time_ms: int, fact: Fact) -> bytes:
-        """The next line. Raises UnencodableFact, and then uses no number up."""
+        """Return the next line. Raises UnencodableFact; then the number is not used up."""
         line = encode(Entry(f"{self._prefix}{self._made + 1}", self.source, time_ms, fact))
         self._made += 1
         return line
 
 
 class Stamped(NamedTuple):
-    """A fact and when it was; or the line that was made of it on the way before."""
+    """A fact and its time; or the line that the first sink has made from it."""
 
     time_ms: int
     what: Fact | bytes
@@ -70,17 +75,17 @@ class Stamped(NamedTuple):
 
 @dataclass(slots=True)
 class JournalCounts:
-    """What metrics show of one way. Written by its thread and by `record`, read by anybody."""
+    """Counts of one sink, for metrics. Written by its thread and by `record`, read by any thread."""
 
     written: int = 0
     lost: int = 0
     failing: str | None = None
-    """Why nothing can be written at present; None where it can."""
+    """Why writing fails at present; None if it works."""
 
 
 @dataclass(slots=True)
 class _Loss:
-    """Facts that will never be lines, not yet told."""
+    """Lost facts that are not reported yet."""
 
     reason: str
     count: int
@@ -105,9 +110,9 @@ class _Loss:
 
 
 class JournalSink:
-    """Takes facts to an outlet; the module says what happens where that is not possible.
+    """Queues facts and writes them to an outlet. See the module for failures.
 
-    `record` never blocks and never raises. The thread starts with the object and ends with `close`.
+    `record` never blocks and never raises. The thread starts with the object and ends after `end`.
     """
 
     def __init__(
@@ -132,7 +137,7 @@ class JournalSink:
         self._closed = False
         self._outlet = outlet
         self._onward = onward
-        # The rest belongs to the thread.
+        # The rest is used by the thread only.
         self._lines = lines
         self._losses: list[_Loss] = []
         self._retry_at_s = 0.0
@@ -142,7 +147,7 @@ class JournalSink:
     # --- any thread -----------------------------------------------------------------------------------------------
 
     def record(self, stamped: Stamped) -> None:
-        """Have it written."""
+        """Queue the fact, or count it as lost if the queue is full."""
         with self._lock:
             if self._closed:
                 self.counts.lost += 1
@@ -157,11 +162,11 @@ class JournalSink:
                 self._queue.put(stamped)
 
     def hasten(self) -> None:
-        """Let nothing take long any more."""
+        """Make the outlet finish soon."""
         self._outlet.hasten()
 
     def end(self) -> None:
-        """Write what is queued, soon, and end the thread; does not wait for that."""
+        """Write queued facts soon, then end the thread; does not wait."""
         with self._lock:
             if self._closed:
                 return
@@ -171,13 +176,13 @@ class JournalSink:
         self.hasten()
 
     def join(self, limit_s: float) -> None:
-        """Wait for the end of the thread, which `end` has asked for."""
+        """Wait for the thread's end after `end`."""
         self._thread.join(limit_s)
         if self._thread.is_alive():
             logger.warning("the journal %s could not be written to its end in the time allowed", self._name)
 
     def _queue_overflow(self, now_ms: int) -> None:
-        """Put the gap where it happened: behind what was queued before it, before what comes after it."""
+        """Queue the GAP at its place: after the facts before the loss, and before the facts after it."""
         if self._overflow is not None:
             loss, self._overflow = self._overflow, None
             self._queue.put(Stamped(now_ms, loss.fact(self._lines.source)))
@@ -195,8 +200,10 @@ class JournalSink:
             logger.warning("the journal %s could not be synced at the end: %s", self._name, error)
 
     def _next_batch(self) -> tuple[list[Stamped], bool]:
-        """Whatever waits, at least one fact unless it is the end or the losses are to be told without any; and whether
-        that was the end."""
+        """Return waiting facts, and whether the end was reached.
+
+        There is at least one fact, unless the end was reached or losses are to be reported without a fact.
+        """
         batch: list[Stamped] = []
         try:
             item = self._queue.get(timeout=self._until_losses_s())
@@ -216,7 +223,7 @@ class JournalSink:
         return batch, True
 
     def _until_losses_s(self) -> float | None:
-        """How long losses wait for a fact to be told with; None where there are none."""
+        """Return how long losses wait for a further fact before they are reported; None without losses."""
         return max(0.0, self._retry_at_s - time.monotonic()) if self._losses else None
 
     def _deliver(self, batch: list[Stamped], at_once: bool) -> None:
@@ -244,7 +251,7 @@ class JournalSink:
             logger.warning("the journal %s can be written again", self._name)
 
     def _made(self, batch: Sequence[Stamped]) -> list[tuple[int, bytes]]:
-        """The lines, with their times; without what cannot be a line, which is lost."""
+        """Return the lines with their times. A fact that cannot be encoded is lost."""
         lines = []
         for time_ms, what in batch:
             try:

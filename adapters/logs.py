@@ -1,10 +1,10 @@
-"""Logging to standard error, as text for people or as JSON lines for machines; one set-up call per process.
+"""Logging to standard error, as text for people or JSON lines for machines.
 
-Where standard error is a pipe that nobody reads or a file on a stalled disk, a write to it blocks. A controller must
-not wait for its log, so lines go through a bounded queue to a thread; lines that do not fit are counted, and the count
-is written as a line of its own as soon as there is room again.
+If standard error is a pipe without a reader or a file on a stalled disk, a write blocks. A controller must not wait for
+its log, so a thread writes lines from a bounded queue. Lines that do not fit are counted; the count is written as a
+separate line as soon as possible.
 
-Fields that a machine wants to filter by travel in `extra=fields(topic="orders")`; the message is a sentence by itself.
+Fields for machines are passed as `extra=fields(topic="orders")`; the message is a sentence without them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import orjson
 from lethe.protocol.counting import counted
 
 QUEUE_LINES: Final = 10_000
-"""Lines that may wait for the writing thread."""
+"""Limit of lines that wait for the writing thread."""
 _FLUSH_LIMIT_S: Final = 2.0
 _FIELDS: Final = "lethe_fields"
 
@@ -38,7 +38,7 @@ class LogFormat(enum.StrEnum):
 
 
 def fields(**values: FieldValue) -> Mapping[str, object]:
-    """What to hand to a logging call as `extra`, so that the values come out as fields."""
+    """Return the argument `extra` of a logging call, which turns the values into fields."""
     return {_FIELDS: values}
 
 
@@ -53,12 +53,12 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _second(seconds: int) -> str:
-    """Lines come in crowds, and to write a time down costs more than the rest of a line."""
+    """Format a time. Cached, because many lines share a second and formatting costs more than the rest of a line."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-02T03:04:05.678Z INFO    controller.loop: message [topic=orders]`, the traceback below it."""
+    """`2026-01-02T03:04:05.678Z INFO    controller.loop: message [topic=orders]`, followed by the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
@@ -87,7 +87,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class QueuedStreamHandler(logging.Handler):
-    """Formats on the calling thread, writes on its own; never blocks the caller, never raises at it."""
+    """Formats on the calling thread, writes on its own; never blocks the caller and never raises."""
 
     def __init__(self, stream: TextIO, max_lines: int = QUEUE_LINES) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class QueuedStreamHandler(logging.Handler):
                 if self._lines.empty():
                     self._stream.flush()
             except (OSError, ValueError):
-                # The disk is full or the stream was closed: nobody is left who could be told.
+                # The disk is full or the stream was closed, so the error cannot be logged.
                 with self._count:
                     self._dropped += 1
 
@@ -131,7 +131,7 @@ class QueuedStreamHandler(logging.Handler):
         return self.format(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)) + "\n"
 
     def close(self) -> None:
-        """Write what is queued, for two seconds at most."""
+        """Write queued lines, for at most two seconds."""
         try:
             self._lines.put(None, timeout=_FLUSH_LIMIT_S)
         except queue.Full:
@@ -144,10 +144,9 @@ class QueuedStreamHandler(logging.Handler):
 def configure_logging(
     level: str = "INFO", log_format: LogFormat = LogFormat.TEXT, stream: TextIO | None = None
 ) -> QueuedStreamHandler:
-    """Send every logger's output to `stream` (standard error); replaces what an earlier call set up.
+    """Send every logger's output to `stream` (default: standard error), replacing an earlier configuration.
 
-    Closing the returned handler flushes it; that also happens when the interpreter exits.
-    Raises ValueError naming a level that logging does not know.
+    Closing the returned handler flushes it, as does the interpreter's exit. Raises ValueError for an unknown level.
     """
     handler = QueuedStreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
@@ -162,7 +161,7 @@ def configure_logging(
             root.removeHandler(old)
             old.close()
     root.addHandler(handler)
-    # One line per request or connection is a client library's business, not an operator's.
+    # Client libraries log each request or connection, which operators do not need.
     for chatty in ("aiohttp.access", "aiozk", "asyncio"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     _look_nothing_up()
@@ -171,7 +170,7 @@ def configure_logging(
 
 
 def _look_nothing_up() -> None:
-    """Spare each line what neither format shows: its place in the code, its thread and its process.
+    """Skip the collection of call site, thread and process, which neither format shows.
 
     The logging HOWTO of Python's documentation names these switches, under "Optimization".
     """

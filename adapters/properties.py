@@ -1,10 +1,10 @@
-"""Reading `server.properties`: Java's syntax, overrides from the environment, and a declarative schema to check both.
+"""Reader of `server.properties`: Java's syntax, overrides from the environment, and a declarative schema for both.
 
-A file that was made for Kafka is read as it is: names that Kafka knows and Lethe has no use for are passed over in
-silence, names that nobody knows are reported with the nearest known one, and everything that is wrong with the values
-is reported at once, each problem with its file and line, the value, and what to write instead.
+A file made for Kafka can be read unchanged. Names of Kafka that Lethe does not use are ignored silently; unknown names
+are reported with the closest known one. All wrong values are reported together, each with its file and line, the value,
+and the remedy.
 
-Environment variables override the file in the manner of Kafka's container images: `KAFKA_ZOOKEEPER_CONNECT` is
+Environment variables override the file by the convention of Kafka's container images: `KAFKA_ZOOKEEPER_CONNECT` is
 `zookeeper.connect`; `___` stands for `-`, `__` for `_`, `_` for `.`. `LETHE_HTTP_PORT` is `lethe.http.port`.
 """
 
@@ -26,7 +26,7 @@ MAX_SHOWN: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one property, and what to do about it."""
+    """A problem with one property, and its remedy."""
 
     name: str
     origin: str
@@ -40,8 +40,8 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; `problems` has everything that was found wrong. The message has the warnings
-    too, for a misspelt name is often why another one is missing."""
+    """The configuration is invalid; `problems` lists all problems. The message contains the warnings too, because a
+    misspelt name is often why another one is missing."""
 
     def __init__(self, problems: Sequence[Problem], warnings: Sequence[str] = ()) -> None:
         super().__init__("\n".join([*map(str, problems), *warnings]))
@@ -56,8 +56,10 @@ _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
 def parse_properties(text: str, source: str) -> tuple[dict[str, Setting], list[Problem]]:
-    """Java's properties syntax: comments, continuation lines, escapes. A name given twice with two values is a problem;
-    as in Java, the last one counts."""
+    """Parse Java's properties syntax: comments, continuation lines, escapes.
+
+    A name with two different values is a problem; as in Java, the last one counts.
+    """
     found: dict[str, Setting] = {}
     problems: list[Problem] = []
     for number, line in _logical_lines(text):
@@ -78,7 +80,7 @@ def parse_properties(text: str, source: str) -> tuple[dict[str, Setting], list[P
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """(number of its first line, line with its continuations) for each line that is neither blank nor comment."""
+    """Yield each line that is neither blank nor comment, joined with its continuations, and its first line's number."""
     collected = ""
     first = 0
     for number, line in enumerate(_NEWLINE.split(text), 1):
@@ -97,7 +99,7 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Name and value: the name ends at the first `=`, `:` or white space that is not escaped."""
+    """Return name and value: the name ends at the first unescaped `=`, `:` or white space."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _SPACE:
         end += 2 if line[end] == "\\" else 1
@@ -131,7 +133,7 @@ def _unescape(text: str) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """UTF-8 where it is that, else Latin-1 as Java reads such files."""
+    """Decode UTF-8, or else Latin-1, which Java uses for such files."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -142,8 +144,10 @@ _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 
 def binary_offset(data: bytes) -> int | None:
-    """Where a file shows that it holds no text: at a NUL, or at any other control character unless the file is UTF-8.
-    None where it may be text."""
+    """Return the offset that shows that a file is no text; None if it may be text.
+
+    A NUL shows it, and in a file that is not UTF-8 any other control character.
+    """
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -156,7 +160,7 @@ def binary_offset(data: bytes) -> int | None:
 
 
 MAX_INT: Final = 2**31 - 1
-"""Of Kafka's INT properties."""
+"""Largest value of Kafka's INT properties."""
 
 
 class PropertyKind(enum.Enum):
@@ -169,12 +173,12 @@ class PropertyKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: what it takes, what it means. The reference page of the configuration is made from these."""
+    """One property: its values and meaning. The configuration's reference page is generated from these."""
 
     name: str
     kind: PropertyKind
     default: str | None
-    """As it would be written in a file; None where there is none."""
+    """As written in a file; None if there is no default."""
     doc: str
     unit: str = ""
     required: bool = False
@@ -182,31 +186,31 @@ class Property:
     maximum: int | None = None
     choices: tuple[str, ...] = ()
     fallbacks: tuple[str, ...] = ()
-    """Other names that are read where this one is not given; Kafka has such pairs."""
+    """Other names that are read if this one is not given; Kafka has such pairs."""
 
 
 Schema = Mapping[str, Property]
 
 
 def schema(*groups: Iterable[Property]) -> dict[str, Property]:
-    """The properties of all groups by name, in order."""
+    """Return the properties of all groups by name, in order."""
     return {prop.name: prop for group in groups for prop in group}
 
 
 @dataclass(slots=True)
 class Values:
-    """Checked values by property name. The accessors answer the default where a value is wrong: `problems` has it, and
-    `finish` raises it together with all others."""
+    """Checked values by property name. For a wrong value an accessor returns the default and adds to `problems`, which
+    `finish` raises together."""
 
     schema: Schema
     settings: Mapping[str, Setting]
     problems: list[Problem]
     warnings: list[str] = field(default_factory=list)
     has_file: bool = True
-    """False: what is missing cannot be added to one."""
+    """False: there is no file to which a missing property could be added."""
 
     def setting(self, name: str) -> Setting | None:
-        """What was given for the property or for one of its fallbacks; None where nothing was, or nothing but space."""
+        """Return the setting of the property or of one of its fallbacks; None if missing or blank."""
         prop = self.schema[name]
         for candidate in (name, *prop.fallbacks):
             given = self.settings.get(candidate)
@@ -215,7 +219,7 @@ class Values:
         return None
 
     def text(self, name: str) -> str | None:
-        """The value without surrounding space; None where there is neither value nor default."""
+        """Return the value without surrounding space; None if there is neither value nor default."""
         prop = self.schema[name]
         given = self.setting(name)
         if given is None:
@@ -229,7 +233,7 @@ class Values:
         return value
 
     def integer(self, name: str) -> int:
-        """The number, within the bounds of its property; 0 where a wrong one has no default."""
+        """Return the number within the property's bounds; 0 if a wrong one has no default."""
         prop = self.schema[name]
         text = self.text(name)
         if text is None:
@@ -251,37 +255,37 @@ class Values:
         return text == "true"
 
     def items(self, name: str) -> tuple[str, ...]:
-        """The items of a list, without empty ones."""
+        """Return the items of a list, without empty ones."""
         return tuple(item.strip() for item in (self.text(name) or "").split(",") if item.strip())
 
     def origin(self, name: str) -> str:
-        """Where the value stands, `default` where none was given."""
+        """Return the origin of the value, or `default`."""
         given = self.setting(name)
         return "default" if given is None else given.origin
 
     def wrong(self, name: str, reason: str, remedy: str) -> None:
-        """Note a problem with the value that was given."""
+        """Note a problem with the given value."""
         given = self.setting(name)
         secret = self.schema[name].kind is PropertyKind.SECRET
         shown = None if given is None or secret else given.value
         self.problems.append(Problem(name, self.origin(name), shown, reason, remedy))
 
     def missing(self, name: str) -> None:
-        """Note that a property that is needed was not given."""
+        """Note that a required property is missing."""
         remedy = f"add a line {name}=…" if self.has_file else f"set {variable_name(name)}"
         example = self.schema[name].doc
         self.problems.append(Problem(name, "configuration", None, "is missing", f"{remedy} ({example})"))
 
     def finish(self) -> None:
-        """Raises ConfigError with everything that was noted."""
+        """Raise ConfigError if problems were noted."""
         if self.problems:
             raise ConfigError(list(dict.fromkeys(self.problems)), self.warnings)
 
 
 def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -> Values:
-    """What file (None: there is none) and environment say, unknown names reported in `warnings`.
+    """Read the file (None: there is none) and the environment; report unknown names in `warnings`.
 
-    Raises ConfigError where the file cannot be read at all, or is no text.
+    Raises ConfigError if the file cannot be read or is no text.
     """
     settings: dict[str, Setting] = {}
     problems: list[Problem] = []
@@ -303,7 +307,7 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
 
 
 def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list[str]:
-    """A warning for each name that neither Lethe nor Kafka knows."""
+    """Return a warning for each name that is unknown to both Lethe and Kafka."""
     known = list(known)
     warnings = []
     for name, setting in settings.items():

@@ -1,15 +1,14 @@
-"""A process's place in ZooKeeper: its registration, the cluster's id and roots, a broker's word about a failed log
-directory.
+"""A process's znodes: its registration, the cluster's id and roots, notifications about failed log directories.
 
-Registration is one multi: create the ephemeral znode with null data, then set its data expecting version 0. So the
-data appears at once, and the Stat that comes back has the czxid, which is the broker's epoch. Where the znode exists
-already, its owner decides, as in Kafka:
+Registration is one multi: create the ephemeral znode with null data, then set its data expecting version 0. So the data
+appears atomically, and the returned Stat contains the czxid, which is the broker's epoch. If the znode exists already,
+its owner decides, as in Kafka:
 
-    owner                              what happens
-    this session                       it is ours: a reply was lost, or we were faster than we knew
-    an earlier session of this process it is deleted and made anew
-    another process                    EphemeralTaken, for a broker BrokerIdTaken
-    gone between the two               tried again
+    owner                                 result
+    this session                          it is ours: the reply of an earlier attempt was lost
+    an earlier session of this process    it is deleted and created again
+    another process                       EphemeralTaken; for a broker BrokerIdTaken
+    none: it disappeared meanwhile        another attempt
 
 A controller holds its id in the same way, by `/lethe/instances/<broker.id>`.
 """
@@ -42,7 +41,7 @@ from lethe.protocol.zookeeper.znodes import decode_cluster_id, encode_broker, en
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 10
-"""How often something is tried that somebody else got in the way of; each attempt starts from what is there then."""
+"""Attempts of an operation that other processes may interfere with; each one starts with a fresh read."""
 
 
 class BrokerIdTaken(Exception):
@@ -66,11 +65,11 @@ class EphemeralTaken(Exception):
 
 
 class RegistrationFailed(Exception):
-    """ZooKeeper refused what a process has to write; the message names the znode and the error."""
+    """ZooKeeper refused a write; the message names the znode and the error."""
 
 
 async def ensure_roots(session: ZooKeeperSession, roots: Sequence[str] = paths.PERSISTENT_ROOTS) -> None:
-    """Create those persistent znodes that are missing; by default those that every Kafka broker expects."""
+    """Create the missing ones of these persistent znodes; by default those that every Kafka broker expects."""
     outcomes = await session.read([Exists(path) for path in roots])
     for path, outcome in zip(roots, outcomes, strict=True):
         if not isinstance(outcome, Present):
@@ -78,7 +77,7 @@ async def ensure_roots(session: ZooKeeperSession, roots: Sequence[str] = paths.P
 
 
 async def cluster_id(session: ZooKeeperSession, proposed: str) -> str:
-    """The cluster's id; the proposed one where the cluster had none. Raises MalformedZnode, RegistrationFailed."""
+    """Return the cluster's id; write the proposed one if there is none. Raises MalformedZnode, RegistrationFailed."""
     for _ in range(MAX_ATTEMPTS):
         (found,) = await session.read([GetData(paths.CLUSTER_ID)])
         if isinstance(found, Data):
@@ -95,7 +94,7 @@ async def cluster_id(session: ZooKeeperSession, proposed: str) -> str:
 async def register_broker(
     session: ZooKeeperSession, broker: Broker, *, timestamp_ms: int, earlier_sessions: Collection[int] = ()
 ) -> BrokerEpoch:
-    """Register the broker (its epoch is not looked at) and give its new epoch.
+    """Register the broker, whose `epoch` is ignored, and return its new epoch.
 
     Raises BrokerIdTaken, RegistrationFailed, SessionLost.
     """
@@ -111,7 +110,7 @@ async def register_broker(
 async def make_ephemeral(
     session: ZooKeeperSession, path: str, making: Sequence[Operation], earlier_sessions: Collection[int] = ()
 ) -> int:
-    """Make the ephemeral znode by the operations `making`, unless this session owns it already; its czxid.
+    """Create the ephemeral znode with the operations `making`, unless this session owns it already; return its czxid.
 
     Raises EphemeralTaken, RegistrationFailed, SessionLost.
     """
@@ -142,9 +141,9 @@ async def make_ephemeral(
 
 
 async def notify_log_dir_failure(session: ZooKeeperSession, broker_id: BrokerId) -> None:
-    """Tell the controller that the broker has lost a log directory. Raises RegistrationFailed, SessionLost.
+    """Notify the controller that the broker has lost a log directory. Raises RegistrationFailed, SessionLost.
 
-    Where the reply is lost, the notification is written again: two of them do no harm.
+    If the reply is lost, the notification is written again: two of them are harmless.
     """
     operation = Create(paths.log_dir_event_notification(), encode_log_dir_event(broker_id), sequential=True)
     for _ in range(MAX_ATTEMPTS):

@@ -1,11 +1,14 @@
-"""Telling systemd how a daemon is: that it is up, what it is at, that it is not stuck (`sd_notify`, `Type=notify`).
+"""Reports to systemd that a daemon is up, its status, and that it is not stuck (`sd_notify`, `Type=notify`).
 
-The protocol is a datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. READY=1 goes out once, as
-soon as the daemon answers over HTTP: a ZooKeeper that is down must not keep a machine from starting up. STATUS= is what
-`systemctl status` shows, and follows what /readyz says. WATCHDOG=1 goes out at a third of `WATCHDOG_USEC` for as long
-as /healthz would say that all is well: a daemon that hangs, or whose event has not ended for minutes, is restarted, as
-a liveness probe does it elsewhere. Without `NOTIFY_SOCKET` nothing happens; where nobody listens there it is logged,
-once.
+The protocol is a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`; without that variable nothing is
+sent.
+
+    READY=1       once, as soon as the daemon answers over HTTP: ZooKeeper's absence must not block the machine's boot
+    STATUS=…      what /readyz reports, for `systemctl status`
+    WATCHDOG=1    at a third of `WATCHDOG_USEC` or more often, while /healthz reports no problem: systemd restarts a
+                  daemon that hangs, or whose event has not ended for minutes, like a liveness probe elsewhere
+
+If the socket has no listener, that is logged once.
 """
 
 from __future__ import annotations
@@ -22,23 +25,23 @@ from lethe.adapters.http import Health
 logger = logging.getLogger(__name__)
 
 STATUS_INTERVAL_S: Final = 5.0
-"""How old a status may be."""
+"""Largest age of a status."""
 _MAX_STATUS: Final = 1_000
 
 
 class ServiceManager:
-    """Who has started this process, where it wants to be told how it is."""
+    """Connection to the service manager that has started this process."""
 
     def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
-        """`address` is a path, or a name in the abstract space that begins with @; None: there is nobody to tell.
-        `watchdog_s`: after so long without a sign of life the process is restarted; None: it is not."""
+        """`address` is a path, or an abstract name that starts with @; None for no service manager. `watchdog_s` is the
+        time without a sign of life after which the process is restarted; None for no watchdog."""
         self._address = address
         self._interval_s = STATUS_INTERVAL_S if watchdog_s is None else min(STATUS_INTERVAL_S, watchdog_s / 3)
         self._has_watchdog = watchdog_s is not None
         self._failed = False
 
     async def report(self, health: Callable[[], Health], ready: Callable[[], Health]) -> None:
-        """Says that the process is up, and then how it is, until cancelled."""
+        """Report that the process is up, then its state, until cancelled."""
         if self._address is None:
             return
         told = ""
@@ -73,7 +76,7 @@ class ServiceManager:
 
 
 def service_manager(environ: Mapping[str, str]) -> ServiceManager:
-    """The one that the environment names; WATCHDOG_USEC counts only where it is meant for this process."""
+    """Return the one in the environment; WATCHDOG_USEC counts only if it is meant for this process."""
     usec, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     is_ours = not pid or pid == str(os.getpid())
     watchdog_s = int(usec) / 1e6 if is_ours and usec.isascii() and usec.isdigit() and int(usec) > 0 else None
@@ -81,7 +84,7 @@ def service_manager(environ: Mapping[str, str]) -> ServiceManager:
 
 
 def status_line(ready: Health) -> str:
-    """What /readyz says, in a line."""
+    """Return what /readyz reports, as one line."""
     told = [f"{name} {value}" for name, value in ready.details.items()]
     text = ", ".join(["ready" if ready.ok else "not ready", *told]) + ("" if ready.ok else ": ")
     return " ".join((text + "; ".join(ready.reasons)).split())[:_MAX_STATUS]

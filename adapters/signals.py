@@ -1,4 +1,4 @@
-"""How a process is asked to stop from outside."""
+"""Signals that stop a process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def stop_on_signals(stop: Callable[[str], None], *, on_hangup: str | None = None) -> Iterator[None]:
-    """While the block runs SIGTERM, SIGINT and SIGHUP call `stop` with a reason that can be shown.
+    """Call `stop` with a reason for users on SIGTERM, SIGINT and SIGHUP, while the block runs.
 
-    A daemon goes on after SIGHUP: it gives `on_hangup`, which says what is reloaded, and that is logged. Where this is
-    not the main thread's event loop no signal is handled.
+    With `on_hangup` a daemon survives SIGHUP: the text says what is reloaded, and is logged. Outside of the main
+    thread's event loop no signal is handled.
     """
     loop = asyncio.get_running_loop()
     handled: list[signal.Signals] = []
