@@ -80,7 +80,7 @@ def parse_properties(text: str, source: str) -> tuple[dict[str, Setting], list[P
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """Yield each line that is neither blank nor comment, joined with its continuations, and its first line's number."""
+    """Yield (first line's number, line joined with its continuations), without blank lines and comments."""
     collected = ""
     first = 0
     for number, line in enumerate(_NEWLINE.split(text), 1):

@@ -1,4 +1,4 @@
-"""The configuration of `lethe broker`, the agent: its properties, and the values that the runtime gets."""
+"""Configuration of `lethe broker`, the agent: its properties, and their values for the runtime."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ BROKER_SCHEMA: Final = schema(COMMON, BROKER)
 class ControlledShutdownConfig:
     enable: bool
     max_retries: int
-    """Tries in all, as in Kafka."""
+    """Number of attempts, as in Kafka."""
     retry_backoff_ms: int
 
 
@@ -166,9 +166,9 @@ class BrokerConfig:
     log_dirs: tuple[Path, ...]
     """Absolute."""
     listeners: tuple[Endpoint, ...]
-    """Where to listen; port 0 is any free one."""
+    """Listening addresses; port 0 is any free one."""
     advertised_listeners: tuple[Endpoint, ...]
-    """What to register; port 0 is the one that the listener of the same name got."""
+    """Addresses in the registration; port 0 is replaced by that of the listener of the same name."""
     inter_broker_listener: str
     inter_broker_protocol: InterBrokerProtocol
     rack: str | None
@@ -186,11 +186,11 @@ class BrokerConfig:
     max_queued_bytes: int
     max_receive_ms: int
     warnings: tuple[str, ...]
-    """What in the configuration was not understood and not needed."""
+    """Warnings about unknown names."""
 
 
 def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerConfig:
-    """Read file and environment. Raises ConfigError with everything that is wrong."""
+    """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, BROKER_SCHEMA)
     check_inter_broker_listener(values)
     protocols = read_protocols(values)
@@ -237,7 +237,7 @@ def _log_dirs(values: Values) -> tuple[Path, ...]:
     if not items and values.setting("log.dirs") is not None:
         values.wrong("log.dirs", "names no directory", "name at least one directory")
     absolute = [os.path.abspath(item) for item in items]
-    # A link must not hide that one directory holds another: what lies in a log directory may be judged to be a replica.
+    # A link must not hide that one directory contains another, whose content could be taken for replicas.
     real = [os.path.realpath(item) for item in absolute]
     for index, (item, place) in enumerate(zip(absolute, real, strict=True)):
         if place in real[:index]:

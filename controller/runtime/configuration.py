@@ -1,4 +1,4 @@
-"""The configuration of `lethe controller`: its properties, and the values that the runtime gets."""
+"""Configuration of `lethe controller`: its properties, and their values for the runtime."""
 
 from __future__ import annotations
 
@@ -216,9 +216,9 @@ class ControllerConfig:
     inter_broker_listener: str
     control_plane_listener: str | None
     listeners: tuple[Endpoint, ...]
-    """Where to listen for brokers; port 0 is any free one. Empty: a guest, whom they cannot ask."""
+    """Listening addresses for brokers; port 0 is any free one. Empty: a guest, which brokers cannot reach."""
     advertised_listeners: tuple[Endpoint, ...]
-    """What brokers are told; port 0 is the one that the listener of the same name got."""
+    """Addresses that brokers receive; port 0 is replaced by that of the listener of the same name."""
     unclean_leader_election: bool
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
@@ -240,11 +240,11 @@ class ControllerConfig:
     relay_connect_timeout_ms: int
     max_frame_bytes: int
     warnings: tuple[str, ...]
-    """What in the configuration was not understood and not needed."""
+    """Warnings about unknown names."""
 
 
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
-    """Read file and environment. Raises ConfigError with everything that is wrong."""
+    """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
     check_inter_broker_listener(values)
     control_plane = values.text("control.plane.listener.name")
@@ -287,7 +287,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
 
 
 def _takeover(values: Values) -> Takeover:
-    """`controller.takeover`; never where it is none of the known ones, which is noted."""
+    """Return `controller.takeover`; if it is invalid, note that and return NEVER."""
     name = "controller.takeover"
     try:
         return Takeover((values.text(name) or "").lower())
@@ -297,7 +297,7 @@ def _takeover(values: Values) -> Takeover:
 
 
 def _listeners(values: Values) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """Where to listen and what to advertise; both empty for a guest. Notes what is wrong."""
+    """Return listening and advertised addresses; both empty for a guest. Note problems."""
     if values.text("listeners") is None:
         if values.setting("advertised.listeners") is not None:
             remedy = "set listeners too, or remove it"

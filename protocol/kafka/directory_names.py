@@ -1,4 +1,4 @@
-"""Names of directories inside a log directory, both ways.
+"""Names of directories inside a log directory, encoded and parsed.
 
     orders-3                       REPLICA    a replica of partition 3 of topic orders
     orders-3.<32 hex>-future       FUTURE     the same, on its way from one log directory to another
@@ -6,8 +6,8 @@
     orders-3.<32 hex>-stray        STRAY      quarantined by its broker, for a person to look at
     orders, orders-03, lost+found  UNKNOWN    not Kafka's, or with a number that no partition has
 
-A name is a replica's only if building it again gives the same text. So two names never mean one replica, and no name
-leaves the directory.
+A name is a replica's only if encoding the parsed partition returns the same text. So two names never mean one replica,
+and no name points outside of the log directory.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
 
 MAX_DIRECTORY_NAME_LENGTH: Final = 255
-"""What file systems take, and where Kafka cuts the topic in a name that it makes."""
+"""Limit of file systems; Kafka cuts the topic in longer names."""
 MAX_PARTITION: Final = 2**31 - 1
 
 DELETE_SUFFIX: Final = "-delete"
 NEVER_CUT: Final = MAX_DIRECTORY_NAME_LENGTH - len(f"-{MAX_PARTITION}.{'0' * 32}{DELETE_SUFFIX}") - 1
-"""A topic of which the name of a directory tells at most so many characters is told whole, whatever its partition."""
+"""A topic of at most this length in a directory's name is complete, whatever its partition."""
 FUTURE_SUFFIX: Final = "-future"
 STRAY_SUFFIX: Final = "-stray"
 _TAGGED: Final = re.compile(
@@ -42,7 +42,7 @@ class DirectoryKind(enum.Enum):
     STRAY = "stray"
     """Quarantined by its broker, for a person to look at."""
     UNKNOWN = "unknown"
-    """Not Kafka's; never judged."""
+    """Not Kafka's; ignored."""
 
 
 _TAGGED_KINDS: Final = {
@@ -55,11 +55,11 @@ _TAGGED_KINDS: Final = {
 class ParsedName(NamedTuple):
     kind: DirectoryKind
     topic_partition: TopicPartition | None
-    """None for UNKNOWN. The topic of a deleted, stray or future directory may have been cut to fit a file system."""
+    """None for UNKNOWN. In a deleted, stray or future directory's name the topic may be cut."""
 
 
 def partition_problem(topic_partition: TopicPartition) -> str | None:
-    """Why no directory can be named for this partition, in words that can be shown; None where one can."""
+    """Return why this partition can have no directory, as a message for users; None if it can."""
     topic, partition = topic_partition
     if problem := topic_name_problem(topic):
         return problem
@@ -74,30 +74,32 @@ def partition_problem(topic_partition: TopicPartition) -> str | None:
 
 
 def is_of_a_partition(topic_partition: TopicPartition) -> bool:
-    """Whether there may be such a partition, however long its directory's name would be."""
+    """Return whether such a partition may exist, however long its directory's name would be."""
     return topic_name_problem(topic_partition.topic) is None and 0 <= topic_partition.partition <= MAX_PARTITION
 
 
 def directory_name(topic_partition: TopicPartition) -> str:
-    """`orders-3`. Raises ValueError for a partition that no directory can be named for."""
+    """Return `orders-3`. Raises ValueError if the partition can have no directory."""
     if problem := partition_problem(topic_partition):
         raise ValueError(problem)
     return str(topic_partition)
 
 
 def deletion_name(topic_partition: TopicPartition, unique: str) -> str:
-    """`orders-3.<unique>-delete`, the topic cut so that the whole fits; `unique` is 32 hex digits. Of a partition that
-    has a directory, so that its name need not be judged again."""
+    """Return `orders-3.<unique>-delete`, with the topic cut if necessary; `unique` is 32 hex digits.
+
+    The partition must have a directory, because its name is not checked again.
+    """
     return _tagged(topic_partition, unique, DELETE_SUFFIX)
 
 
 def stray_name(topic_partition: TopicPartition, unique: str) -> str:
-    """`orders-3.<unique>-stray`, otherwise like `deletion_name`."""
+    """Return `orders-3.<unique>-stray`, otherwise like `deletion_name`."""
     return _tagged(topic_partition, unique, STRAY_SUFFIX)
 
 
 def parse_directory_name(name: str) -> ParsedName:
-    """What a directory of that name inside a log directory is."""
+    """Return kind and partition of a directory of this name in a log directory."""
     if tagged := _TAGGED.match(name):
         topic_partition = TopicPartition(tagged["stem"], int(tagged["partition"]))
         if is_of_a_partition(topic_partition):
@@ -112,7 +114,7 @@ def parse_directory_name(name: str) -> ParsedName:
 
 
 def unique_name(seed: str, counter: int) -> str:
-    """32 hex digits, the same for the same seed and counter; a seed is used by one run of one agent."""
+    """Return 32 hex digits, determined by seed and counter; each run of an agent needs its own seed."""
     return hashlib.blake2b(f"{seed}/{counter}".encode(), digest_size=16).hexdigest()
 
 

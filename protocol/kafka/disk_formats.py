@@ -1,6 +1,6 @@
-"""The small text files of Kafka's log directories, both ways: exact when written, checked when read.
+"""Codecs of the small text files in Kafka's log directories: exact when writing, strict when reading.
 
-Readers raise ValueError saying what is wrong; the caller adds which file it was.
+Decoders raise ValueError saying what is wrong; the caller adds the file's name.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class MetaProperties:
     broker_id: int | None
     cluster_id: str | None
     others: tuple[tuple[str, str], ...] = ()
-    """Entries that newer releases add (`directory.id`); they are kept."""
+    """Entries of newer releases (`directory.id`), which are kept."""
 
 
 def encode_meta_properties(meta: MetaProperties) -> bytes:
-    """Version 0, as ZooKeeper-mode brokers write it."""
+    """Encode version 0, as ZooKeeper-mode brokers write it."""
     lines = ["version=0"]
     if meta.broker_id is not None:
         lines.append(f"broker.id={meta.broker_id}")
@@ -52,7 +52,7 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(properties: Mapping[str, str]) -> MetaProperties:
-    """The entries of the file. Raises ValueError for a version other than 0, which KRaft writes."""
+    """Decode the entries. Raises ValueError for a version other than 0, such as KRaft's."""
     version = properties.get("version", "").strip()
     if version != "0":
         raise ValueError(
@@ -77,7 +77,7 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> TopicId:
-    """The topic id. Raises ValueError."""
+    """Return the topic id. Raises ValueError."""
     lines = data.decode("utf-8", "replace").strip().splitlines()
     fields = dict(line.split(": ", 1) for line in lines if ": " in line)
     if len(lines) != 2 or fields.get("version", "").strip() != "0" or "topic_id" not in fields:
@@ -92,13 +92,13 @@ def decode_partition_metadata(data: bytes) -> TopicId:
 
 
 def encode_checkpoint(offsets: Iterable[tuple[TopicPartition, int]]) -> bytes:
-    """Version, number of entries, then `topic partition offset` lines."""
+    """Encode version, number of entries, then `topic partition offset` lines."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets]
     return "\n".join(("0", str(len(lines)), *lines, "")).encode()
 
 
 def decode_checkpoint(data: bytes) -> dict[TopicPartition, int]:
-    """The offsets; an empty file has none. Raises ValueError naming the line."""
+    """Return the offsets; empty for an empty file. Raises ValueError naming the line."""
     if not data.strip():
         return {}
     lines = data.decode("utf-8", "replace").splitlines()
@@ -120,7 +120,7 @@ def decode_checkpoint(data: bytes) -> dict[TopicPartition, int]:
 
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """(leader epoch, start offset) pairs."""
+    """Encode (leader epoch, start offset) pairs."""
     lines = [f"{epoch} {offset}" for epoch, offset in epochs]
     return "\n".join(("0", str(len(lines)), *lines, "")).encode()
 
@@ -133,11 +133,11 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, ".index", ".timeindex")
 
 
 def segment_sizes(fill_bytes: int, segment_bytes: int) -> tuple[int, ...]:
-    """Sizes of the segments that hold `fill_bytes`, none above `segment_bytes`."""
+    """Return the sizes of segments for `fill_bytes`, none above `segment_bytes`."""
     whole, rest = divmod(fill_bytes, segment_bytes)
     return (segment_bytes,) * whole + ((rest,) if rest else ())
 
 
 def segment_name(index: int, suffix: str) -> str:
-    """20 digits of the base offset and the suffix, as if each segment held the same number of records."""
+    """Return 20 digits of the base offset and the suffix, as if each segment held the same number of records."""
     return f"{index * RECORDS_PER_SEGMENT:020d}{suffix}"
