@@ -44,21 +44,21 @@ class ServiceManager:
         """Report that the process is up, then its state, until cancelled."""
         if self._address is None:
             return
-        told = ""
+        reported = ""
         lines = ["READY=1"]
         while True:
             status = status_line(ready())
-            if status != told:
+            if status != reported:
                 lines.append(f"STATUS={status}")
-                told = status
+                reported = status
             if self._has_watchdog and health().ok:
                 lines.append("WATCHDOG=1")
             if lines:
-                self._tell("\n".join(lines))
+                self._send("\n".join(lines))
             lines = []
             await asyncio.sleep(self._interval_s)
 
-    def _tell(self, message: str) -> None:
+    def _send(self, message: str) -> None:
         assert self._address is not None
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
@@ -85,6 +85,6 @@ def service_manager(environ: Mapping[str, str]) -> ServiceManager:
 
 def status_line(ready: Health) -> str:
     """Return what /readyz reports, as one line."""
-    told = [f"{name} {value}" for name, value in ready.details.items()]
-    text = ", ".join(["ready" if ready.ok else "not ready", *told]) + ("" if ready.ok else ": ")
+    details = [f"{name} {value}" for name, value in ready.details.items()]
+    text = ", ".join(["ready" if ready.ok else "not ready", *details]) + ("" if ready.ok else ": ")
     return " ".join((text + "; ".join(ready.reasons)).split())[:_MAX_STATUS]

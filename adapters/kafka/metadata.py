@@ -36,8 +36,8 @@ async def ask_metadata(connection: KafkaConnection, topics: Collection[str] | No
     if topics is None:
         return answer
     wanted = frozenset(topics)
-    told = tuple(topic for topic in answer.topics if topic.name in wanted)
-    names = {topic.name for topic in told}
+    answered = tuple(topic for topic in answer.topics if topic.name in wanted)
+    names = {topic.name for topic in answered}
     missing = (topic.name for topic in named or () if topic.name not in names)
     rows = tuple(MetadataTopic(ErrorCode.NONE, name, None, False, ()) for name in missing)
-    return replace(answer, topics=(*told, *rows))
+    return replace(answer, topics=(*answered, *rows))

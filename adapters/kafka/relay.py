@@ -152,11 +152,11 @@ class Relay:
         """Return the versions for a client of this listener. Raises NoBrokerAvailable."""
         return (await self._first(listener, self._versions_of))[1]
 
-    async def connect(self, listener: str, told: ApiVersionsResponse | None) -> Upstream:
-        """Open a connection to a broker, with the versions `told` unless that is None. Raises NoBrokerAvailable."""
+    async def connect(self, listener: str, required: ApiVersionsResponse | None) -> Upstream:
+        """Open a connection to a broker, with the `required` versions unless that is None. Raises NoBrokerAvailable."""
 
         async def open_one(target: BrokerTarget) -> Upstream:
-            if told is not None and await self._versions_of(target) != told:
+            if required is not None and await self._versions_of(target) != required:
                 raise _OtherVersions("it has other versions than the client was told")
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
                 streams = await asyncio.open_connection(target.endpoint.host, target.endpoint.port, limit=CHUNK_BYTES)

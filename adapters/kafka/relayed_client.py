@@ -46,7 +46,7 @@ class RelayedClient:
         self._lost = lost
         self._spawn = spawn
         self._max_idle_s = max_idle_ms / 1000
-        self._told: ApiVersionsResponse | None = None
+        self._versions: ApiVersionsResponse | None = None
         self._upstream: Upstream | None = None
         self._answers: asyncio.Task[None] | None = None
         self._unanswered: deque[int] = deque()
@@ -55,12 +55,12 @@ class RelayedClient:
 
     async def api_versions(self) -> ApiVersionsResponse:
         """Return the versions for this client. Raises NoBrokerAvailable."""
-        if self._told is None:
+        if self._versions is None:
             if self._upstream is None:
-                self._told = await self._relay.versions(self._listener)
+                self._versions = await self._relay.versions(self._listener)
             else:
-                self._told = await self._relay.versions_of(self._upstream)
-        return self._told
+                self._versions = await self._relay.versions_of(self._upstream)
+        return self._versions
 
     async def forward(self, head: RequestHead) -> None:
         """Copy the next request, whose head has arrived. Raises NoBrokerAvailable, ProtocolError, OSError."""
@@ -111,7 +111,7 @@ class RelayedClient:
     async def _open(self) -> Upstream:
         if self._upstream is None:
             try:
-                self._upstream = await self._relay.connect(self._listener, self._told)
+                self._upstream = await self._relay.connect(self._listener, self._versions)
             except NoBrokerAvailable:
                 self._relay.counts.failures += 1
                 raise

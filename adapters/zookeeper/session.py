@@ -103,7 +103,7 @@ class Session:
         try:
             while sent is None:
                 await self._connection.online.wait()
-                self._demand_session()
+                self._require_session()
                 sent = self._send_now(request, watched)
                 if sent is None:
                     # The connection is gone, but its loss is not handled yet: yield to the task that does.
@@ -134,7 +134,7 @@ class Session:
             sent.add_done_callback(lambda _: self._places.release())
         return sent
 
-    def _demand_session(self) -> None:
+    def _require_session(self) -> None:
         if self._connection.lost_reason is not None:
             raise SessionLost(self._connection.lost_reason)
 
@@ -142,7 +142,7 @@ class Session:
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         """See the interface."""
-        self._demand_session()
+        self._require_session()
         queue = ReadQueue(reads, self._sizer)
         sent: deque[tuple[Job, asyncio.Future[Completion]]] = deque()
         while True:
@@ -153,7 +153,7 @@ class Session:
             job, pending = sent.popleft()
             completion = await pending
             if isinstance(completion, Answer) and completion.code == wire.SESSION_EXPIRED:
-                self._demand_session()
+                self._require_session()
             queue.settle(job, completion)
 
     async def _send_job(self, reads: Sequence[Read], job: Job) -> asyncio.Future[Completion]:
@@ -188,7 +188,7 @@ class Session:
 
     async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
         """See the interface."""
-        self._demand_session()
+        self._require_session()
         in_flight: deque[tuple[PlannedMulti, asyncio.Future[Completion]]] = deque()
         while not plan.is_done:
             while len(in_flight) < self._config.max_in_flight and (planned := plan.next_multi()):
@@ -206,7 +206,7 @@ class Session:
         return plan.outcomes
 
     async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Completion]:
-        self._demand_session()
+        self._require_session()
         if self._config.set_acl:
             operations = [_with_acl(each) for each in operations]
         request = wire.pack_multi(self._chroot, operations, set_acl=self._config.set_acl)

@@ -84,9 +84,9 @@ class SessionConnection:
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
-            told = _describe(troubles) or "no answer"
+            shown = _describe(troubles) or "no answer"
             raise ZooKeeperUnavailable(
-                f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({told}). Is ZooKeeper running, "
+                f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({shown}). Is ZooKeeper running, "
                 "and is zookeeper.connect right?"
             ) from None
         finally:
@@ -112,7 +112,7 @@ class SessionConnection:
         servers = self.config.connect.servers
         while True:
             for tried in range(len(servers)):
-                await self._rest(deadline)
+                await self._pause(deadline)
                 server = servers[self._next_server % len(servers)]
                 remaining = deadline - self._loop.time()
                 limit = max(remaining / (len(servers) - tried), _LEAST_ATTEMPT_S)
@@ -127,16 +127,16 @@ class SessionConnection:
                     if troubles[server] != before:
                         logger.info("ZooKeeper %s: %s", server, troubles[server])
                     self._next_server += 1
-            self._fail_once_more()
+            self._lengthen_pause()
 
-    async def _rest(self, deadline: float) -> None:
+    async def _pause(self, deadline: float) -> None:
         """Wait for the pause that is due. Raises TimeoutError at the deadline."""
         async with asyncio.timeout_at(deadline):
             await asyncio.sleep(self._pause_s)
             if self._loop.time() >= deadline:
                 raise TimeoutError
 
-    def _fail_once_more(self) -> None:
+    def _lengthen_pause(self) -> None:
         self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), self._longest_pause_s)
 
     @property
@@ -158,10 +158,10 @@ class SessionConnection:
             hello = wire.pack_connect(self.last_zxid, asked_ms, self.session_id, self._password)
             self._accept(await connection.shake_hands(hello), connection)
             for credentials in self.config.credentials:
-                await self._demand(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
+                await self._require(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
             for chunk in list(self.watches.chunks(self.config.connect.chroot)):
                 request = wire.pack_set_watches(self.last_zxid, *chunk)
-                await self._demand(connection, request, "the watches")
+                await self._require(connection, request, "the watches")
             if self.lost_reason is not None:
                 raise SessionOver(self.lost_reason)
         except BaseException:
@@ -178,7 +178,7 @@ class SessionConnection:
         self.timeout_s = granted.timeout_ms / 1000
         self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)
 
-    async def _demand(
+    async def _require(
         self, connection: Connection, request: wire.Request, what: str, *, xid: int | None = None
     ) -> None:
         completion = await connection.send(request, xid=xid)
@@ -221,7 +221,7 @@ class SessionConnection:
         if self._loop.time() - connected_at > self._longest_pause_s:
             self._pause_s = 0.0
         else:
-            self._fail_once_more()
+            self._lengthen_pause()
         self._next_server += 1
 
     @property
@@ -266,8 +266,8 @@ class SessionConnection:
                 raise TimeoutError
             await self._connect_before(deadline, troubles)
         except TimeoutError:
-            told = _describe(troubles)
-            raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s ({told})") from None
+            shown = _describe(troubles)
+            raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s ({shown})") from None
 
     def lose(self, reason: str) -> None:
         """End the session. Only the first reason counts."""

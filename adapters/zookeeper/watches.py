@@ -66,7 +66,7 @@ class ArmedWatches:
         self._data: dict[str, None] = {}
         self._exist: dict[str, None] = {}
         self._children: dict[str, None] = {}
-        self._under_way: dict[str, int] = {}
+        self._reads_in_flight: dict[str, int] = {}
         self._armings: list[Arming] = []
 
     def __len__(self) -> int:
@@ -74,13 +74,13 @@ class ArmedWatches:
 
     def read_sent(self, read: Read) -> None:
         """Note that a read with a watch is in flight."""
-        self._under_way[read.path] = self._under_way.get(read.path, 0) + 1
+        self._reads_in_flight[read.path] = self._reads_in_flight.get(read.path, 0) + 1
 
     def read_over(self, read: Read) -> None:
         """Note that the read was answered, or that its connection is gone."""
-        left = self._under_way.pop(read.path) - 1
+        left = self._reads_in_flight.pop(read.path) - 1
         if left:
-            self._under_way[read.path] = left
+            self._reads_in_flight[read.path] = left
 
     def read_answered(self, read: Read, outcome: ReadOutcome) -> None:
         """Register the watch that the answer has armed."""
@@ -107,7 +107,7 @@ class ArmedWatches:
     def went_off(self, fired: WatchFired) -> bool:
         """Remove the fired watch; return False if the event is not to be reported."""
         path = fired.path
-        known = path in self._under_way
+        known = path in self._reads_in_flight
         if fired.kind is not WatchKind.CHILDREN_CHANGED:
             for arming in self._armings:
                 if path in arming.paths:

@@ -156,7 +156,7 @@ class _Message:
     binding: Binding
     header_version: int
     broker_epoch_at: int | None
-    ignores_the_rest: bool
+    ignores_trailing_bytes: bool
     """Bytes after the end are ignored; otherwise they make the message malformed."""
 
     def encode(self, value: Any) -> bytes:
@@ -174,7 +174,7 @@ class _Message:
             raise Malformed(f"{self.name} is truncated: it has only {counted(len(payload), 'byte')}") from error
         except Malformed as error:
             raise Malformed(f"{self.name}: {error}") from error
-        if end != len(payload) and not self.ignores_the_rest:
+        if end != len(payload) and not self.ignores_trailing_bytes:
             raise Malformed(f"{self.name} has {counted(len(payload) - end, 'byte')} behind its end at offset {end}")
         return value
 
@@ -194,7 +194,7 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
         binding=binding,
         header_version=schema.__header_schema__.__version__,
         broker_epoch_at=None if is_response or api not in _CONTROL_APIS else fixed_offset(schema, "broker_epoch"),
-        ignores_the_rest=not is_response and api in _READ_ONLY_APIS,
+        ignores_trailing_bytes=not is_response and api in _READ_ONLY_APIS,
     )
 
 
