@@ -1,6 +1,6 @@
-"""Administration of a cluster: what commands do, without how it is asked for or shown.
+"""Administration of a cluster: the operations of commands, without their options and output.
 
-Operations read and write ZooKeeper or ask brokers, return values, and raise Refusal for what must not be done. Options,
+Operations read and write ZooKeeper or ask brokers, return values, and raise Refusal when they refuse. Options,
 confirmation and rendering belong to `cli`.
 """
 

@@ -1,4 +1,4 @@
-"""Who acts on what a command has written: Lethe's controller, Kafka's, or nobody yet."""
+"""Which controller acts on what a command writes: Lethe's, Kafka's, or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """The active controller: its id (None: there is none), and whether it can be seen to be Lethe's."""
+    """The active controller: its id (None: there is none), and whether it is known to be Lethe's."""
 
     broker_id: int | None
     is_lethe: bool
@@ -25,7 +25,7 @@ class Acting:
 
 
 async def acting_controller(session: ZooKeeperSession) -> Acting:
-    """Who leads now. What cannot be understood is taken for somebody else's."""
+    """Return the active controller. An unreadable `/controller` counts as not Lethe's."""
     try:
         active = await active_controller(session)
     except MalformedZnode:

@@ -1,7 +1,7 @@
-"""What each broker has to do with the cluster's partitions, counted from ZooKeeper alone.
+"""Load of each broker: its partitions, counted from ZooKeeper alone.
 
-Brokers that are not registered count too, where assignments name them: dead, or taken away without their replicas
-having been moved.
+Unregistered brokers count too, where assignments name them. They are dead, or were removed without moving their
+replicas.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class BrokerLoad:
-    """One broker's part. Lists are in the order of topics and partitions."""
+    """Load of one broker. Lists are in the order of topics and partitions."""
 
     broker: int
     replicas: int = 0
     leads: int = 0
     follows: int = 0
     lagging: list[TopicPartition] = field(default_factory=list)
-    """Partitions of which its replica is not in sync."""
+    """Partitions in which its replica is not in sync."""
     preferred: int = 0
-    """Partitions that it should lead."""
+    """Number of partitions that it should lead, as the preferred replica."""
     displaced: list[TopicPartition] = field(default_factory=list)
-    """Those of them that another broker leads, or nobody."""
+    """Those of them that it does not lead."""
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics marked for deletion of which it has replicas."""
     only_here: list[TopicPartition] = field(default_factory=list)
-    """Partitions of living topics of which no other live broker has a copy in sync, as far as ZooKeeper knows; of a
-    broker that is away also those that still count it as in sync. An empty broker under its id would lead them, or
-    might, and the other replicas would be cut down to what it has."""
+    """Partitions without an in-sync replica on another live broker, by ZooKeeper; topics in deletion are left out. For
+    an unregistered broker, also partitions whose ISR includes it. An empty broker with its id could become leader of
+    these, and the other replicas would be truncated to its log."""
 
     @property
     def imbalance(self) -> float:
-        """The part of its preferred partitions that it does not lead, as Kafka reckons it; 0 to 1."""
+        """Share of its preferred partitions that it does not lead, as in Kafka; 0 to 1."""
         return len(self.displaced) / self.preferred if self.preferred else 0.0
 
 
 def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dict[int, BrokerLoad]:
-    """Every broker that is registered or that an assignment names, by id. Marked topics count as living where they
-    are kept all the same, since deletions are paused."""
+    """Return the load of every registered or assigned broker, by id. `are_marked_kept`: treat marked topics as in
+    service, since deletions are paused."""
     loads = {broker: BrokerLoad(broker) for broker in views.brokers}
     marked = frozenset(views.there.marked)
     doomed: frozenset[str] = frozenset() if are_marked_kept else marked
@@ -80,13 +80,13 @@ def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dic
 
 
 def _is_only_on(broker: int, isr: Collection[int], live: Collection[int]) -> bool:
-    """Nothing known counts as nothing elsewhere. A broker that is away and in the ISR may be made leader as it
-    returns, whoever else is in it."""
+    """Return True if no other live broker is in the ISR, or if an unregistered broker is in it. When such a broker
+    returns, it may become leader whatever the rest of the ISR is."""
     return (broker in isr and broker not in live) or not any(other in live for other in isr if other != broker)
 
 
 def unreadable_registrations(views: PartitionViews) -> dict[int, str]:
-    """Brokers that are registered in a way that cannot be understood, with what is wrong."""
+    """Return the brokers whose registration cannot be understood, and why."""
     found = {}
     for where, problem in views.problems.items():
         broker = paths.broker_of(where)
@@ -96,7 +96,8 @@ def unreadable_registrations(views: PartitionViews) -> dict[int, str]:
 
 
 async def registered_since(session: ZooKeeperSession, views: PartitionViews) -> dict[int, int]:
-    """When each registered broker registered, in milliseconds by its own clock; those that do not say are left out."""
+    """Return when each broker registered, in milliseconds of its own clock; registrations without a time are left
+    out."""
     outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in views.brokers])
     found = {}
     for broker, outcome in zip(views.brokers, outcomes, strict=True):
@@ -108,7 +109,7 @@ async def registered_since(session: ZooKeeperSession, views: PartitionViews) -> 
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """Everything about the brokers. `answers` has those that were asked."""
+    """State of all brokers. `answers` has those that were asked."""
 
     views: PartitionViews
     acting: Acting
@@ -119,20 +120,21 @@ class BrokersSeen:
 
     @property
     def missing(self) -> list[BrokerLoad]:
-        """Those that assignments name and that are not registered."""
+        """Brokers that assignments name and that are not registered."""
         known = {*self.views.brokers, *self.unreadable}
         return [load for broker, load in self.loads.items() if broker not in known]
 
     @property
     def silent(self) -> list[int]:
-        """Brokers that did not answer all that they were asked."""
+        """Brokers with an unanswered question."""
         return [broker for broker, answers in self.answers.items() if answers.failure is not None]
 
 
 async def look_at_brokers(
     session: ZooKeeperSession, *, ask: AskBroker | None, only: Collection[int] | None = None
 ) -> BrokersSeen:
-    """Looks at all brokers, and asks them, or only some. Raises NoCluster where there is no cluster."""
+    """Return the state of all brokers; `ask` asks the registered ones, or only some. Raises NoCluster where there is no
+    cluster."""
     views = await view_partitions(session)
     acting = await acting_controller(session)
     since_ms = await registered_since(session, views)

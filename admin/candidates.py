@@ -1,8 +1,8 @@
-"""The table of stale topics that the pipeline makes, read without Spark: which topics nobody seems to use.
+"""Reads the pipeline's table of unused topics, without Spark.
 
-It is read from Parquet files (the table's directory, or the lake that it is in), or from an export as JSON lines or CSV
-with the table's column names. Nothing is guessed: a column that is missing or a value that is none is refused, naming
-the place, because what is read here is what gets deleted.
+It is read from Parquet files (the table's directory or its lake), or from an export as JSON lines or CSV with the
+table's column names. A missing column or an invalid value raises an error that names the place. Nothing is guessed,
+because topics are deleted by this table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lethe.protocol.lake import IDENTITY, cluster_of
 from lethe.protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
 
 TABLE: Final = Path("gold", "stale_topic_candidates")
-"""The table's directory, below that of the lake."""
+"""Directory of the table below the lake."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A topic to which nothing was written for `unwritten_days`, as a survey saw it."""
+    """A topic that was not written to for `unwritten_days`, as a survey saw it."""
 
     topic: str
     topic_id: TopicId | None
@@ -37,7 +37,7 @@ class Candidate:
     replicas: int
     size_bytes: int
     segment_bytes: int | None
-    """Of all replicas; what brokers tell of sizes. None where it was not known of all of them."""
+    """Sum over all replicas of the sizes that brokers report; None where one was unknown."""
     is_empty: bool
     last_write_ms: int | None
     unwritten_days: int
@@ -48,11 +48,11 @@ class Candidate:
 
 
 class NoPyArrow(Exception):
-    """What reads Parquet is not installed; the message says how to get it, or to do without."""
+    """PyArrow is not installed; the message says how to install it or do without."""
 
 
 def read_candidates(path: Path) -> tuple[Candidate, ...]:
-    """The table, by topic. Blocking. Raises ValueError naming the place, NoPyArrow, OSError."""
+    """Return the candidates, by topic. Blocking. Raises ValueError naming the place, NoPyArrow, OSError."""
     rows = [_Row(where, row).candidate() for where, row in _rows(path)]
     names = [row.topic for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []:
@@ -61,8 +61,8 @@ def read_candidates(path: Path) -> tuple[Candidate, ...]:
 
 
 def read_cluster_id(path: Path) -> str | None:
-    """The Kafka cluster of the lake that this is, or that the table lies in; None for a table outside of any lake, and
-    where no survey has told yet. Blocking. Raises ValueError for a lake of another version, or of none; OSError."""
+    """Return the cluster id of the lake at or around `path`; None outside of any lake, or before a survey has set it.
+    Blocking. Raises ValueError for another version of lake or for no lake, and OSError."""
     lake = lake_of(path.resolve())
     if lake is None:
         return None
@@ -76,7 +76,7 @@ def read_cluster_id(path: Path) -> str | None:
 
 
 def lake_of(path: Path) -> Path | None:
-    """The lake that this is, or that this table lies in."""
+    """Return the lake at `path`, or the lake that contains this table."""
     if path.is_dir() and ((path / IDENTITY).exists() or (path / TABLE).is_dir()):
         return path
     for place in (path, *path.parents):
@@ -147,7 +147,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """A file without even the line of the columns is no export of an empty table, but one that was cut off."""
+    """A file without the header line is truncated, not an empty table."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         try:
@@ -217,7 +217,7 @@ def _topic_id(value: object) -> TopicId:
 
 
 def _number(value: object) -> int:
-    """Of 64 bits, and not below 0; also as text, as CSV has it."""
+    """Parse a non-negative number of 64 bits; CSV has it as text."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError
     number = int(value)
@@ -227,7 +227,7 @@ def _number(value: object) -> int:
 
 
 def _count(value: object) -> int:
-    """Of 32 bits, and at least 1."""
+    """Parse a positive number of 32 bits."""
     number = _number(value)
     if not 1 <= number < 2**31:
         raise ValueError

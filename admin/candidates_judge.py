@@ -1,9 +1,15 @@
-"""Whether a topic that the pipeline took for unused may be deleted now. Pure.
+"""Decides whether a topic that the pipeline reported as unused may be deleted now. Pure.
 
-The table is of the past. What is deleted has to be the incarnation that was seen, untouched since: the same id and time
-of creation, the same bytes in every replica, no record with a time after its last write, nobody who reads it. Every
-doubt leaves a topic out, with the reason, also that nobody could be asked about it; unless whoever decides has said
-beforehand that this is no obstacle.
+The table describes the past. Only the topic that the survey saw, unchanged, may be deleted:
+
+    checked                                     left out because
+    name                                        internal, or protected
+    topic id, creation time                     it is another topic of that name
+    marker, reassignment, leaders, ISR          it is marked, moving, or not in sync
+    sizes of all replicas                       they have changed, or are unknown
+    consumer groups with members                a group reads it
+    records since the last write                it was written to
+    a question that no broker answered          unknown, unless `allow_unasked`
 """
 
 from __future__ import annotations
@@ -34,22 +40,22 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A candidate that may be deleted, and who would notice."""
+    """A candidate that may be deleted, and the consumer groups that it affects."""
 
     candidate: Candidate
     czxid: int
     groups: tuple[Group, ...] | None = None
-    """Those that have offsets of it; None where not all could be asked."""
+    """Groups with offsets of the topic; None where not all groups are known."""
     notes: tuple[str, ...] = ()
 
 
 def unwritten_since_ms(candidate: Candidate) -> int:
-    """The moment after which nothing was written, by the table's word."""
+    """Return the time after which, by the table, nothing was written."""
     return candidate.taken_at_ms - candidate.unwritten_days * DAY_MS
 
 
 def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Chosen | LeftOut:
-    """By what is known of every topic: znodes and sizes."""
+    """Judge by znodes and sizes."""
     problem = _name_problem(candidate.topic, protected)
     if problem is None and now is None:
         problem = "it does not exist any more"
@@ -65,7 +71,7 @@ def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Ch
 def judge_readers(
     chosen: Chosen, partitions: Sequence[int], readers: Readers, *, allow_unasked: bool = False
 ) -> Chosen | LeftOut:
-    """By what its readers and its offsets tell. What could not be asked is held against it, unless that is allowed."""
+    """Judge by consumer groups and offsets. An unanswered question leaves the topic out, unless `allow_unasked`."""
     candidate = chosen.candidate
     name = candidate.topic
     groups = readers.groups.get(name, ())
@@ -95,7 +101,7 @@ def judge_readers(
 
 
 def _doubt(wanted: Sequence[TopicPartition], readers: Readers) -> str | None:
-    """What nobody could be asked about."""
+    """Return the first unanswered question."""
     if readers.unasked:
         return f"nobody could be asked who reads it: {readers.unasked[0]}"
     for each in wanted:

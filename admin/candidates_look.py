@@ -1,4 +1,4 @@
-"""Candidates for deletion as they are at this moment: in ZooKeeper, and by the word of every broker with a replica."""
+"""Reads the current state of candidates, from ZooKeeper and from every broker with a replica."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lethe.survey.views import BrokerAnswers, Place
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """A topic that exists. `segment_bytes` is None where the size of a replica is not known, and `unseen` says why."""
+    """An existing topic. `segment_bytes` is None where the size of a replica is unknown; `unseen` says why."""
 
     description: TopicDescription
     czxid: int
@@ -31,7 +31,7 @@ class Now:
 async def look_now(
     session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None
 ) -> tuple[dict[str, Now], tuple[Broker, ...]]:
-    """Those of the topics that exist, by name, and the live brokers. Brokers are asked once each."""
+    """Return the existing ones of these topics, by name, and the live brokers. Each broker is asked once."""
     there = await topic_znodes.list_topics(session)
     stats = await session.read([Exists(paths.topic(name)) for name in names])
     znodes = {name: stat for name, stat in zip(names, stats, strict=True) if isinstance(stat, Present)}
@@ -48,7 +48,7 @@ async def look_now(
 
 
 def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tuple[int | None, str]:
-    """Bytes of all replicas, each of which has to be told of once and be in its place."""
+    """Return the bytes of all replicas; each has to be reported exactly once, by its assigned broker."""
     told: dict[tuple[int, TopicPartition], list[int]] = {}
     for broker, answer in answers.items():
         for log_dir in answer.log_dirs or ():

@@ -1,4 +1,4 @@
-"""The plan for `lethe topics delete --from-candidates`: every candidate judged by what is known now."""
+"""Plan of `lethe topics delete --from-candidates`: every candidate, judged by the present state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_ONCE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class WantedDeletion:
-    """What the command line says."""
+    """The options of the command."""
 
     path: Path
     protected: tuple[str, ...] = ()
@@ -34,13 +34,12 @@ class WantedDeletion:
     timeout_ms: int = 300_000
     quiet: bool = False
     allow_unasked: bool = False
-    """Delete also what somebody could not be asked about: who reads it, when it was last written."""
+    """Delete also topics whose consumer groups or offsets are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """What would be done. `problems` says what nobody could be asked about, and `is_strict` that this leaves topics
-    out."""
+    """What would be done. `problems` are the unanswered questions; `is_strict`: these leave topics out."""
 
     chosen: tuple[Chosen, ...]
     left_out: tuple[LeftOut, ...]
@@ -49,7 +48,7 @@ class DeletionPlan:
 
 
 async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion) -> DeletionPlan:
-    """Every candidate judged by what is known now."""
+    """Return the plan, by the present state."""
     judged, problems = await judge_all(session, candidates, wanted)
     chosen = tuple(each for each in judged if isinstance(each, Chosen))
     left_out = sorted((each for each in judged if isinstance(each, LeftOut)), key=lambda out: out.topic)
@@ -59,7 +58,8 @@ async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], 
 async def judge_all(
     session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion
 ) -> tuple[list[Chosen | LeftOut], tuple[str, ...]]:
-    """By their znodes and sizes, and those that may go by that, by readers and offsets; what could not be asked."""
+    """Judge all candidates by znodes and sizes, and the remaining ones by consumer groups and offsets. Return the
+    judgements and the unanswered questions."""
     found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
     first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
     able = [each for each in first if isinstance(each, Chosen)]
@@ -73,7 +73,7 @@ async def judge_all(
 
 
 async def demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: str | None) -> None:
-    """Refuses a lake of another cluster, where both say which."""
+    """Raise Refusal for a lake of another cluster, where both ids are known."""
     here = await cluster_here(session)
     if of_table is not None and here is not None and of_table != here:
         raise Refusal(

@@ -1,4 +1,4 @@
-"""The table for `lethe topics delete --from-candidates`, read and judged before the cluster is asked anything."""
+"""Reads the table of `lethe topics delete --from-candidates` and checks it before the cluster is asked."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CandidatesTable:
-    """What a table says: the candidates, what its lake protects, and which Kafka cluster it is of, where that is
-    known."""
+    """The candidates, the names that the lake protects, and the cluster id of the lake if it is known."""
 
     candidates: tuple[Candidate, ...]
     protected: tuple[str, ...] = ()
@@ -31,8 +30,8 @@ class CandidatesTable:
 
 
 async def candidates_table(path: Path, *, max_age_days: float, now_ms: int | None = None) -> CandidatesTable:
-    """Reads it. Raises Refusal where it cannot be read, is too old or of the future, and ValueError where it cannot be
-    understood, or was made by other rules than its lake has by now."""
+    """Read the table. Raises Refusal where it is unreadable, too old or in the future. Raises ValueError where it is
+    malformed, or older than its lake's rules."""
     candidates = await _read(path, read_candidates)
     rules = await _read(path, read_rules)
     _demand_fresh(path, candidates, max_age_days, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
@@ -53,7 +52,7 @@ async def _read(path: Path, read: Callable[[Path], _T]) -> _T:
 
 
 def _demand_fresh(path: Path, candidates: Sequence[Candidate], max_age_days: float, now_ms: int) -> None:
-    """Refuses a survey that is too old, and one of the future: it would never become too old."""
+    """Raise Refusal for a survey that is too old, and for one in the future, which would never become too old."""
     if not candidates:
         return
     newest = max(candidates, key=lambda candidate: candidate.taken_at_ms)

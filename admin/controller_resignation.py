@@ -1,4 +1,4 @@
-"""Ending the term of the active controller, after brokers have had time to confirm what they owe it."""
+"""Ends the term of the active controller, after a grace period in which brokers can confirm tombstones."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ ASK_TIMEOUT_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Unconfirmed:
-    """What brokers had not confirmed when the tenure was ended; `unseen` says why the controller did not tell that."""
+    """What brokers had not confirmed at the end of the term; `unseen` says why that is unknown."""
 
     left: LeftBehind = NOTHING_LEFT
     unseen: str | None = None
 
     def under(self, successor: ActiveController | None) -> LeftBehind:
-        """What is left with this controller. One of Lethe's compares every metadata cache with ZooKeeper itself."""
+        """Return what is left under the new controller. Lethe's compares every metadata cache with ZooKeeper itself."""
         if successor is None or successor.znode.admin is None:
             return self.left
         return self.left._replace(ghosts={}, missed={})
 
 
 class Resignation(NamedTuple):
-    """A term that was ended, and who leads afterwards (also the same term, where its znode was not seen to go)."""
+    """A term that was ended, and the controller afterwards: the same where its znode was not seen to go."""
 
     before: ActiveController
     epoch: int
@@ -51,7 +51,7 @@ class Resignation(NamedTuple):
 async def resign(
     session: ZooKeeperSession, *, timeout_ms: int, poll_ms: int, grace_ms: int, say: Callable[[str], None]
 ) -> Resignation:
-    """Ends the term there is. Raises Refusal where there is none, or where it belongs to KRaft."""
+    """End the present term. Raises Refusal where there is none, or where it belongs to KRaft."""
     before = await active_controller(session)
     if before is None:
         raise Refusal("there is no active controller: nobody to resign")
@@ -73,11 +73,12 @@ async def resign(
 async def _unconfirmed(
     before: ActiveController, *, grace_ms: int, poll_ms: int, say: Callable[[str], None]
 ) -> Unconfirmed:
-    """What brokers have not confirmed when the grace is over, or all that was owed at the first answer is confirmed.
-    Kafka's controller, which never tells, is not asked.
+    """Return what brokers have not confirmed at the end of the grace period, or once everything in the first answer is
+    confirmed. Kafka's controller, which never reports it, is not asked.
 
-    The controller goes on with deletions meanwhile. One that begins now is still marked when its term ends, so the next
-    controller goes on with it."""
+    The controller continues with deletions meanwhile. One that begins now is still marked when the term ends, so the
+    next controller continues it.
+    """
     url = before.znode.admin
     if url is None:
         return Unconfirmed()
@@ -98,7 +99,7 @@ async def _unconfirmed(
         now = await ask_controller(url, None, ASK_TIMEOUT_MS)
         if now.owed is not None:
             told, owed = now, _of_those(first, now.owed)
-    # It does not wait for what was owed later, nor for brokers that are not registered. Both are owed all the same.
+    # Later tombstones and unregistered brokers are not waited for, but they count as unconfirmed.
     unproven = from_json(told.unproven)
     return Unconfirmed(unproven._replace(gone={**unproven.gone, **_left(told.owed or ()).gone}))
 
@@ -117,7 +118,7 @@ def _left(owed: tuple[Owing, ...]) -> LeftBehind:
 
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
-    """Deletes `/controller` of that tenure; the tenure's epoch."""
+    """Delete `/controller` of that term, and return its epoch."""
     (data,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     if not isinstance(data, Data):
         raise Refusal(f"{paths.CONTROLLER_EPOCH} cannot be read, so no tenure can be told from another: {data}")

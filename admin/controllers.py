@@ -1,5 +1,5 @@
-"""Asking a Lethe controller what marked topics wait for, over its HTTP port. What it says is read tolerantly: another
-release of the controller may say more, or less."""
+"""Asks a Lethe controller over HTTP what marked topics wait for. Unknown and missing keys are accepted, since the
+controller may be of another release."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def ask_active_controller(
     *,
     at_most: int | None = None,
 ) -> Told:
-    """What the active controller says of the topic, or (None) of all marked ones or `at_most` of them; the problem says
-    why it says nothing. `url` None is the one that `/controller` gives."""
+    """Return the active controller's answer about the topic, or (None) about all marked ones, `at_most` of them.
+    `problem` says why there is none. Without `url`, the URL in `/controller` is used."""
     if url is not None:
         return await ask_controller(url, topic, timeout_ms, at_most)
     (found,) = await session.read([GetData(paths.CONTROLLER)])
@@ -42,8 +42,8 @@ async def ask_active_controller(
 
 
 async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
-    """What the controller at that URL says of the topic, or (None) of all marked ones or `at_most` of them. Never
-    raises for what it does: `problem` says it."""
+    """Return the answer of the controller at that URL, as `ask_active_controller`. Never raises for its failures:
+    `problem` has them."""
     import aiohttp
 
     where = url.rstrip("/") + (
@@ -55,7 +55,7 @@ async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: 
             session.get(where) as response,
         ):
             document = await response.json()
-            # 404 is said of a topic that is not marked, with what there is to say of it.
+            # 404: the topic is not marked; the document has what is known about it.
             if response.status not in (200, 404):
                 error = document.get("error") if isinstance(document, Mapping) else None
                 return Told(problem=f"{where} answered {response.status}: {error}")
@@ -67,7 +67,7 @@ async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: 
 
 
 def parse_explanation(document: object) -> Told:
-    """What a document of `/explain` or `/explain/TOPIC` says."""
+    """Parse a document of `/explain` or `/explain/TOPIC`."""
     if not isinstance(document, Mapping):
         return Told(problem="it answered something else than was asked")
     topics = document.get("topics")

@@ -1,15 +1,21 @@
-"""How far the deletion of topics is, seen from outside: ZooKeeper, every broker's metadata cache, every broker's logs.
+"""Progress of deletions as seen from outside: in ZooKeeper, every broker's metadata cache, every broker's logs.
 
-Only the incarnation that was there when the deletion was asked for counts: a topic of the same name that was created
-since is told apart by its znode's czxid and its topic id. Brokers do not tell the ids of their logs, so once there is a
-new incarnation its logs say nothing about the old one's and are not counted.
+Only the incarnation that was to be deleted counts. A newer topic of the same name has another czxid and topic id.
+Brokers do not report topic ids of logs, so with a new incarnation the logs say nothing about the old one and are
+ignored.
 
-What could not be seen is part of the progress (`unseen`): a broker that answers with an error, refuses, is silent or is
-not registered, and a log directory that has failed. A topic of which something is unseen is not done, even where
-nothing of it is left as far as was seen.
+What could not be seen is part of the progress (`unseen`): brokers that are unregistered, silent, refuse or answer with
+an error, and failed log directories. A topic with an unseen place is not done, even if nothing of it was seen.
 
-A directory that is renamed for removal is no log any more, so "stored" ends with the rename: what is seen here is that
-a topic is *deleted*, not that its bytes are *reclaimed*.
+    mark    znode    caches, logs           result
+    yes     yes      any                    is_left
+    no      yes      any                    is_given_up: the controller dropped the mark
+    no      no       broker 3 caches it     is_left
+    no      no       clean, all seen        is_done
+    no      no       clean, 3 refuses       is_blind: waiting does not help
+    no      no       clean, 3 is silent     none of these: 3 may answer later
+
+"Stored" ends when the directory is renamed. So a done topic is *deleted*; its bytes may not be *reclaimed* yet.
 """
 
 from __future__ import annotations
@@ -31,21 +37,21 @@ from lethe.survey.znodes import data_of
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic whose deletion is watched. `czxid` names its znode's incarnation; None where only a mark was left."""
+    """A topic whose deletion is watched. `czxid` identifies its incarnation; None where only a mark was left."""
 
     name: str
     czxid: int | None
     topic_id: TopicId | None
     brokers: tuple[int, ...]
-    """Those that have a replica, sorted."""
+    """Those with a replica, sorted."""
     partitions: tuple[int, ...]
 
 
 class UnseenPlace(NamedTuple):
-    """A cache, or log directories, of which nobody knows whether something of the topic is left there."""
+    """A cache, or log directories, in which the topic may be left."""
 
     broker: int | None
-    """None stands for all brokers."""
+    """None: all brokers."""
     place: Place
     failure: Failure
     why: str
@@ -57,7 +63,7 @@ class UnseenPlace(NamedTuple):
 
 
 class FailedLogDir(NamedTuple):
-    """A log directory that its broker can no longer use."""
+    """A log directory that its broker has taken offline."""
 
     broker: int
     path: str
@@ -65,7 +71,7 @@ class FailedLogDir(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What there still is of one topic."""
+    """What is left of one topic."""
 
     name: str
     is_marked: bool
@@ -76,49 +82,49 @@ class Progress:
     absent: tuple[int, ...] = ()
     """Brokers with replicas that are not registered: the controller waits for them."""
     failed_log_dirs: tuple[FailedLogDir, ...] = ()
-    """Those of brokers with replicas. Whether one of the topic's lies there is not known: no broker tells."""
+    """Those of brokers with replicas. Brokers do not say whether a replica of the topic is in them."""
     is_recreated: bool = False
-    """A new topic has the name. Brokers do not tell its logs from those of the old one."""
+    """A new topic has the name. Brokers do not distinguish its logs from those of the old one."""
 
     @property
     def is_left(self) -> bool:
-        """Something of the topic was seen."""
+        """True if something of the topic was seen."""
         return self.is_marked or self.has_znode or bool(self.cached_by) or bool(self.stored_by)
 
     @property
     def is_done(self) -> bool:
-        """Everything was seen, and nothing of the topic is left in ZooKeeper and at every broker."""
+        """True if everything was seen and nothing of the topic is left."""
         return not self.is_left and not self.unseen
 
     @property
     def is_blind(self) -> bool:
-        """Nothing of the topic is left as far as was seen, and something cannot be seen however long one waits."""
+        """True if nothing of the topic was seen, and all unseen places will stay unseen."""
         return bool(self.unseen) and not self.is_left and all(each.lasts for each in self.unseen)
 
     @property
     def is_given_up(self) -> bool:
-        """The mark is gone and the topic is not: a controller with delete.topic.enable=false drops marks."""
+        """True if the mark is gone and the topic is not: a controller with delete.topic.enable=false drops marks."""
         return self.has_znode and not self.is_marked
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """Brokers that did not answer, so that neither their caches nor their logs were seen."""
+        """Brokers that did not answer, so neither their caches nor their logs were seen."""
         failures = (Failure.SILENT, Failure.UNREACHABLE)
         silent = (each.broker for each in self.unseen if each.failure in failures)
         return tuple(dict.fromkeys(broker for broker in silent if broker is not None))
 
     @property
     def is_settled(self) -> bool:
-        """True where looking again tells nothing new."""
+        """True where another look is useless."""
         return self.is_done or self.is_given_up or self.is_blind
 
     def is_unseen_at(self, place: Place) -> bool:
-        """True where that place of some broker was not seen."""
+        """True if that place of some broker was not seen."""
         return any(each.place is place for each in self.unseen)
 
     @property
     def waits(self) -> tuple[str, ...]:
-        """What it waits for, each in words; empty where it is done."""
+        """What the deletion waits for, as texts; empty where it is done."""
         parts = []
         if self.has_znode:
             parts += [f"broker {broker} to come back" for broker in self.absent]
@@ -139,7 +145,7 @@ class Progress:
         return ", ".join(self.waits)
 
     def _sight(self) -> Iterator[str]:
-        """What has to be seen first; not what the topic is said to wait for already."""
+        """Yield what has to be seen first, without what `waits` names already."""
         places: dict[tuple[int | None, str], list[str]] = {}
         for each in self.unseen:
             is_named = self.has_znode and (each.broker in self.absent or _names(self.failed_log_dirs, each))
@@ -159,8 +165,8 @@ def _failed_words(path: str) -> str:
 
 
 async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Target]:
-    """The topics as they are now, in the order of the names. Of one whose znode may not be read, `Exists` tells the
-    incarnation where ZooKeeper allows it. Raises ZnodeUnreadable where it does not."""
+    """Return the topics as they are now, in the order of the names. For an unreadable znode, `Exists` supplies the
+    incarnation; raises ZnodeUnreadable where ZooKeeper refuses that too."""
     outcomes = await session.read(
         [read for name in names for read in (GetData(paths.topic(name)), Exists(paths.topic(name)))]
     )
@@ -168,13 +174,13 @@ async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Targe
     for name, outcome, there in zip(names, outcomes[::2], outcomes[1::2], strict=True):
         if not isinstance(outcome, Data):
             if not isinstance(there, Present):
-                # Later ZooKeepers refuse `Exists`, too, where the znode may not be read: nothing is known then.
+                # Newer ZooKeepers also refuse `Exists` for an unreadable znode.
                 data_of(outcome, paths.topic(name))
             found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
             continue
         try:
             znode = decode_topic(name, outcome.data)
-        except MalformedZnode:  # it can be deleted none the less; which brokers have replicas is unknown
+        except MalformedZnode:  # it can be deleted anyway; which brokers have replicas is unknown
             found.append(Target(name, outcome.stat.czxid, None, (), ()))
             continue
         brokers = {broker for assignment in znode.assignments.values() for broker in assignment.replicas}
@@ -183,10 +189,10 @@ async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Targe
 
 
 async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target]) -> list[Progress]:
-    """What is left of each topic now, in the order of `wanted`. Brokers are asked at the same time.
+    """Return what is left of each topic, in the order of `wanted`. Brokers are asked concurrently.
 
-    Marks are read before topics: a controller removes the mark last, so "no mark, but a topic" is then never the
-    picture of a deletion that was just completed.
+    Marks are read before topics. A controller removes the mark last, so "no mark, but a topic" never means a deletion
+    that has just ended.
     """
     reads = [read for t in wanted for read in (Exists(paths.delete_topic(t.name)), Exists(paths.topic(t.name)))]
     outcomes = await session.read(reads)
@@ -225,7 +231,7 @@ def _number(path: str) -> int | None:
 
 
 class _Told:
-    """What all brokers told in one look."""
+    """The answers of all brokers in one look."""
 
     def __init__(self, answers: Sequence[BrokerAnswers], malformed: Sequence[int]) -> None:
         self._answers = answers
@@ -252,7 +258,7 @@ class _Told:
         )
 
     def unseen(self, target: Target, *, is_recreated: bool) -> Iterator[UnseenPlace]:
-        """By broker. The logs of a topic that was created again are not looked at."""
+        """Yield unseen places by broker. Logs of a recreated topic are not looked at."""
         if not self._registered:
             yield UnseenPlace(None, Place.CACHE, Failure.ABSENT, "no broker is registered")
             if not target.brokers and not is_recreated:

@@ -1,8 +1,7 @@
-"""What holds deletions back and what forces them, as tools read and write it: the pause of all deletions, and the
-order to delete a topic whose own znode cannot be understood.
+"""Reads and writes the pause of all deletions, and the order to delete a topic with an unreadable znode.
 
-Only Lethe's controller looks at either. The order is the data of the topic's marker. Controllers watch which markers
-there are and not what is in them, so that a marker that is there already is made anew, in one multi.
+Only Lethe's controller obeys either. The order is the data of the topic's marker. Controllers watch the list of markers
+and not their data, so an existing marker is deleted and created again, in one multi.
 """
 
 from __future__ import annotations
@@ -39,26 +38,26 @@ from lethe.survey.znodes import ZnodeUnreadable, data_of, topic_of
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A topic as far as it can be seen: `problem` says why its znode cannot be understood, None where it can."""
+    """A topic as far as it can be read: `problem` says why its znode cannot be understood, None where it can."""
 
     name: str
     problem: str | None
     partitions: tuple[str, ...]
-    """What lies under its `/partitions`."""
+    """The children of its `/partitions`."""
     is_marked: bool
     is_ordered: bool
-    """Its marker says already that it is to be deleted even so."""
+    """Its marker orders the deletion already."""
 
 
 async def deletions_paused(session: ZooKeeperSession) -> DeletionsPaused | None:
-    """The pause that there is; None where deletions are not paused."""
+    """Return the pause; None where deletions are not paused."""
     (outcome,) = await session.read([GetData(paths.DELETIONS_PAUSED)])
     data = data_of(outcome, paths.DELETIONS_PAUSED)
     return None if data is None else decode_deletions_paused(data.data)
 
 
 async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -> tuple[DeletionsPaused, Outcome]:
-    """Pauses them, and says how they are paused now. A pause that there is keeps its time, and takes a new reason."""
+    """Pause deletions, and return the pause. An existing pause keeps its time and gets the new reason."""
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (paths.LETHE,))
     path = paths.DELETIONS_PAUSED
@@ -84,7 +83,7 @@ async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -
 
 
 async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused | None, Outcome]:
-    """Ends the pause, and says what it was; None where there was none."""
+    """End the pause, and return it; None where there was none."""
     path = paths.DELETIONS_PAUSED
     before = await deletions_paused(session)
     if before is None:
@@ -96,7 +95,7 @@ async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused |
 
 
 async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Unreadable]:
-    """The topics as far as they can be seen, in the order of the names; those that are not there are left out."""
+    """Return the existing ones of these topics as far as they can be read, in the order of the names."""
     reads = [
         read
         for name in names
@@ -123,7 +122,7 @@ async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) ->
 
 
 async def order_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
-    """Marks each topic with the order to delete it although it cannot be understood; what became of each."""
+    """Mark each topic with the order to delete it despite its unreadable znode; return the outcomes."""
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (paths.DELETE_TOPICS,))
     return [await _order(session, name) for name in names]

@@ -1,4 +1,4 @@
-"""Waiting for deletions: looks at the three places again and again until each is clean of the topics."""
+"""Waits for deletions: looks at the three places until each is clean of the topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SHORT = {Place.CACHE: "cache", Place.LOGS: "logs"}
 
 @dataclass(slots=True)
 class Waited:
-    """The last look at each topic, and after how long each place was clean of it (None of those that never were)."""
+    """The last look at each topic, and after how long each place was clean of it. Places that never were have no
+    entry."""
 
     progress: list[Progress]
     elapsed_ms: int = 0
@@ -26,13 +27,13 @@ class Waited:
     caches_ms: dict[str, int] = field(default_factory=dict)
     logs_ms: dict[str, int] = field(default_factory=dict)
     why: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each topic that is marked at the end waits for, and what helps, in the words of `lethe explain`."""
+    """What each topic that is still marked waits for, and the remedy, in the words of `lethe explain`."""
     places: dict[str, None] = field(default_factory=dict)
     """Caches and logs of brokers that were not clean, or not seen, at least once."""
 
     def note(self, looked: Sequence[Progress], elapsed_ms: int) -> None:
-        """Take in one look. A place that was not seen at every broker is not clean; neither are the logs of a topic
-        that was created again, because brokers do not tell them from the new ones."""
+        """Store one look. A place is clean only if it was seen at every broker. The logs of a recreated topic never
+        are, since brokers do not distinguish them from the new ones."""
         newest = {progress.name: progress for progress in looked}
         self.progress = [newest.get(progress.name, progress) for progress in self.progress]
         self.elapsed_ms = elapsed_ms
@@ -58,11 +59,10 @@ async def wait_until_gone(
     display: Display,
     poll_ms: int = POLL_MS,
 ) -> Waited:
-    """Look every `poll_ms` until each topic is gone, has been refused, or cannot be seen to be gone however long one
-    waits, or until the time is over.
+    """Look every `poll_ms` until each topic is gone, refused or certain to stay unseen, or until the time is over.
 
-    After a look that took longer it pauses as long as that took: brokers are not to be busy with our questions. A look
-    that is under way when the time is over is given up, but for the first one.
+    The pause is at least as long as the last look took, to limit the load on brokers. When the time is over, a look in
+    progress is cancelled, except the first.
     """
     began = time.monotonic()
     waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
@@ -70,7 +70,7 @@ async def wait_until_gone(
     has_looked = False
     while True:
         look_began = time.monotonic()
-        # The first look is made however short the time is: without it nothing is known.
+        # The first look has no time limit: without it nothing is known.
         left_s = timeout_ms / 1000 - (look_began - began) if has_looked else None
         try:
             async with asyncio.timeout(left_s):

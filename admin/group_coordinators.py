@@ -1,9 +1,12 @@
-"""Whether brokers tell of all consumer groups, which they do not say by themselves.
+"""Detects whether brokers list all consumer groups.
 
-A broker lists the groups that it coordinates: those whose partition of `__consumer_offsets` it leads. Groups are hidden
-without an error where such a partition has no leader, where its leader has not heard of that yet, and where an
-authorizer does not let us describe the cluster: then a broker leaves out what it may not tell. ZooKeeper says who
-leads, and each leader what it believes and what we may do (Metadata from version 8 on, Kafka 2.3).
+A broker lists the groups that it coordinates: those whose partition of `__consumer_offsets` it leads. Some groups are
+hidden without an error in these cases:
+
+    case                                              detected from
+    such a partition has no live leader               ZooKeeper
+    its leader has not learnt of its leadership yet   Metadata: another leader epoch than in ZooKeeper
+    an authorizer denies us DESCRIBE on the cluster   Metadata: the authorized operations (Kafka 2.3, version 8)
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all, open_connection
 CLIENT_ID: Final = "lethe-candidates"
 FIRST_WITH_OPERATIONS: Final = 8
 LAST_WITH_OPERATIONS: Final = 10
-"""The Metadata versions that say what we may do with the cluster."""
+"""The Metadata versions with the authorized operations on the cluster."""
 DESCRIBE: Final = 1 << 8
-"""The bit of the operation DESCRIBE."""
+"""Bit of the operation DESCRIBE."""
 
 
 class Leadership(NamedTuple):
@@ -35,28 +38,28 @@ class Leadership(NamedTuple):
 
 
 class Coordinators(NamedTuple):
-    """Who leads each partition of `__consumer_offsets`, and why groups may be hidden. No partition where there is no
-    such topic: then no group has ever been."""
+    """Leaders of the partitions of `__consumer_offsets`, and why groups may be hidden. Without that topic there are no
+    leaders and no groups."""
 
     leaders: Mapping[int, Leadership]
     problems: tuple[str, ...] = ()
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        """Those that coordinate, sorted."""
+        """The coordinating brokers, sorted."""
         return tuple(sorted({found.leader for found in self.leaders.values()}))
 
     def led_by(self, broker: int) -> dict[int, int]:
-        """The leader epochs of its partitions."""
+        """Return the leader epochs of the partitions that the broker leads."""
         return {number: led.leader_epoch for number, led in self.leaders.items() if led.leader == broker}
 
 
 AskCoordinator = Callable[[Broker], Awaitable[MetadataResponse]]
-"""Asks a live broker for `__consumer_offsets` and for what we may do. Raises ClientError and ProtocolError."""
+"""Asks a live broker for `__consumer_offsets` and the authorized operations. Raises ClientError and ProtocolError."""
 
 
 async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]) -> Coordinators:
-    """What ZooKeeper says; `brokers` are those that are registered."""
+    """Return the coordinators by ZooKeeper; `brokers` are the registered ones."""
     live = {int(broker.id) for broker in brokers}
     leaders: dict[int, Leadership] = {}
     orphans: list[int] = []
@@ -81,7 +84,7 @@ async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]
 async def hidden_groups(
     coordinators: Coordinators, brokers: Sequence[Broker], ask: AskCoordinator | None = None
 ) -> tuple[str, ...]:
-    """Why the lists of those who coordinate may leave out groups; empty where they do not."""
+    """Return why coordinators may leave groups out of their lists; empty where they do not."""
     there = {int(broker.id): broker for broker in brokers}
 
     async def one(broker: Broker) -> str | None:
@@ -96,8 +99,8 @@ async def hidden_groups(
 
 
 def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int, int]) -> str | None:
-    """Why a broker's list of groups may leave some out, by its own word. `led` are the leader epochs of the partitions
-    of `__consumer_offsets` that ZooKeeper has it lead."""
+    """Return why a broker's list of groups may be incomplete, by its own answer. `led` are the leader epochs of its
+    partitions of `__consumer_offsets` in ZooKeeper."""
     of = f"consumer groups of broker {broker}"
     if not answer.cluster_authorized_operations & DESCRIBE:
         return (
@@ -115,7 +118,7 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
 
 
 async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataResponse:
-    """Raises ClientError and ProtocolError."""
+    """Ask through the broker's PLAINTEXT listener."""
     async with await open_connection(
         broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
     ) as connection:

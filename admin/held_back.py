@@ -1,7 +1,7 @@
-"""What keeps Lethe's controller from deleting anything, for commands that order, resume or await deletions.
+"""What keeps Lethe's controller from deleting, for commands that order, resume or await deletions.
 
-Only the active controller can say whether it holds deletions back by itself. Where it cannot be asked, that is said,
-and the brokers' configuration is looked at from outside.
+Only the active controller can say whether it holds deletions back. Where it does not answer, the result says so, and
+the brokers' configuration is examined from outside.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ EVERY_TOPIC = "every marked topic"
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """What was seen; `unasked` says why a controller that may hold deletions back was not heard, None where it was."""
+    """The causes; `unasked` says why a controller that may hold deletions back did not answer, None where it did."""
 
     causes: tuple[Cause, ...] = ()
     unasked: str | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """`every marked topic waits for …: what helps`."""
+        """Return lines `every marked topic waits for …: what helps`."""
         now_ms = time.time_ns() // 1_000_000
         said = (f"{sentence(each, EVERY_TOPIC, now_ms)}: {unblock(each, EVERY_TOPIC)}." for each in self.causes)
         if self.unasked is None:
@@ -37,7 +37,7 @@ class HeldBack:
 
 
 async def held_back(session: ZooKeeperSession) -> HeldBack:
-    """What holds every deletion back now, but for a pause that somebody has ordered."""
+    """Return what holds every deletion back now, other than a pause that was ordered."""
     acting = await acting_controller(session)
     told = Told(problem=acting.text)
     if acting.is_lethe:

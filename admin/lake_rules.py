@@ -1,4 +1,4 @@
-"""The rules of a lake on a local disk, read without Spark, for whoever acts on its table of unused topics."""
+"""Reads the rules of a lake on a local disk without Spark, for users of its table of unused topics."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from lethe.protocol.lake_rules import PLACE, LakeRules, file_of, made_by, newest
 
 
 def read_rules(path: Path) -> LakeRules | None:
-    """Those of the lake that this is, or that the table lies in; None for a table outside of any lake, and where nobody
-    has ever said any. Blocking. Raises ValueError where they cannot be understood, and where the table has not been
-    made by them; OSError."""
+    """Return the rules of the lake at or around `path`; None outside of any lake, or without rules. Blocking. Raises
+    OSError, and ValueError where they are malformed or newer than the table."""
     lake = lake_of(path.resolve())
     if lake is None or not (place := lake / PLACE).is_dir():
         return None

@@ -1,7 +1,7 @@
-"""Writes of tools to ZooKeeper: what became of them, in words, and when they are worth another attempt.
+"""Outcomes of writes to ZooKeeper by commands, as text, and when to retry them.
 
-What a tool writes depends on what it has read. Where somebody else wrote at the same time it reads again and writes
-again, but not without end.
+A write is conditional on what was read. After a conflicting write the command reads and writes again, at most
+`MAX_ATTEMPTS` times.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
 
 MAX_ATTEMPTS: Final = 10
-"""How often something is written again because somebody else wrote it at the same time."""
+"""Limit on attempts after conflicts."""
 CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
-"""What ZooKeeper answers where somebody else wrote at the same time."""
+"""ZooKeeper's errors after a conflicting write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one thing; `problem` is None where it is done, now or (`was_done`) already before.
-    `is_unknown`: the reply was lost, so it may have been done."""
+    """Outcome of one write. `problem` is None where it is done, now or (`was_done`) before. `is_unknown`: the reply was
+    lost, so it may be done."""
 
     name: str
     problem: str | None = None
@@ -29,18 +29,18 @@ class Outcome:
 
 
 def is_conflict(outcome: MultiOutcome) -> bool:
-    """True where the same is worth reading and writing again."""
+    """Return True where another attempt to read and write makes sense."""
     return isinstance(outcome, MultiFailed) and outcome.error in CONFLICTS
 
 
 def given_up(name: str, what: str) -> Outcome:
-    """After `MAX_ATTEMPTS`: `what` is a noun, as "topic orders"."""
+    """Return the outcome after `MAX_ATTEMPTS`. `what` is a noun, such as "topic orders"."""
     return Outcome(name, f"{what} was changed by others again and again")
 
 
 def outcome_of(name: str, answer: MultiOutcome, *, act: str, done: str, was_done: bool = False) -> Outcome:
-    """What became of a write. `act` is what ZooKeeper was asked to do ("mark topic orders for deletion"), `done` the
-    same as a fact ("topic orders was marked for deletion")."""
+    """Return the outcome of a write. `act` is the request ("mark topic orders for deletion"), `done` the fact ("topic
+    orders was marked for deletion")."""
     match answer:
         case MultiDone():
             return Outcome(name, was_done=was_done)

@@ -1,9 +1,12 @@
-"""Marks topics for deletion little by little, so that the cluster is never busy with many of them at once.
+"""Marks topics for deletion at a limited pace, so that the cluster never has many deletions at once.
 
-So many are under way at the same time, and so many are begun in any one second at most: time in which none could be
-begun gives no credit for later. Right before topics are marked they are looked at once more. A topic is settled when
-its znode is gone (or a new one stands in its place), when it was left out, or when its mark was refused or dropped.
-Ended in the middle, what was marked is deleted, and nothing else.
+At most `at_once` deletions are in progress, and at most `per_s` start in any second; unused time gives no credit.
+Topics are checked again right before they are marked. A topic is settled when its znode is gone or of a new
+incarnation, when it was left out, or when its mark was refused or dropped. If the process is stopped, marked topics are
+deleted and no others.
+
+    at_once 2, candidates a, b, c        marked a, b
+    a is gone                            marked c, unless the recheck leaves it out
 """
 
 from __future__ import annotations
@@ -19,15 +22,14 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists, Present
 
 Recheck = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Looks at topics once more; those that are not to be deleted any more, with the reason."""
+"""Checks topics again; returns those that must not be deleted any more, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """At most `at_once` deletions under way, at most `per_s` begun in a second (None: any number).
+    """At most `at_once` deletions in progress, at most `per_s` started in a second (None: no limit).
 
-    Of a fraction its whole part is begun in that much less time: with 0.5 one in any two seconds, with 1.5 one in any
-    two thirds of a second.
+    A fraction is turned into a window: 0.5 is one in any two seconds, 1.5 is one in any two thirds of a second.
     """
 
     at_once: int
@@ -35,7 +37,7 @@ class Pace:
 
     @property
     def burst(self) -> int:
-        """So many are begun in any `window_s` at most. Not to be asked where `per_s` is None."""
+        """Most deletions started in any `window_s`; unused where `per_s` is None."""
         return max(1, int(self.per_s or 0))
 
     @property
@@ -58,13 +60,13 @@ class PacedMarking:
     under_way: dict[str, None] = field(default_factory=dict)
     pending: list[str] = field(init=False)
     _begun: deque[float] = field(default_factory=deque)
-    """When each was marked that counts for the rate now."""
+    """Times of the marks that count for the rate."""
 
     def __post_init__(self) -> None:
         self.pending = list(self.czxids)
 
     async def step(self) -> int:
-        """Takes in what has gone, and marks as many more as may be; how many are settled."""
+        """Note finished deletions, mark as many topics as the pace allows, and return the number of settled topics."""
         await self._look()
         if batch := self.pending[: self._room()]:
             del self.pending[: len(batch)]

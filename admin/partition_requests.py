@@ -1,7 +1,7 @@
-"""Requests about partitions that go through ZooKeeper: reassignments, and elections of preferred leaders.
+"""Requests about partitions through ZooKeeper: reassignments, and elections of preferred leaders.
 
-`/admin/reassign_partitions` is written on condition of what was read, so that no request of another tool is lost. It
-is one znode, acted on when it is created; only Lethe's controller also acts on what is added to it later.
+`/admin/reassign_partitions` is written on condition of the version that was read, so no other tool's request is lost.
+It is one znode, which Kafka's controller reads when it is created. Only Lethe's controller also reads later additions.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferre
 from lethe.survey.znodes import data_of
 
 MAX_REQUEST_BYTES: Final = 800_000
-"""ZooKeeper's servers and clients take a megabyte as they are shipped."""
+"""ZooKeeper's default limit is a megabyte."""
 _ADMIN: Final = paths.parent_of(paths.REASSIGN_PARTITIONS)
 
 
 class RequestPending(Exception):
-    """There is a request already, and whoever leads does not look at what is added to it."""
+    """There is a request already, and the active controller ignores additions to it."""
 
 
 class RequestTooLarge(ValueError):
-    """More partitions than fit into one znode."""
+    """The partitions do not fit into one znode."""
 
 
 async def request_reassignment(
     session: ZooKeeperSession, targets: Mapping[TopicPartition, tuple[int, ...]], *, may_merge: bool
 ) -> Outcome:
-    """Asks for the reassignments. What is asked for already stays asked for, unless it is about the same partition;
-    `was_done` says that there was something.
+    """Request the reassignments. Earlier requests stay, unless they are about the same partition; `was_done`: there
+    were some.
 
-    Raises RequestPending where there is something and `may_merge` is False, RequestTooLarge, MalformedZnode where
-    what is there cannot be understood, NoCluster where a KRaft controller has the cluster.
+    Raises RequestPending where there is a request and `may_merge` is False, RequestTooLarge, MalformedZnode for an
+    unreadable request, NoCluster under a KRaft controller.
     """
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (_ADMIN,))
@@ -75,8 +75,7 @@ async def request_reassignment(
 
 
 async def request_election(session: ZooKeeperSession, partitions: Sequence[TopicPartition]) -> Outcome:
-    """Asks for the preferred replicas of these partitions to lead. `was_done`: another election is being asked for,
-    and nothing was written."""
+    """Request the election of preferred leaders. `was_done`: another request is pending, and nothing was written."""
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (_ADMIN,))
     path = paths.PREFERRED_REPLICA_ELECTION
@@ -87,13 +86,13 @@ async def request_election(session: ZooKeeperSession, partitions: Sequence[Topic
 
 
 async def election_is_pending(session: ZooKeeperSession) -> bool:
-    """True where a request for an election has not been taken yet."""
+    """Return True where the controller has not taken the last request yet."""
     (outcome,) = await session.read([Exists(paths.PREFERRED_REPLICA_ELECTION)])
     return isinstance(outcome, Present)
 
 
 def portions(partitions: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """The partitions in order, in as few portions as fit into a znode each."""
+    """Yield the partitions in order, in portions that fit into one znode."""
     portion: list[TopicPartition] = []
     size = 0
     for partition in partitions:
@@ -118,7 +117,7 @@ def _fitting(data: bytes, partitions: int) -> bytes:
 
 
 class Election(NamedTuple):
-    """One partition: who led before, who should, and why that cannot be (None where it can, or is so)."""
+    """One partition: its leader, its preferred leader, and why it cannot be elected (None where it can, or leads)."""
 
     partition: TopicPartition
     before: int | None
@@ -131,7 +130,7 @@ class Election(NamedTuple):
 
 
 def election_of(views: PartitionViews, partition: TopicPartition) -> Election:
-    """What an election of the preferred replica would change."""
+    """Return what an election of the preferred replica would change."""
     replicas = views.assignments[partition].replicas
     preferred = replicas[0] if replicas else -1
     before = views.leader(partition)

@@ -1,6 +1,6 @@
-"""The cluster's partitions as ZooKeeper has them: assignments, leadership, what is asked for, who is there.
+"""The cluster's partitions as ZooKeeper has them: assignments, leadership, requests, live brokers.
 
-The requests are read first and the topics after them: a request that is gone by then has left its mark on its topic.
+Requests are read before topics: the controller writes a request to the topic before it deletes the request.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from lethe.survey.znodes import ZnodeUnreadable, topic_of
 
 @dataclass(frozen=True, slots=True)
 class PartitionViews:
-    """Topics are in the order of their names, partitions in that of their numbers. A partition without a readable
-    state znode has no entry in `states`."""
+    """Ordered by topic name and partition number. A partition without a readable state znode has no entry in
+    `states`."""
 
     brokers: Mapping[int, Broker]
-    """The registered ones, by id."""
+    """The registered brokers, by id."""
     there: Topics
     assignments: Mapping[TopicPartition, ReplicaAssignment]
     states: Mapping[TopicPartition, LeaderAndIsr]
     requested: Mapping[TopicPartition, tuple[int, ...]]
-    """What `/admin/reassign_partitions` asks for."""
+    """Target replicas in `/admin/reassign_partitions`."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Znodes that cannot be understood, by topic or path."""
+    """Unreadable znodes, by topic or path."""
 
     @property
     def by_topic(self) -> dict[str, list[int]]:
-        """The partitions of each topic that could be read."""
+        """The readable partitions of each topic."""
         found: dict[str, list[int]] = {}
         for topic, partition in self.assignments:
             found.setdefault(topic, []).append(partition)
         return found
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The leader, also one that is not there; None where there is none."""
+        """Return the leader, even if it is not live; None where there is none."""
         state = self.states.get(partition)
         return None if state is None or state.leader < 0 else state.leader
 
@@ -57,7 +57,7 @@ class PartitionViews:
 
 
 async def view_partitions(session: ZooKeeperSession, names: Collection[str] | None = None) -> PartitionViews:
-    """All partitions, or those of the topics named that exist. Raises NoCluster where there is no cluster."""
+    """Return all partitions, or those of the existing ones of `names`. Raises NoCluster where there is no cluster."""
     problems: dict[str, str] = {}
     try:
         requested = await requested_reassignments(session)
@@ -85,8 +85,8 @@ async def view_partitions(session: ZooKeeperSession, names: Collection[str] | No
 
 
 def selection(views: PartitionViews, selectors: Sequence[Selector]) -> list[TopicPartition]:
-    """The partitions that a command line means; without selectors all of them. Raises Refusal for one that is not
-    there, or that cannot be understood."""
+    """Return the selected partitions; without selectors, all. Raises Refusal for a missing or unreadable topic or
+    partition."""
     for selector in selectors:
         if selector.topic in views.problems:
             raise Refusal(views.problems[selector.topic])

@@ -1,4 +1,4 @@
-"""A proposal of how topics could be spread over brokers, by the rule that places new topics (Kafka's `--generate`)."""
+"""Proposes a new assignment of topics to brokers, by the rule that places new topics (Kafka's `--generate`)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ async def proposal(
     disable_rack_aware: bool = False,
     rng: random.Random | None = None,
 ) -> tuple[Targets, Targets]:
-    """The replicas that the topics' partitions have (or had before a reassignment in progress), and those proposed.
+    """Return the current replicas of the topics' partitions (those before a reassignment in progress), and the proposed
+    ones.
 
-    Each topic keeps the replication factor of its first partition. Raises Refusal where a topic or a broker is not
-    there, and where the brokers do not suffice.
+    Each topic keeps the replication factor of its first partition. Raises Refusal where a topic or a broker does not
+    exist, and where there are too few brokers.
     """
     views = await view_partitions(session, names)
     for name in names:

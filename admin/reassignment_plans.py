@@ -107,7 +107,7 @@ def move_problem(move: Move, *, live: Collection[int], marked: Collection[str]) 
 
 
 def planned_moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int, ...]]) -> list[Move]:
-    """The moves to these replicas. Raises Refusal, naming every problem, where one is not possible."""
+    """Return the moves to these replicas. Raises Refusal, naming every problem, where one is impossible."""
     problems = []
     moves = []
     known = views.by_topic

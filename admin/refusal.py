@@ -1,4 +1,4 @@
-"""How an operation ends where it does not do what was asked: a Refusal, and the exit code that a command ends with."""
+"""How an operation ends that does not do what was asked: a Refusal, with the exit code of the command."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class Exit(enum.IntEnum):
 
     OK = 0
     NO = 1
-    """It was asked and the answer is no: not there, refused, something left over."""
+    """The answer is no: not there, refused, something left over."""
     USAGE = 2
-    """The command line or a file that it names is wrong; nothing was done."""
+    """The command line, or a file that it names, is wrong; nothing was done."""
     UNREACHABLE = 3
-    """ZooKeeper, or a broker that had to answer, could not be reached."""
+    """ZooKeeper or a required broker could not be reached."""
     TIMED_OUT = 4
-    """What was asked for has begun, and was not done in the time allowed."""
+    """The operation has begun, and did not end in the time allowed."""
     WAITS = 6
-    """A marked topic waits for something that has to happen first."""
+    """A marked topic waits for something else."""
     BUSY = 5
-    """Another process holds what the command needs; nothing was done."""
+    """Another process holds a resource of the command; nothing was done."""
     FAULT = 70
     """A fault in Lethe itself, with a traceback."""
     INTERRUPTED = 130
 
 
 class Refusal(Exception):
-    """The command did not do what was asked, for a reason that its user can understand and act on."""
+    """The command did not do what was asked; the message says why and what to do."""
 
     def __init__(self, message: str, exit: Exit = Exit.NO, data: dict[str, JsonValue] | None = None) -> None:
         super().__init__(message)

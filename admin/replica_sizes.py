@@ -1,4 +1,4 @@
-"""How large partitions are, by the word of their leaders."""
+"""Sizes of partitions, as their leaders report them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lethe.survey.brokers import AskBroker, ask_all
 async def leader_sizes(
     views: PartitionViews, partitions: Sequence[TopicPartition], ask: AskBroker
 ) -> dict[TopicPartition, int]:
-    """Bytes of each partition on its leader; those whose leader is not there, or does not say, are left out."""
+    """Return the bytes of each partition on its leader, without those whose leader is not live or does not answer."""
     led: dict[int, set[TopicPartition]] = {}
     for partition in partitions:
         leader = views.leader(partition)

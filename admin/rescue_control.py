@@ -1,7 +1,8 @@
-"""Control of the cluster for the time of a rescue: a controller inside this process, a guest that brokers cannot ask.
+"""Control of the cluster during a rescue: a controller without listeners, inside this process.
 
-It takes control once at most. However the rescue ends (done, failed, Ctrl-C, SIGTERM), it gives `/controller` up in a
-fenced write and does not stand again; where the process is killed, ZooKeeper removes the znode with the session.
+It takes control at most once. Whether the rescue succeeds, fails or is interrupted (Ctrl-C, SIGTERM), it deletes
+`/controller` in a fenced write and does not stand again. If the process is killed, ZooKeeper deletes the znode with the
+session.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from lethe.protocol.vocabulary import BrokerId
 T = TypeVar("T")
 
 FIRST_ID: Final = 1000
-"""Brokers that get their ids from ZooKeeper have larger ones."""
+"""Kafka's default of reserved.broker.max.id; broker ids that ZooKeeper generates are larger."""
 SESSION_TIMEOUT_MS: Final = 6_000
-"""So long nobody controls the cluster where this process is killed."""
+"""If this process is killed, the cluster has no controller for this time."""
 ELECTION_LIMIT_S: Final = 20.0
-"""Beside the time that who has control is left."""
+"""Added to the grace period before fencing."""
 GRACE_MS: Final = 5_000
 BETWEEN_TERMS_LIMIT_S: Final = 3.0
 """A controller that does not lead for longer has lost control."""
@@ -38,14 +39,14 @@ POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """With what control is taken."""
+    """Settings with which control is taken."""
 
     connect: str
     controller_id: BrokerId
     ibp: InterBrokerProtocol
     listener: str
     grace_ms: int = GRACE_MS
-    """How long who has control is left to finish what it is at."""
+    """Grace period before the present controller is fenced."""
     digest: str | None = None
     """`user:password` for ZooKeeper."""
 
@@ -56,75 +57,75 @@ _UNREACHED: Final = {
     "timeout": CauseKind.BROKER_SILENT,
     "garbage": CauseKind.BROKER_ERROR,
 }
-"""By the reason of a channel's problem."""
+"""Reason of a channel's problem to cause."""
 
 
 class Interrupted(Exception):
-    """Somebody has asked for the rescue to end."""
+    """The user has asked to end the rescue."""
 
 
 def free_id(taken: Collection[int]) -> BrokerId:
-    """An id that no broker has."""
+    """Return an id that no broker has."""
     return BrokerId(next(number for number in range(FIRST_ID, FIRST_ID + len(taken) + 1) if number not in taken))
 
 
 class Guest:
-    """The controller that is at work, as the rescue sees it."""
+    """The rescue's controller, as the rescue uses it."""
 
     def __init__(self, app: ControllerApp, grace_ms: int) -> None:
         self._app = app
         self._lost_at_s: float | None = None
         self.grace_ms: Final = grace_ms
-        """How long who has control is left to notice."""
+        """Grace period before the present controller is fenced."""
 
     @property
     def url(self) -> str:
-        """Where it tells what topics wait for."""
+        """URL of its pages."""
         assert self._app.http is not None
         return self._app.http.url
 
     @property
     def set_aside(self) -> tuple[SetAside, ...]:
-        """Znodes that it cannot understand, and leaves as they are; others may fall over them."""
+        """Znodes that it cannot understand and leaves unchanged; other controllers may fail on them."""
         context = self._app.loop.context
         return (*context.cluster.set_aside_topics.values(), *context.cluster.set_aside_brokers.values())
 
     @property
     def left_behind(self) -> LeftBehind:
-        """What brokers had not confirmed when control was given back; known when the controller has ended."""
+        """What brokers had not confirmed when control was handed back; known once the controller has ended."""
         return self._app.left_behind
 
     @property
     def taken_from(self) -> BrokerId | None:
-        """Whom control was taken from; None where nobody had it, or it has not been ours yet."""
+        """The controller that was taken over; None where there was none, or before that."""
         return self._app.loop.context.takings.latest
 
     @property
     def unreached(self) -> dict[int, CauseKind]:
-        """The brokers that it does not get through to at present, and how that is called."""
+        """Brokers whose channel fails at present, and the cause."""
         return {int(broker): _UNREACHED[problem.reason] for broker, problem in self._app.channel_problems().items()}
 
     async def context(self) -> Context:
-        """The controller's memory between two of its steps; see `ControllerLoop.between_steps`."""
+        """Return the controller's memory between two steps; see `ControllerLoop.between_steps`."""
         return await self._app.loop.between_steps()
 
     def check(self) -> None:
-        """Raises Interrupted where somebody wants it to end, Refusal where control was lost."""
+        """Raise Interrupted if the user wants to end, Refusal if control was lost."""
         if self._app.is_stopping:
             raise Interrupted
         context = self._app.loop.context
         if context.is_leading:
             self._lost_at_s = None
             return
-        # Between two terms of its own, while it raises the epoch, it does not lead for a moment.
+        # While it raises the epoch, it does not lead for a moment.
         now_s = time.monotonic()
         self._lost_at_s = now_s if self._lost_at_s is None else self._lost_at_s
         if now_s - self._lost_at_s >= BETWEEN_TERMS_LIMIT_S:
             raise Refusal(f"control was lost in the middle of the rescue: {_instead(self._app)}", Exit.UNREACHABLE)
 
     async def elected(self) -> BrokerId | None:
-        """Waits until the cluster is loaded; whom control was taken from, None where nobody had it. Raises Interrupted,
-        and Refusal where control cannot be had."""
+        """Wait until the cluster is loaded, and return the controller that was taken over, None where there was none.
+        Raises Interrupted, and Refusal where control cannot be taken."""
         deadline = time.monotonic() + ELECTION_LIMIT_S + self.grace_ms / 1000
         while self._app.loop.context.role is not Role.ACTIVE:
             context = self._app.loop.context
@@ -146,7 +147,7 @@ def _instead(app: ControllerApp) -> str:
 
 
 async def in_control(means: Means, only_topics: frozenset[str] | None, work: Callable[[Guest], Awaitable[T]]) -> T:
-    """Does the work while control is ours, and hands control back. Raises what the work raises."""
+    """Run the work in control of the cluster, then hand control back. Raises what the work raises."""
     app = application(_configuration(means), only_topics=only_topics, cache_look_rest=0, holds_id=False)
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -160,7 +161,7 @@ async def in_control(means: Means, only_topics: frozenset[str] | None, work: Cal
                 result = await work(Guest(app, means.grace_ms))
             finally:
                 if not app.is_stopping:
-                    # Asked a second time it would not wait for what brokers have yet to confirm.
+                    # A second stop would not wait for the brokers' confirmations.
                     app.stop("the rescue is over")
     except ExceptionGroup as errors:
         raise _first(errors) from None
@@ -175,7 +176,7 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 
 
 def _configuration(means: Means) -> ControllerConfig:
-    """Nothing but what a rescue needs: no listener, no journal, and no leaders moved but for the dead."""
+    """Return the minimal configuration: no listener, no journal, no preferred leader elections."""
     values = {
         "KAFKA_BROKER_ID": str(means.controller_id),
         "KAFKA_ZOOKEEPER_CONNECT": means.connect,
@@ -186,7 +187,7 @@ def _configuration(means: Means) -> ControllerConfig:
         "KAFKA_CONTROLLER_SOCKET_TIMEOUT_MS": "10000",
         "KAFKA_CONTROLLER_TAKEOVER": Takeover.ONCE.value,
         "KAFKA_CONTROLLER_TAKEOVER_GRACE_MS": str(means.grace_ms),
-        # Control is given back soon, and no later controller would know which broker owes a tombstone.
+        # Control is handed back soon, and later controllers do not have the list of unanswered tombstones.
         "LETHE_TOMBSTONE_TIMEOUT_MS": "0",
     }
     if means.digest is not None:

@@ -1,7 +1,7 @@
-"""Ghosts in metadata caches, for a rescue: topics and partitions that a broker shows and ZooKeeper has not.
+"""Ghosts, for a rescue: topics and partitions that a broker's metadata cache has and ZooKeeper has not.
 
-Before control is taken they are looked for from outside, as a survey does. Then the controller of the rescue compares
-each cache itself, has the broker drop what ZooKeeper has not, and looks again; what it says in the end counts.
+Before control is taken, a survey finds them from outside. Then the rescue's controller compares each cache itself,
+makes the broker drop ghosts, and reads the cache again. Its final result is reported.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from lethe.survey.views import BrokerAnswers, Failure, Place, Survey
 
 MAX_NAMES: Final = 5
 REQUEST_LIMIT_MS: Final = 30_000
-"""The answer about all topics of a large cluster takes seconds."""
+"""An answer about all topics of a large cluster takes seconds."""
 AWAY: Final = "the broker is not registered any more, and was not asked again"
 MUTE: Final = (Failure.SILENT, Failure.UNREACHABLE, Failure.UNASKED)
-"""How a broker fails that gives no answer at all."""
+"""Failures of a broker that does not answer at all."""
 _GHOSTLY: Final = (Reason.CACHED_WITHOUT_TOPIC, Reason.CACHED_OTHER_INCARNATION)
 
 
 class Haunting(NamedTuple):
-    """A topic that a broker's metadata cache has otherwise than ZooKeeper."""
+    """A topic that differs between a broker's metadata cache and ZooKeeper."""
 
     broker: BrokerId
     topic: str
@@ -41,25 +41,25 @@ class Haunting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """The metadata caches of the registered brokers, held against ZooKeeper."""
+    """Metadata caches of the registered brokers, compared with ZooKeeper."""
 
     ghosts: tuple[Haunting, ...] = ()
     unseen: tuple[tuple[BrokerId, str], ...] = ()
-    """Registered brokers whose cache was not seen whole, and why."""
+    """Registered brokers whose cache was not seen completely, and why."""
     cured: tuple[tuple[BrokerId, str], ...] = ()
-    """Ghosts that a broker has dropped, by its own word, since control was taken."""
+    """Ghosts that a broker has dropped since control was taken."""
     unfinished: bool = False
-    """Control went back before every cache had been compared."""
+    """Control was handed back before every cache had been compared."""
     registered: tuple[BrokerId, ...] = ()
-    """Brokers that the controller of the rescue knew in the end."""
+    """Brokers that the rescue's controller had registered at the end."""
 
     @property
     def are_clean(self) -> bool:
-        """Every cache was seen, and shows nothing that ZooKeeper has not."""
+        """True if every cache was seen and has no ghost."""
         return not (self.ghosts or self.unseen)
 
     def of(self, topics: Collection[str]) -> Caches:
-        """What concerns these topics only. Whether brokers were seen at all is told with each of them."""
+        """Return the part about these topics. Unseen brokers are left out: each topic's explanation has them."""
         return replace(
             self,
             ghosts=tuple(each for each in self.ghosts if each.topic in topics),
@@ -68,7 +68,8 @@ class Caches:
         )
 
     def after(self, first: Caches) -> Caches:
-        """With what the first look found of brokers that have left since: a process that lives on keeps its cache."""
+        """Add the first look's findings at brokers that have left since: their processes may live, with their
+        caches."""
         away = [(broker, AWAY) for broker, _ in first.unseen if broker not in self.registered]
         kept = [
             each._replace(why=AWAY)
@@ -78,7 +79,7 @@ class Caches:
         return replace(self, ghosts=(*self.ghosts, *kept), unseen=(*self.unseen, *away))
 
     def as_json(self) -> JsonValue:
-        """For scripts."""
+        """Return the result for scripts."""
         return {
             "ghosts": [{"broker": each.broker, "topic": each.topic, "why": each.why} for each in self.ghosts],
             "unseen": [{"broker": broker, "why": why} for broker, why in self.unseen],
@@ -87,10 +88,11 @@ class Caches:
 
 
 async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> Caches:
-    """Look at the caches from outside. Brokers in `mute` have just failed to answer and are not asked again; nor is one
-    that does not answer a question about nothing within `timeout_ms`: its session would end before it is given up.
+    """Compare the caches from outside. Not asked are brokers in `mute`, which have just failed to answer, and those
+    that do not answer an empty request within `timeout_ms`. Waiting longer for them would exceed the session timeout.
 
-    Raises SessionLost."""
+    Raises SessionLost.
+    """
     silent = {answer.broker: answer for answer in mute}
     asking = broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_LIMIT_MS))
 
@@ -109,7 +111,7 @@ async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], ti
 
 
 def compared(seen: Survey) -> Caches:
-    """What a survey says about the caches."""
+    """Return the part of a survey about caches."""
     found = leftovers(seen)
     ghosts = [
         Haunting(each.broker, each.topic, each.why)
@@ -122,7 +124,7 @@ def compared(seen: Survey) -> Caches:
 
 
 def _foreign_partitions(seen: Survey) -> Iterator[Haunting]:
-    """Partitions of an earlier topic of the name, which stay in a cache when the living one has fewer."""
+    """Yield partitions of an earlier topic with the same name and more partitions."""
     for answer in seen.answers:
         for name, cached in (answer.cache or {}).items():
             topic = seen.zookeeper.topics.get(name)
@@ -158,20 +160,20 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
 
 
 def are_caches_compared(context: Context) -> bool:
-    """Every cache was read at least once, and every ghost that can be cured is."""
+    """Return True if every cache was read at least once, and every curable ghost is cured."""
     caches = context.cluster.caches
     return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
 
 
 def comparison_progress(context: Context) -> object:
-    """Changes whenever the comparison has come further."""
+    """Return a value that changes whenever the comparison advances."""
     caches = context.cluster.caches
     reading = None if caches.reading is None else caches.reading.id
     return reading, len(caches.told), len(caches.due), context.ghosts_cured
 
 
 def told_caches(context: Context) -> Caches:
-    """What the controller has found and done so far."""
+    """Return what the controller has found and done so far."""
     caches = context.cluster.caches
     ghosts = (
         Haunting(broker, ghost.topic, ghost.kept_because or "it was told to drop it, and has not been seen to")
@@ -192,7 +194,7 @@ def told_caches(context: Context) -> Caches:
 
 
 def found_lines(caches: Caches) -> list[str]:
-    """What is there before anything is done."""
+    """Return lines about the caches before the rescue."""
     lines = [
         f"The metadata cache of broker {broker} shows {_topics(topics)} that ZooKeeper does not have: a rescue has it "
         "dropped."
@@ -202,7 +204,7 @@ def found_lines(caches: Caches) -> list[str]:
 
 
 def unseen_lines(caches: Caches) -> list[str]:
-    """Caches of which nothing can be said, those with the same reason together."""
+    """Return lines about unseen caches, one per reason."""
     groups: dict[str, list[BrokerId]] = {}
     for broker, why in caches.unseen:
         groups.setdefault(why, []).append(broker)
@@ -214,7 +216,7 @@ def unseen_lines(caches: Caches) -> list[str]:
 
 
 def ended_lines(caches: Caches) -> list[str]:
-    """What has become of ghosts."""
+    """Return lines about the result."""
     lines = [
         f"Broker {broker} has dropped {_topics(topics)} from its metadata cache that ZooKeeper does not have."
         for broker, topics in _by_broker(caches.cured)

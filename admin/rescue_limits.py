@@ -1,4 +1,4 @@
-"""What a rescue must not do, and the words for it."""
+"""What a rescue refuses to do, and the messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSED: Final = "Deletions are paused, which a rescue obeys; lethe topics resume
 
 
 def beyond_command(seen: Look) -> str:
-    """Why control is not taken from a controller that commands all brokers."""
+    """Return why a rescue does not take control from a controller that commands all brokers."""
     more = len(seen.beyond_command) - MAX_CAUSES
     said = [*seen.beyond_command[:MAX_CAUSES], *([f"and {more} more"] if more > 0 else [])]
     return (
@@ -30,12 +30,12 @@ def beyond_command(seen: Look) -> str:
 
 
 def unreadable(cause: Cause) -> str:
-    """Why a rescue would take control and delete nothing."""
+    """Return why a rescue would take control and delete nothing."""
     return f"A rescue would delete nothing. Every marked topic {sentence(cause, '', 0).strip()}: {unblock(cause, '')}."
 
 
 def check_wish(wish: Wish) -> None:
-    """What can be seen without the cluster. Raises Refusal and ValueError."""
+    """Check the options without the cluster. Raises Refusal and ValueError."""
     for name in wish.topics:
         problem = topic_name_problem(name)
         if problem is not None:
@@ -47,7 +47,7 @@ def check_wish(wish: Wish) -> None:
 
 
 def refuse_what_must_not_be(seen: Look, wish: Wish, outlooks: Sequence[Outlook], data: dict[str, JsonValue]) -> None:
-    """Raises Refusal, with what was seen."""
+    """Raise Refusal where a rescue is not allowed, with `data` about what was seen."""
     holder = seen.holder
     if holder is not None and holder.is_kraft:
         raise Refusal("a KRaft controller has the cluster: nothing here is Lethe's to mend", data=data)

@@ -1,4 +1,4 @@
-"""What is stuck and why, looked at from outside before control is taken and once more before it is handed back."""
+"""Looks at what is stuck and why, from outside: before control is taken, and before it is handed back."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from lethe.survey.similar import similar_names
 from lethe.survey.views import Failure
 
 FIRST_ID: Final = BrokerId(1000)
-"""Under which brokers are asked whether they would obey; nothing is controlled under it."""
+"""Controller id for the question whether brokers would obey; nothing is controlled with it."""
 MANY_TURNS: Final = 3
 """So many elections within seconds are no coincidence."""
 
 
 class Turns(NamedTuple):
-    """How often control changed hands, in how long a time."""
+    """Number of elections, and in how long a time."""
 
     elections: int
     within_ms: int
 
     @property
     def are_too_many(self) -> bool:
-        """Controllers fall over what they find, one after the other: every one of them begins and none goes on."""
+        """True if controllers fail one after the other soon after their election."""
         return self.elections >= MANY_TURNS
 
     def __str__(self) -> str:
@@ -54,44 +54,44 @@ class Look:
 
     evidence: Evidence
     found: tuple[Explanation, ...]
-    """Of the topics that were asked about, in their order; of all marked ones where none was named."""
+    """Explanations of the topics in question, in order; of all marked topics where none was named."""
     holder: ActiveController | None
     settings: tuple[BrokerSettings, ...]
-    """Of the registered brokers."""
+    """Settings of the registered brokers."""
     zombies: tuple[TopicPartition, ...]
-    """What `/admin/reassign_partitions` names although there is no such topic."""
+    """Partitions in `/admin/reassign_partitions` whose topic does not exist."""
     turns: Turns
     caches: Caches = field(default_factory=Caches)
-    """Of the registered brokers, where they were looked at."""
+    """Caches of the registered brokers, where they were compared."""
     similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of the topics that were asked about and of which there is no trace: names that may have been meant."""
+    """Similar names, for topics in question without a trace."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
-        """Brokers whose controller would drop deletion markers."""
+        """Brokers that would drop deletion markers as the controller."""
         return tuple(each.broker for each in self.settings if each.deletes_topics is False)
 
     @property
     def disabled_in_zookeeper(self) -> str | None:
-        """The znode with which deletion was switched off at run time, which this rescue obeys."""
+        """The znode that disables deletion dynamically, which the rescue obeys."""
         setting = self.evidence.holds.delete_topic_enable
         return setting.path if setting is not None and not setting.value and setting.path.startswith("/") else None
 
     @property
     def is_paused(self) -> bool:
-        """Deletions are paused, for Lethe's controllers; Kafka's take no notice of that."""
+        """True if deletions are paused, which Kafka's controllers ignore."""
         return self.evidence.holds.paused is not None
 
     @property
     def unreadable(self) -> Cause | None:
-        """Why a controller that takes over could not tell whether topics may be deleted, and would delete none."""
+        """The cause for which a controller that takes over would delete nothing: the configuration is unreadable."""
         causes = (cause for each in self.found for cause in each.causes)
         return next((cause for cause in causes if cause.kind is CauseKind.CONFIGURATION_UNREAD), None)
 
     @property
     def beyond_command(self) -> tuple[str, ...]:
-        """Registered brokers that a controller of this rescue could not command, and why, in words. A broker that does
-        not answer is not among them: it may be what the rescue is for."""
+        """Registered brokers that the rescue's controller could not command, and why, as texts. Silent brokers are left
+        out: they may be the reason for the rescue."""
         spoken = {broker.id for broker in self.evidence.survey.zookeeper.brokers if broker.plaintext_endpoint}
         mute = tuple(
             f"broker {each.broker} has no PLAINTEXT listener" for each in self.settings if each.broker not in spoken
@@ -111,7 +111,7 @@ class Look:
 
     @property
     def holder_is_silent(self) -> bool:
-        """The broker that controls the cluster does not answer."""
+        """True if the active controller does not answer as a broker."""
         return self.holder is not None and any(
             answer.broker == self.holder.znode.broker_id and answer.failure in (Failure.SILENT, Failure.UNREACHABLE)
             for answer in self.evidence.survey.answers
@@ -119,7 +119,7 @@ class Look:
 
     @property
     def known_ids(self) -> frozenset[int]:
-        """Every broker id that is registered, holds control, or has a replica of what was looked at."""
+        """All broker ids that are registered, hold control, or have a replica of a topic in question."""
         tree = self.evidence.survey.zookeeper
         ids = {int(broker.id) for broker in tree.brokers}
         if self.holder is not None:
@@ -133,7 +133,7 @@ class Look:
 async def look(
     session: ZooKeeperSession, topics: Sequence[str] | None, timeout_ms: int, told: Told | None = None
 ) -> Look:
-    """What there is of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
+    """Return the state of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
     began_s, epoch = time.monotonic(), await _epoch(session)
     listed = await list_topics(session)
     evidence = await examine(session, topics, asker(timeout_ms), told=told)
@@ -152,15 +152,14 @@ async def look(
 
 
 async def with_caches(session: ZooKeeperSession, seen: Look, topics: Collection[str], timeout_ms: int) -> Look:
-    """The same look, and all metadata caches; with topics, what of them concerns these. Raises SessionLost."""
+    """Add the metadata caches; with `topics`, only the part about these. Raises SessionLost."""
     found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
     return replace(seen, caches=found.of(topics) if topics else found)
 
 
 async def with_configuration(session: ZooKeeperSession, seen: Look, guest: BrokerId) -> Look:
-    """The same look, and for each topic that is to be deleted the znode in which a controller with the id `guest`
-    cannot read whether topics may be deleted, if there is one. Kafka's controller does not look there. Raises
-    SessionLost."""
+    """Add, to each topic that is to be deleted, the cause that a controller with the id `guest` cannot read
+    `delete.topic.enable`, if it is so. Kafka's controller does not read that znode. Raises SessionLost."""
     unreadable = (await read_holds(session, guest)).unreadable
     if unreadable is None:
         return seen
@@ -175,14 +174,14 @@ async def with_configuration(session: ZooKeeperSession, seen: Look, guest: Broke
 
 
 async def with_similar(session: ZooKeeperSession, seen: Look, timeout_ms: int) -> Look:
-    """The same look, and what may have been meant by names of which there is no trace. Raises SessionLost."""
+    """Add similar names for topics without a trace. Raises SessionLost."""
     survey, ask = seen.evidence.survey, asker(timeout_ms)
     missing = [each.topic for each in seen.found if is_without_trace(each)]
     return replace(seen, similar={name: await similar_names(session, name, survey, ask) for name in missing})
 
 
 async def turns_within(session: ZooKeeperSession, limit_ms: int) -> Turns:
-    """How often control changes hands in the time to come; it is not waited longer than needed to see that."""
+    """Count the elections until `limit_ms` has passed or there are too many."""
     began_s, before = time.monotonic(), await _epoch(session)
     while True:
         elapsed_ms = int((time.monotonic() - began_s) * 1000)
@@ -193,7 +192,7 @@ async def turns_within(session: ZooKeeperSession, limit_ms: int) -> Turns:
 
 
 async def _epoch(session: ZooKeeperSession) -> int:
-    """Every election raises it; 0 where nothing is known of it."""
+    """Return the controller epoch, which every election raises; 0 where it is unknown."""
     (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     try:
         return int(decode_controller_epoch(found.data)) if isinstance(found, Data) else 0
@@ -202,8 +201,7 @@ async def _epoch(session: ZooKeeperSession) -> int:
 
 
 def _with_switch(seen: Look) -> Evidence:
-    """With the brokers' own word on `delete.topic.enable`, where nothing in ZooKeeper comes before it and no Lethe
-    controller has told."""
+    """Add the brokers' own `delete.topic.enable`, unless ZooKeeper overrides it or a Lethe controller has answered."""
     evidence, disabled = seen.evidence, seen.disabled_on
     if not disabled or evidence.holds.delete_topic_enable is not None or evidence.told.is_known:
         return evidence

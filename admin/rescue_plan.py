@@ -1,8 +1,15 @@
 """What a rescue can do about a topic, and when it has done what it can. Pure.
 
-A controller that takes over finishes every deletion whose brokers are there and answer. What it cannot do is answer for
-a broker: where one is missing or its disk is broken, the replica may come back, and with it records under a name that
-somebody else uses by then.
+A controller that takes over finishes every deletion whose brokers are registered and answer. It cannot replace a
+broker's answer. If a broker is missing or its disk has failed, the replica may return, with records under a name that a
+new topic may have by then.
+
+    explanation of the topic            outlook
+    waits for Kafka's controller        FINISHES
+    waits for broker 3 to return        WAITS
+    delete.topic.enable is false        NEEDS_WORD, unless even_if_disabled
+    not marked                          NOT_ASKED_FOR
+    gone, or only bytes are left        DONE
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from lethe.survey.explain import Explanation, Verdict
 
 
 class Outlook(enum.Enum):
-    """What is to be expected of a rescue, for one topic."""
+    """Expected result of a rescue for one topic."""
 
     FINISHES = "can be finished"
     WAITS = "will go on waiting"
@@ -42,11 +49,11 @@ _IN_THE_WAY: Final = frozenset(
         CauseKind.LOG_DIRECTORY,
     }
 )
-"""What no controller can do anything about."""
+"""Causes that no controller can remove."""
 
 
 def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
-    """What is to be expected for the topic. `even_if_disabled`: it may be deleted where deletion is switched off."""
+    """Return the expected result. `even_if_disabled`: delete the topic although deletion is disabled."""
     kinds = [cause.kind for cause in found.causes]
     if found.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER):
         return Outlook.DONE
@@ -60,20 +67,20 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
 
 
 def is_to_be_deleted(found: Explanation) -> bool:
-    """Whether the topic is there and marked, or would be but for `delete.topic.enable`."""
+    """Return True if the topic exists and is marked, or would be marked without `delete.topic.enable=false`."""
     if found.verdict is Verdict.NOT_MARKED:
         return any(cause.kind is CauseKind.DISABLED for cause in found.causes)
     return found.verdict in (Verdict.WAITING, Verdict.IN_PROGRESS)
 
 
 def is_without_trace(found: Explanation) -> bool:
-    """Whether nothing of the topic was seen anywhere: it was deleted, or never was."""
+    """Return True if nothing of the topic was seen anywhere: it was deleted, or never existed."""
     return found.verdict in (Verdict.GONE, Verdict.UNSEEN) and not found.causes
 
 
 def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
-    """Topics whose markers a controller would drop because deletion is switched off. Of others that have none, nobody
-    has asked for their deletion."""
+    """Return the topics whose markers a controller would drop because deletion is disabled. No deletion was requested
+    for other topics without markers."""
     return tuple(
         each.topic
         for each in found
@@ -93,27 +100,27 @@ _HOPELESS: Final = frozenset(
         CauseKind.DONE,
     }
 )
-"""What the controller waits for and does not end by waiting a little longer."""
+"""Causes that a little more time does not end."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How the deletions go on, as the controller tells it from time to time."""
+    """Progress of the deletions, from the controller's answers over time."""
 
     chosen: frozenset[str] | None
-    """The topics that matter; None: all."""
+    """Topics that count; None: all."""
     patience_ms: int
-    """Nothing more is expected when nothing has changed for so long."""
+    """After this time without a change, no further progress is expected."""
     settled_ms: int = 2_000
-    """The same, where all that is left waits for what does not come."""
+    """The same where only hopeless causes are left."""
     left: tuple[str, ...] = ()
-    """Topics that are not gone yet, as far as they were told."""
+    """Topics in the latest answer that are not gone yet."""
     _seen: object = None
     _since_ms: int = 0
     _waits: frozenset[CauseKind] = field(default_factory=frozenset)
 
     def note(self, told: Told, now_ms: int) -> bool:
-        """Takes in what the controller says now; whether that is other than before."""
+        """Store the controller's answer; return True if it differs from the one before."""
         topics = [topic for topic in told.topics.values() if self.chosen is None or topic.topic in self.chosen]
         rows = tuple(
             (t.topic, t.phase, tuple((r.waiting_for, r.partition, r.broker) for r in t.replicas)) for t in topics
@@ -127,7 +134,7 @@ class Progress:
         return changed
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether all is done, or nothing more is to be expected."""
+        """Return True if all is done, or no further progress is expected."""
         quiet_ms = now_ms - self._since_ms
         if self._seen == ((), 0):
             return True
@@ -136,7 +143,7 @@ class Progress:
 
 
 def outlook_counts(outlooks: Iterable[Outlook]) -> dict[Outlook, int]:
-    """How many topics have each outlook; those that none has are left out."""
+    """Return the number of topics per outlook, without zeros."""
     found: dict[Outlook, int] = {}
     for each in outlooks:
         found[each] = found.get(each, 0) + 1

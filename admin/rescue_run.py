@@ -1,7 +1,7 @@
-"""A rescue that was agreed to: control is taken, what can be finished is finished, and control goes back.
+"""Carries out a confirmed rescue: take control, finish what can be finished, hand control back.
 
-In the end the cluster is looked at twice: once more while the controller can still say what each topic waits for, and
-for who has control afterwards.
+At the end it looks at the cluster twice: while the controller can still say what each topic waits for, and afterwards
+for the new controller.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from lethe.survey.evidence import Told
 
 POLL_S: Final = 0.25
 SUCCESSOR_LIMIT_S: Final = 15.0
-"""Kafka's brokers take a free `/controller` within milliseconds; after that long, there is none of them."""
+"""Kafka's brokers take a free `/controller` within milliseconds. After this time, none is there to take it."""
 WATCH_MS: Final = 2_000
-"""So long it is looked whether who has control afterwards keeps it."""
+"""How long elections are counted afterwards, to see whether the new controller stays."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line says."""
+    """The options of the command."""
 
     connect: str
     topics: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """For how long control was ours, and who had it before and after; None: nobody."""
+    """How long the rescue was in control, and the controllers before and after it; None: none."""
 
     ours: BrokerId
     before: BrokerId | None
     after: BrokerId | None
     held_ms: int
     turns: Turns
-    """What came afterwards."""
+    """Elections afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class RescueResult:
     timed_out: bool
     left: LeftBehind = NOTHING_LEFT
     caches: Caches = field(default_factory=Caches)
-    """What the controller of the rescue has found in metadata caches."""
+    """What the rescue's controller found in metadata caches."""
 
 
 @dataclass(slots=True)
 class _Course:
-    """What is known so far; it survives an interruption."""
+    """Results so far; an interruption keeps them."""
 
     taken_from: BrokerId | None = None
     taken_at_s: float | None = None
@@ -99,7 +99,7 @@ class _Course:
 
 
 async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> RescueResult:
-    """Does it. Raises Refusal where control cannot be had, or is lost."""
+    """Carry out the rescue. Raises Refusal where control cannot be taken, or is lost."""
     means = means_for(wish, seen)
     topics = wish.topics or tuple(each.topic for each in seen.found)
     chosen = chosen_topics(wish, seen)
@@ -129,22 +129,22 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
         even_if_disabled=wish.even_if_disabled,
         interrupted=course.interrupted,
         timed_out=course.timed_out,
-        # What caches were seen to have is in `caches`.
+        # `caches` has the ghosts.
         left=NOTHING_LEFT if course.guest is None else course.guest.left_behind._replace(ghosts={}),
         caches=caches.of(wish.topics) if wish.topics else caches,
     )
 
 
 def chosen_topics(wish: Wish, seen: Look) -> frozenset[str] | None:
-    """Those that may be deleted; None: whatever is marked. Where a broker has deletion switched off, whoever marks
-    another topic meanwhile finds the marker dropped afterwards, as always there."""
+    """Return the topics that may be deleted; None: all marked ones. If a broker has deletion disabled, topics marked
+    during the rescue are excluded: a controller there would drop their markers, as always."""
     if wish.topics:
         return frozenset(wish.topics)
     return frozenset(each.topic for each in seen.found) if seen.disabled_on else None
 
 
 def means_for(wish: Wish, seen: Look) -> Means:
-    """With what control of this cluster is to be taken. Raises Refusal where it could not be used."""
+    """Return the settings for taking control. Raises Refusal where brokers could not be commanded with them."""
     ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
     listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
     _demand_listener(seen, listener.upper())
@@ -155,12 +155,12 @@ def means_for(wish: Wish, seen: Look) -> Means:
 
 
 def guest_id(wish: Wish, seen: Look) -> BrokerId:
-    """The id that control is to be taken under: the one that was asked for, or one that no broker has."""
+    """Return the requested controller id, or one that no broker has."""
     return free_id(seen.known_ids) if wish.controller_id is None else BrokerId(wish.controller_id)
 
 
 def _demand_listener(seen: Look, listener: str) -> None:
-    """Control of brokers that cannot be told anything would be of no use, and a nuisance."""
+    """Raise Refusal if a broker has no such PLAINTEXT listener: its controller could send it nothing."""
     mute = [
         broker.id
         for broker in seen.evidence.survey.zookeeper.brokers
@@ -174,13 +174,13 @@ def _demand_listener(seen: Look, listener: str) -> None:
 
 
 def _protocol(seen: Look) -> InterBrokerProtocol:
-    """What all brokers understand. Where none of them says anything, what is in ZooKeeper need not be touched anew."""
+    """Return a protocol that all brokers support; the latest where none of them names one."""
     named = common_protocol(seen.settings)
     return LATEST if named is None else named
 
 
 def _has_kafka(seen: Look) -> bool:
-    """Somebody is there who takes control again: Kafka's brokers tell their configuration."""
+    """Return True if a Kafka broker can take control afterwards; only these return their configuration."""
     return any(each.deletes_topics is not None for each in seen.settings)
 
 
@@ -227,7 +227,7 @@ async def _work(
 
 
 class _Comparison:
-    """How the comparison of metadata caches goes on."""
+    """Progress of the comparison of metadata caches."""
 
     def __init__(self, guest: Guest, patience_ms: int) -> None:
         self._guest = guest
@@ -236,7 +236,7 @@ class _Comparison:
         self._since_ms = _now_ms()
 
     async def is_over(self) -> bool:
-        """Every cache was compared, or nothing has changed for as long as patience lasts."""
+        """Return True if every cache was compared, or nothing has changed for `patience_ms`."""
         context, now_ms = await self._guest.context(), _now_ms()
         seen = comparison_progress(context)
         if seen != self._seen:
@@ -249,14 +249,15 @@ def _now_ms() -> int:
 
 
 async def _mark(session: ZooKeeperSession, unmarked: Sequence[str]) -> None:
-    """Topics whose markers were dropped: they can be marked now that nobody drops markers."""
+    """Mark topics whose markers were dropped before; the rescue's controller keeps them."""
     for outcome in await mark_for_deletion(session, unmarked) if unmarked else ():
         if outcome.problem is not None:
             raise Refusal(f"{outcome.name} could not be marked for deletion: {outcome.problem}")
 
 
 async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequence[str]) -> bool:
-    """Told and true: what has just been marked may not have come to the controller's notice."""
+    """Return True if the deletions are over and no topic was marked since: the controller may not have seen a new mark
+    yet."""
     if not progress.is_over(_now_ms()):
         return False
     marked = frozenset((await list_topics(session)).marked)
@@ -273,7 +274,7 @@ def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) ->
             if row.waiting_for is not CauseKind.DONE:
                 kind: CauseKind = row.waiting_for
                 if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and row.broker is not None:
-                    # No answer can come from a broker that the question does not reach.
+                    # The request does not reach this broker: name that cause.
                     kind = unreached.get(row.broker, kind)
                 what = kind.code.replace("_", " ")
                 where = "" if row.broker is None else f" (broker {row.broker})"
@@ -283,7 +284,7 @@ def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) ->
 
 
 async def _successor(session: ZooKeeperSession, ours: BrokerId, *, is_awaited: bool) -> BrokerId | None:
-    """Who has control afterwards; None where nobody has taken it."""
+    """Return the controller afterwards; None where there is none."""
     deadline = time.monotonic() + (SUCCESSOR_LIMIT_S if is_awaited else 0)
     while True:
         found = await active_controller(session)

@@ -1,7 +1,7 @@
-"""Topics as they are now, with the versions that a change of them is tied to, and such changes written.
+"""Reads topics with their versions, and writes changes that are conditional on these.
 
-A change is one multi per topic: the topic's znode, its settings and the notification of these, all or nothing. Where
-something else changed the topic since it was read, it is read again, planned again and written again.
+A change is one multi per topic: the topic's znode, its configuration and the notification, all or nothing. After a
+conflicting write the topic is read, planned and written again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_c
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """A topic's own znodes as they were read. `config_version` is None where there are no settings."""
+    """A topic's own znodes as they were read. `config_version` is None where there is no configuration."""
 
     name: str
     data: bytes | None
@@ -52,7 +52,7 @@ class TopicNow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a topic shall become: partitions more, and all its settings anew (None: they stay)."""
+    """The change of a topic: added partitions, and its whole new configuration (None: unchanged)."""
 
     now: TopicNow
     added: dict[int, Replicas]
@@ -75,11 +75,11 @@ class Change:
 
 
 Plan = Callable[[TopicNow], Change]
-"""Says what a topic shall become; raises ValueError where it cannot, in words that name the topic."""
+"""Returns the change of a topic; raises ValueError, naming the topic, where it is impossible."""
 
 
 async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[TopicNow]:
-    """The topics in the order of the names. Raises ValueError where one is not there or cannot be understood."""
+    """Return the topics in the order of the names. Raises ValueError for a missing or unreadable one."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetData(paths.config_topic(name)))]
     outcomes = await session.read(reads)
     return [
@@ -91,10 +91,9 @@ async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[T
 async def change_topics(
     session: ZooKeeperSession, changes: Sequence[Change], plan: Plan
 ) -> tuple[dict[str, Change], list[Outcome]]:
-    """Writes the changes; what was changed in the end, by topic, and what became of each, in the order given.
+    """Write the changes. Return what was changed, by topic, and the outcomes in the given order.
 
-    `plan` is asked again about a topic that was found changed. Raises NoCluster where a KRaft controller has the
-    cluster.
+    `plan` is called again for a topic that has changed since. Raises NoCluster under a KRaft controller.
     """
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
@@ -155,7 +154,7 @@ def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> TopicNow:
 
 @dataclass(frozen=True, slots=True)
 class WantedChange:
-    """What the command line asks for, of each topic."""
+    """The options of the command, for each topic."""
 
     names: tuple[str, ...]
     partitions: int | None = None
@@ -168,7 +167,7 @@ class WantedChange:
 async def change_planner(
     session: ZooKeeperSession, wanted: WantedChange, warn: Callable[[str], None]
 ) -> Callable[[TopicNow], Change]:
-    """What decides what a topic shall become. It knows the brokers, marks and reassignments of now."""
+    """Return the plan for the options, with the present brokers, marks and reassignments."""
     there = await topic_znodes.list_topics(session)
     requested = await topic_znodes.requested_reassignments(session)
     brokers, malformed = await topic_znodes.live_brokers(session)
@@ -199,7 +198,7 @@ async def change_planner(
 def _added(
     now: TopicNow, wanted: WantedChange, partitions: int, brokers: Sequence[Broker]
 ) -> dict[int, tuple[int, ...]]:
-    """The new partitions. Raises ValueError where there can be none."""
+    """Return the new partitions. Raises ValueError where they are impossible."""
     problem = expansion_problem(now.name, now.znode, partitions)
     if problem is None and wanted.assignment:
         problem = assignment_problem(now.name, now.znode, wanted.assignment, [int(broker.id) for broker in brokers])

@@ -1,7 +1,7 @@
 """Altering a topic in znodes: adding partitions, setting and deleting topic settings.
 
-The topic's znode is changed in place on condition of the version that was read: fields unknown to us, its id and a
-reassignment in it stay as they are. Settings are written together with the notification that makes brokers read them.
+The topic's znode is changed in place, on condition of the version that was read. Unknown fields, the topic id and a
+reassignment stay unchanged. Settings are written together with the notification that makes brokers read them.
 """
 
 from __future__ import annotations

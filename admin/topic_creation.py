@@ -1,4 +1,4 @@
-"""What topics are to be created as: an id, and replicas placed by Kafka's rule or as they were named."""
+"""Plans topics to create: their ids, and replicas placed by Kafka's rule or as named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lethe.protocol.vocabulary import Broker, TopicId, is_usable_topic_id
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic as the command line asks for it. Without an assignment, both numbers are given."""
+    """A topic as the options request it. Without an assignment, both numbers are given."""
 
     name: str
     partitions: int | None = None
@@ -29,7 +29,7 @@ class WantedTopic:
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
-    """A random id (version 4) that is none of those that Kafka never hands out."""
+    """Return a random id (version 4), without those that Kafka reserves."""
     while True:
         candidate = uuid.UUID(bytes=random_bytes(16), version=4)
         if is_usable_topic_id(candidate):
@@ -43,8 +43,8 @@ async def plan_topics(
     draw: random.Random,
     warn: Callable[[str], None],
 ) -> list[TopicPlan]:
-    """What is to be written for each topic, `there` being the topics of now. `draw` gives the ids and the start of the
-    placement. Raises Refusal where one of them cannot be created."""
+    """Return what is to be written for each topic; `there` are the existing topics. `draw` supplies ids and the start
+    of the placement. Raises Refusal where one cannot be created."""
     brokers, malformed = await topic_znodes.live_brokers(session)
     for problem in malformed if wanted else ():
         warn(f"WARNING: {problem}; no replica is placed on that broker")

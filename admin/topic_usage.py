@@ -1,8 +1,7 @@
-"""Who would notice that a topic goes, and when it was last written: consumer groups and offsets, asked of the brokers.
+"""Asks brokers for a topic's consumer groups and offsets: which clients use it, and when it was last written to.
 
-Through aiokafka, over listeners without encryption. Nothing is asked that could bring a topic
-into being: topics are named only in requests that create none. What cannot be asked is told as that, never as
-"nobody".
+The requests go through aiokafka to PLAINTEXT listeners. None of them can create a topic. A question without an answer
+is reported as such, never as "no group".
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lethe.protocol.vocabulary import Broker, TopicPartition
 
 REQUEST_MS: Final = 20_000
 LIMIT_MS: Final = 120_000
-"""For all groups, and for all offsets."""
+"""Time limit for all groups, and for all offsets."""
 REBALANCE_PAUSE_S: Final = 2.0
 _REBALANCE_TRIES: Final = 3
 _STABLE: Final = "Stable"
@@ -34,8 +33,8 @@ _EARLIEST: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group that has to do with a topic. `members` are those that subscribe to it or read it now; without
-    any, offsets are what is left of its reading."""
+    """A consumer group with a relation to a topic. `members` subscribe to it or read it now; without members, the group
+    has committed offsets of it."""
 
     name: str
     state: str
@@ -44,7 +43,7 @@ class Group:
 
 
 class Asked(NamedTuple):
-    """Whom to ask about a partition, and from which moment on records are of interest."""
+    """The leader to ask about a partition, and the start of the time in question."""
 
     leader: int
     since_ms: int
@@ -52,8 +51,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Of one partition. `since` is the offset of the first record with a time from the moment that was asked for on;
-    None where there is none."""
+    """Offsets of one partition. `since` is the first record from the requested time on; None where there is none."""
 
     first: int
     end: int
@@ -62,10 +60,10 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """What brokers say of these topics, and what they do not.
+    """What brokers say about these topics, and what they do not.
 
-    A group that could not be asked may read any topic: `unasked` holds for all of them. A partition of which no offsets
-    are known stands in none of `offsets`, and `unknown` may say why.
+    A group that did not answer may read any topic, so `unasked` concerns all of them. A partition without known offsets
+    is not in `offsets`; `unknown` may say why.
     """
 
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
@@ -75,14 +73,14 @@ class Readers:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All that could not be asked, each reason once."""
+        """All unanswered questions, each reason once."""
         return tuple(dict.fromkeys((*self.unasked, *self.unknown.values())))
 
 
 async def ask_readers(
     session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]
 ) -> Readers:
-    """Groups by topic, and offsets of the partitions. Raises nothing for what brokers do or do not do."""
+    """Return groups by topic, and offsets by partition. Failures of brokers never raise."""
     ends = [end for end in (broker.plaintext_endpoint for broker in brokers) if end is not None]
     if not ends:
         return nobody_asked("no broker has a listener without encryption to be asked by", partitions)
@@ -111,7 +109,7 @@ async def ask_readers(
 
 
 def nobody_asked(why: str, partitions: Iterable[TopicPartition]) -> Readers:
-    """Where nothing is known of any of the partitions."""
+    """Return the result without any answer, for one reason."""
     return Readers(unasked=(why,), unknown=dict.fromkeys(partitions, why))
 
 
@@ -129,8 +127,8 @@ def _why(error: BaseException) -> str:
 async def read_groups(
     admin: Any, topics: set[str], coordinators: Sequence[int]
 ) -> tuple[dict[str, tuple[Group, ...]], tuple[str, ...]]:
-    """The groups of these brokers by topic, from an admin client that is not started yet and will be closed, and why
-    some could not be asked."""
+    """Return the groups of these brokers by topic, and why some are unknown. `admin` is an unstarted client; it is
+    closed."""
     found: dict[str, list[Group]] = {}
     unasked: list[str] = []
     try:
@@ -159,7 +157,7 @@ async def read_groups(
 async def _asked_group(
     admin: Any, name: str, limit: asyncio.Semaphore
 ) -> tuple[str, dict[str, set[str]], set[str]] | str:
-    """As `_group`, or why not: one group that cannot be asked keeps nobody from knowing of the others."""
+    """Return `_group`, or why it failed, so that one group does not hide the others."""
     for _ in range(_REBALANCE_TRIES):
         try:
             return await _group(admin, name, limit)
@@ -173,15 +171,15 @@ async def _asked_group(
 
 
 class _Refused(Exception):
-    """A broker's word about a group."""
+    """A broker's error for a group."""
 
 
 class _Rebalancing(Exception):
-    """As long as a group is not stable, its coordinator does not tell what members subscribe to."""
+    """The group is not stable: until it is, its coordinator does not return subscriptions."""
 
 
 async def _group(admin: Any, name: str, limit: asyncio.Semaphore) -> tuple[str, dict[str, set[str]], set[str]]:
-    """Its state, the topics of each member, and those of which it has offsets."""
+    """Return its state, the topics of each member, and the topics with committed offsets."""
     async with limit:
         coordinator = await admin.find_coordinator(name)
         stored = await admin.list_consumer_group_offsets(name, coordinator)
@@ -218,8 +216,8 @@ def _topics_of(metadata: bytes, assigned: bytes) -> set[str]:
 async def read_offsets(
     client: Any, partitions: Mapping[TopicPartition, Asked]
 ) -> tuple[dict[TopicPartition, Offsets], dict[TopicPartition, str]]:
-    """Those of which their leader says all three, and why not of the others. The client is not started yet and will be
-    closed. A consumer would ask for metadata first, which may create topics."""
+    """Return the offsets of partitions whose leader returned all three, and the reasons for the others. `client` is not
+    started; it is closed. A consumer is not used: its metadata request may create topics."""
     found: dict[TopicPartition, Offsets] = {}
     unknown: dict[TopicPartition, str] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
@@ -250,7 +248,7 @@ async def _offsets_of(
     found: dict[TopicPartition, Offsets],
     unknown: dict[TopicPartition, str],
 ) -> None:
-    """Adds what one leader says of its partitions."""
+    """Add one leader's answers about its partitions."""
     first = await _listed(client, leader, dict.fromkeys(led, _EARLIEST))
     end = await _listed(client, leader, dict.fromkeys(led, _LATEST))
     since = await _listed(client, leader, {each: partitions[each].since_ms for each in led})
@@ -265,13 +263,14 @@ async def _offsets_of(
 
 
 async def _closed(client: Any) -> None:
-    """What closing says of a connection that failed is known already."""
+    """Close it; errors of a failed connection are known already."""
     with contextlib.suppress(Exception):
         await client.close()
 
 
 async def _listed(client: Any, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | str]:
-    """ListOffsets: the offset of the first record at or after each time, -1 where there is none, or the error."""
+    """Return, by ListOffsets, the offset of the first record at or after each time, -1 where there is none, or the
+    error."""
     from aiokafka.protocol.offset import OffsetRequest
 
     topics: dict[str, list[tuple[int, int]]] = {}

@@ -1,7 +1,7 @@
-"""Topics as tools read and write them in ZooKeeper: listed, described, created, marked for deletion.
+"""Reads and writes topics in ZooKeeper for commands: list, describe, create, mark for deletion.
 
-No controller is asked. What cannot be read is reported with the topic that it belongs to and keeps no other topic from
-being shown. Writes are refused where a KRaft controller has taken the cluster over, because nobody would act on them.
+No controller is asked. An unreadable znode is reported with its topic and hides no other topic. Under a KRaft
+controller writes are refused, because no controller acts on ZooKeeper then.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of
 
 
 class NoCluster(Exception):
-    """There is no Kafka cluster in ZooKeeper mode at this place; the text says what was looked for."""
+    """There is no Kafka cluster in ZooKeeper mode here; the message says what was looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """All topics, and those among them (or already gone) that are marked for deletion; sorted."""
+    """All topics, and the marked ones, which may be gone already; sorted."""
 
     names: tuple[str, ...]
     marked: tuple[str, ...]
@@ -61,19 +61,19 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class ActiveController:
-    """Who is the active controller, and the Stat under which `/controller` says so."""
+    """Content and Stat of `/controller`."""
 
     znode: ControllerZnode
     stat: Stat
 
     @property
     def is_kraft(self) -> bool:
-        """True where a KRaft controller made the znode: persistent, or with a KRaft epoch."""
+        """True if a KRaft controller created the znode: persistent, or with a KRaft epoch."""
         return self.stat.ephemeral_owner == 0 or self.znode.is_kraft
 
 
 async def list_topics(session: ZooKeeperSession) -> Topics:
-    """All topics and marks. Raises NoCluster where there is no cluster."""
+    """Return all topics and marks. Raises NoCluster where there is no cluster."""
     ids, topics, marks = await session.read(
         [Exists(paths.BROKER_IDS), GetChildren(paths.BROKER_TOPICS), GetChildren(paths.DELETE_TOPICS)]
     )
@@ -86,7 +86,7 @@ async def list_topics(session: ZooKeeperSession) -> Topics:
 
 
 async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], tuple[MalformedZnode, ...]]:
-    """The registered brokers by id, and the registrations that cannot be understood."""
+    """Return the registered brokers by id, and the unreadable registrations."""
     (children,) = await session.read([GetChildren(paths.BROKER_IDS)])
     named = (paths.broker_named(name) for name in children_of(children, paths.BROKER_IDS) or ())
     ids = sorted(broker for broker in named if broker is not None)
@@ -100,14 +100,14 @@ async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], t
 
 
 async def active_controller(session: ZooKeeperSession) -> ActiveController | None:
-    """What `/controller` says; None where nobody is the controller. Raises MalformedZnode."""
+    """Return the content of `/controller`; None where there is no controller. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.CONTROLLER)])
     data = data_of(outcome, paths.CONTROLLER)
     return None if data is None else ActiveController(decode_controller(data.data), data.stat)
 
 
 async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iterable[str]) -> list[TopicDescription]:
-    """The topics as their znodes have them, in the order of the names; topics that have gone meanwhile are left out."""
+    """Return the topics as in their znodes, in the order of the names, without those that were deleted meanwhile."""
     to_be_deleted = set(marked)
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetData(paths.config_topic(name)))]
     outcomes = await session.read(reads)
@@ -125,7 +125,7 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
 async def read_states(
     session: ZooKeeperSession, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, LeaderAndIsr | None]:
-    """Leadership of those partitions that have a state znode; None where it says nothing that can be understood."""
+    """Return the leadership of partitions with a state znode; None where that is unreadable."""
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
     found: dict[TopicPartition, LeaderAndIsr | None] = {}
     for partition, outcome in zip(partitions, outcomes, strict=True):
@@ -138,14 +138,13 @@ async def read_states(
 
 
 async def requested_reassignments(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """What `/admin/reassign_partitions` asks for; nothing where there is none. Raises MalformedZnode."""
+    """Return the content of `/admin/reassign_partitions`, empty where it does not exist. Raises MalformedZnode."""
     (outcome,) = await session.read([GetData(paths.REASSIGN_PARTITIONS)])
     return reassignment_of(outcome)
 
 
 async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the topics of which partitions are being reassigned, or are asked to be. What cannot be understood is
-    left out."""
+    """Return the topics with partitions in a running or requested reassignment, as far as znodes are readable."""
     requested = {partition.topic for partition in await _requested(session)}
     found = []
     for name, outcome in zip(names, await session.read([GetData(paths.topic(name)) for name in names]), strict=True):
@@ -156,7 +155,7 @@ async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> t
 
 
 async def _requested(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """What is asked for, as far as it can be understood."""
+    """Return the requested reassignments as far as they are readable."""
     try:
         return await requested_reassignments(session)
     except MalformedZnode:
@@ -172,9 +171,9 @@ def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]
 
 
 async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> list[Outcome]:
-    """Creates each topic that can be, pipelined, and says of each what became of it, in the order of the plans.
+    """Create each topic that is possible, pipelined, and return the outcomes in the order of the plans.
 
-    Raises NoCluster where there is no cluster or a KRaft controller has it.
+    Raises NoCluster where there is no cluster, or under a KRaft controller.
     """
     there = await list_topics(session)
     await demand_zookeeper_controller(session)
@@ -199,10 +198,10 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
 
 
 async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
-    """Asks for the deletion of each topic and says of each what became of it, in the order of the names.
+    """Mark each topic for deletion, and return the outcomes in the order of the names.
 
-    A topic that somebody else marks at the same time counts as marked. Raises NoCluster where there is no cluster or
-    a KRaft controller has it.
+    A topic that another client marks at the same time counts as marked. Raises NoCluster where there is no cluster, or
+    under a KRaft controller.
     """
     there = await list_topics(session)
     await demand_zookeeper_controller(session)
@@ -261,7 +260,7 @@ def _found(name: str, topic: ReadOutcome, config: Data | None) -> _Found:
 
 
 async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
-    """Raises NoCluster where a KRaft controller has the cluster."""
+    """Raise NoCluster under a KRaft controller."""
     controller = await active_controller(session)
     if controller is not None and controller.is_kraft:
         raise NoCluster(

@@ -1,8 +1,8 @@
-"""Unclean leader election switched on for a topic, and back to exactly what was there.
+"""Enables unclean leader election for a topic, and restores its configuration exactly.
 
-There is no request for one unclean election in ZooKeeper: it is what a topic's setting allows. So the setting is
-written, with the notification that makes the controller look, and afterwards the settings znode is put back as it
-was, to the byte. Where somebody else has changed it meanwhile, only this one setting is put back.
+ZooKeeper has no request for one unclean election; the topic's setting allows them. So the setting is written, with the
+notification that makes the controller read it. Afterwards the configuration znode is restored to the byte. If another
+client changed it meanwhile, only this setting is restored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTING: Final = "unclean.leader.election.enable"
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A topic's settings before: the znode (None: there was none), and what it said."""
+    """A topic's earlier configuration: the znode (None: there was none), and its content."""
 
     topic: str
     znode: Data | None
@@ -42,18 +42,18 @@ class Before:
 
     @property
     def value(self) -> str | None:
-        """The setting, where the topic had it."""
+        """The earlier value of the setting, if any."""
         return self.config.get(SETTING)
 
     @property
     def undo(self) -> str:
-        """The command that puts the setting back by hand."""
+        """The command that restores the setting manually."""
         how = f"--delete-config {SETTING}" if self.value is None else option("--config", f"{SETTING}={self.value}")
         return f"lethe topics alter {how} {operand(self.topic)}"
 
 
 async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
-    """The topic's settings as they are. Raises MalformedZnode."""
+    """Return the topic's present configuration. Raises MalformedZnode."""
     path = paths.config_topic(topic)
     (found,) = await session.read([GetData(path)])
     data = data_of(found, path)
@@ -61,7 +61,7 @@ async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
 
 
 async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
-    """Allows unclean elections for the topic, provided that its settings are still what they were before."""
+    """Enable unclean elections for the topic, if its configuration is unchanged since `before`."""
     await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
     version = None if before.znode is None else before.znode.stat.version
     outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
@@ -72,7 +72,7 @@ async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
 
 
 async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
-    """Puts the settings back; done also where they are as before already."""
+    """Restore the configuration; also done where it is as before already."""
     path = paths.config_topic(before.topic)
     ours = {**before.config, SETTING: "true"}
     for _ in range(MAX_ATTEMPTS):
@@ -83,7 +83,7 @@ async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
         current = decode_config(path, now.data)
         operations: tuple[Operation, ...]
         if current != ours:
-            # Somebody else has changed the settings since: what is theirs stays.
+            # Another client has changed the configuration since: keep its changes.
             wanted = {name: value for name, value in current.items() if name != SETTING}
             if before.value is not None:
                 wanted[SETTING] = before.value
@@ -100,5 +100,5 @@ async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
             case MultiFailed(error=error) if error not in CONFLICTS:
                 return Outcome(before.topic, f"ZooKeeper refused to write {path}: {error.name}")
             case MultiFailed() | MultiUnknown():
-                continue  # looked at again: whether it was written shows
+                continue  # the next attempt reads whether it was written
     return Outcome(before.topic, f"{path} could not be written in {MAX_ATTEMPTS} attempts", is_unknown=True)
