@@ -1,4 +1,4 @@
-"""What a command returns: an Answer, which `cli.render` shows. Commands raise Refusal where they do nothing."""
+"""The result of a command: an Answer, which `cli.render` shows. A command that does nothing raises Refusal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lethe.protocol.journal import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows to be shown under each other; cells are text already."""
+    """Rows of text cells."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -19,7 +19,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`data` is what `--json` prints; otherwise the lines are printed, then the tables."""
+    """`--json` prints `data`; otherwise the lines are printed, then the tables."""
 
     data: JsonValue
     lines: tuple[str, ...] = ()

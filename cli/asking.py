@@ -1,4 +1,4 @@
-"""Asking before something is done: at a terminal a question, everywhere else the option `--yes`."""
+"""Asks for confirmation: at a terminal by a question, elsewhere by the option `--yes`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lethe.cli.render import note
 from lethe.protocol.journal import JsonValue
 
 Confirm = Callable[[str], bool]
-"""Puts the question to whoever decides."""
+"""Asks the question; returns True if the user agrees."""
 
 
 def ask_user(question: str) -> bool:
-    """Asks at the terminal. Raises Refusal where nobody sits at one."""
+    """Ask at the terminal. Raises Refusal without one."""
     if not sys.stdin.isatty():
         raise Refusal(f"{question} Nobody can be asked here: give --yes to agree", Exit.USAGE)
     return typer.confirm(question, err=True)
@@ -25,7 +25,7 @@ def ask_user(question: str) -> bool:
 def demand_agreement(
     plan: Sequence[str], question: str, confirm: Confirm | None, data: dict[str, JsonValue] | None = None
 ) -> None:
-    """Shows the plan and asks; without `confirm` it is agreed to. Raises Refusal, with the data, where it is not."""
+    """Show the plan and ask; without `confirm` it is agreed to. Raises Refusal with the data if the user disagrees."""
     if confirm is None:
         return
     for line in plan:

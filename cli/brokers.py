@@ -1,4 +1,4 @@
-"""`lethe brokers`: who is registered, what they have, and who is missing."""
+"""`lethe brokers`: registered brokers, their load, and missing brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lethe brokers describe ID`: everything that is known of one broker."""
+"""`lethe brokers describe ID`: all data about one broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
 
 MAX_NAMED = 10
-"""Partitions that are named; the others are counted. JSON has the counts only."""
+"""Partitions shown by name; the others are counted. JSON has the counts only."""
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
 
@@ -39,7 +39,7 @@ def describe(zookeeper: ZooKeeper, broker: Id, offline: Offline = False, as_json
 
 
 async def broker_description(session: ZooKeeperSession, number: int, ask: AskBroker | None) -> Answer:
-    """All about one broker. Raises Refusal where neither a registration nor an assignment names it."""
+    """Return all data about one broker. Raises Refusal where neither a registration nor an assignment names it."""
     seen = await look_at_brokers(session, ask=ask, only=(number,))
     load = seen.loads.get(number)
     if load is None and number not in seen.unreadable:
@@ -101,7 +101,7 @@ def _partitions(load: BrokerLoad) -> list[str]:
 
 
 def _replaceable(seen: BrokersSeen, load: BrokerLoad) -> list[str]:
-    """Whether an empty broker may come in its place."""
+    """Say whether an empty broker may replace it."""
     unknown = [where for where in seen.views.problems if where in seen.views.there.names]
     if load.only_here:
         return [

@@ -1,4 +1,4 @@
-"""`lethe brokers list`: every broker in a line, and those that are missing."""
+"""`lethe brokers list`: one line per broker, missing ones included."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_brokers(zookeeper: ZooKeeper, offline: Offline = False, as_json: AsJson
 
 
 async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answer:
-    """All brokers; without `ask` nobody is asked, and nothing is said of bytes."""
+    """Return all brokers. Without `ask`, brokers are not asked and sizes are left out."""
     seen = await look_at_brokers(session, ask=ask)
     numbers = sorted({*seen.views.brokers, *seen.unreadable})
     lines = [

@@ -22,7 +22,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Look at ZooKeeper only
 
 
 def asker(*, offline: bool) -> AskBroker | None:
-    """How brokers are asked; None where they are not to be."""
+    """Return how brokers are asked; None with `--offline`."""
     if offline:
         return None
     from lethe.survey.brokers import broker_asker
@@ -31,12 +31,12 @@ def asker(*, offline: bool) -> AskBroker | None:
 
 
 def size_of(log_dir: LogDirView) -> int:
-    """Bytes of the replicas in a log directory."""
+    """Return the bytes of the replicas in a log directory."""
     return sum(directory.size_bytes for directory in log_dir.directories)
 
 
 def missing_line(load: BrokerLoad) -> str:
-    """What is known of a broker that is not registered."""
+    """Return a line about a broker that is not registered."""
     deletions = len(load.deletions)
     waiting = f"; {counted(deletions, 'deletion waits', 'deletions wait')} for it"
     return (
@@ -46,12 +46,12 @@ def missing_line(load: BrokerLoad) -> str:
 
 
 def utc(at_ms: int | None) -> str:
-    """A time that can be shown; empty where there is none."""
+    """Return the time as text; empty for None."""
     return "" if at_ms is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_ms / 1000))
 
 
 def broker_json(seen: BrokersSeen, number: int) -> dict[str, JsonValue]:
-    """All about one broker, registered or not."""
+    """Return all data about one broker, registered or not."""
     broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
     load = load or BrokerLoad(number)
     data: dict[str, JsonValue] = {

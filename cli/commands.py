@@ -1,4 +1,4 @@
-"""The class of every command: an option that takes one value and is given twice is refused, not overwritten."""
+"""The class of every command. It refuses a repeated option that takes one value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Command(TyperCommand):
-    """Refuse a second value of an option that takes one. Click keeps the last one and drops the others."""
+    """Refuses a second value of an option that takes one. Click would keep the last one silently."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=[*args])

@@ -1,8 +1,8 @@
-"""`lethe controller-resign`: ends the tenure of the active controller, so that another election takes place.
+"""`lethe controller-resign`: ends the active controller's term, so that another election takes place.
 
-Deleting `/controller` is Kafka's supported way to move the controller. Its data version is 0 in every tenure, so the
-deletion is tied to the version of `/controller_epoch`, which no two tenures share: if somebody else was elected since
-we looked, nothing happens.
+Deleting `/controller` is Kafka's supported way to move the controller. Its data version is 0 in every term, so the
+deletion also checks the version of `/controller_epoch`, which differs in each term. If another controller was elected
+meanwhile, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def controller_resign(
 async def resignation(
     session: ZooKeeperSession, *, timeout_ms: int, poll_ms: int = POLL_MS, grace_ms: int = 0
 ) -> Answer:
-    """Ends the term there is. Raises Refusal where there is none, or where it belongs to KRaft."""
+    """End the present term. Raises Refusal where there is none, or where it belongs to KRaft."""
     return _answer(await resign(session, timeout_ms=timeout_ms, poll_ms=poll_ms, grace_ms=grace_ms, say=note))
 
 

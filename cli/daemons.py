@@ -1,4 +1,4 @@
-"""What `lethe controller` and `lethe broker` have in common: configuration in, logs out, one event loop to the end."""
+"""Common parts of `lethe controller` and `lethe broker`: read the configuration, set up logs, run one event loop."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def run_daemon(
     log_level: str,
     log_format: LogFormat,
 ) -> Answer:
-    """Runs the daemon until SIGTERM or SIGINT. What it returns is the exit code: 0 stopped, 1 could not go on, 2 could
-    not start, 4 stopped with something left to do. Raises Refusal where the configuration is wrong, with all that is
-    wrong."""
+    """Run the daemon until SIGTERM or SIGINT, and return its exit code: 0 stopped, 1 failed, 2 could not start, 4
+    stopped with something left to do. Raises Refusal with all errors of the configuration."""
     import os
 
     import uvloop
@@ -58,10 +57,10 @@ def run_daemon(
 
 @contextmanager
 def without_hypothesis() -> Iterator[None]:
-    """Lets imports in the block find no hypothesis, unless it is imported already.
+    """Make hypothesis unimportable in the block, unless it is imported already.
 
-    kio's types introduce themselves to hypothesis where it is installed, as it is where Lethe is developed; in a
-    directory that is new to it, that takes a second and 200 MB, of which a daemon has no use.
+    kio registers its types with hypothesis where that is installed, as in development. In a directory that hypothesis
+    has not seen before, this takes a second and 200 MB, which a daemon does not need.
     """
     hidden = "hypothesis" not in sys.modules
     if hidden:

@@ -1,4 +1,4 @@
-"""How far deletions are, shown while `topics delete --wait` waits for them."""
+"""Displays of the progress of deletions, for `topics delete --wait`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lethe.cli.render import note
 
 
 def progress_display(*, quiet: bool, total: int) -> AbstractContextManager[Display]:
-    """Bars for a terminal, lines for a log, or (quiet) nothing."""
+    """Return bars for a terminal, lines for a log, or (quiet) nothing."""
     if quiet:
         return _silence()
     return _bars(total) if sys.stderr.isatty() else _changes(total)
@@ -24,7 +24,7 @@ def _silence() -> Iterator[Display]:
 
 @contextmanager
 def _changes(total: int) -> Iterator[Display]:
-    """For a log: a line whenever something has changed."""
+    """For a log: write a line after each change."""
     last = ""
 
     def display(waited: Waited) -> None:
@@ -39,7 +39,7 @@ def _changes(total: int) -> Iterator[Display]:
 
 @contextmanager
 def _bars(total: int) -> Iterator[Display]:
-    """For a person at a terminal: a bar for ZooKeeper, and one for the cache and one for the logs of each broker."""
+    """For a terminal: a bar for ZooKeeper, and bars for the cache and the logs of each broker."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -58,7 +58,7 @@ def _bars(total: int) -> Iterator[Display]:
 
 
 def _places(waited: Waited, total: int) -> list[tuple[str, int]]:
-    """How many topics each place is clean of: ZooKeeper, then each place at a broker that was ever seen dirty."""
+    """Return how many topics each place is clean of: ZooKeeper, then each place of a broker that was ever not clean."""
     dirty = dict.fromkeys(waited.places, 0)
     for progress in waited.progress:
         for place in dirty_places(progress):

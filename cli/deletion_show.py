@@ -1,4 +1,4 @@
-"""What `lethe topics delete` says: of many topics a line for each cause, with --verbose a line for each topic."""
+"""Output of `lethe topics delete`: a line per cause, or with --verbose a line per topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_PROBLEMS: Final = 20
 
 
 class Detail(enum.Enum):
-    """How much is printed."""
+    """Amount of output."""
 
     QUIET = "nothing but what is not done"
     CAUSES = "a line for each cause"
@@ -28,14 +28,14 @@ class Detail(enum.Enum):
 
     @classmethod
     def of(cls, *, quiet: bool, verbose: bool) -> Detail:
-        """From the options. Raises ValueError where both are given."""
+        """Return the detail by the options. Raises ValueError where both are given."""
         if quiet and verbose:
             raise ValueError("--quiet says less and --verbose says more: give one of them")
         return cls.QUIET if quiet else cls.TOPICS if verbose else cls.CAUSES
 
 
 class State(enum.Enum):
-    """How far one topic is."""
+    """Progress of one topic."""
 
     DELETED = "deleted"
     UNSEEN = "gone, as far as could be seen"
@@ -44,7 +44,7 @@ class State(enum.Enum):
 
 
 def state_of(progress: Progress) -> State:
-    """UNSEEN only where nothing of the topic is known to be left."""
+    """Return the state; UNSEEN only where nothing of the topic was seen."""
     if progress.is_done:
         return State.DELETED
     if progress.is_given_up:
@@ -56,7 +56,7 @@ def state_of(progress: Progress) -> State:
 
 
 def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...]:
-    """What became of the marks. Problems come last, and are named with every amount of detail."""
+    """Return lines about the marks. Problems come last, and are shown with every detail."""
     problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
     fine = [outcome for outcome in outcomes if outcome.problem is None]
     lines: list[str] = []
@@ -79,12 +79,12 @@ def _marked(names: Sequence[str], *, was_done: bool) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """`a, b, c`; of more names the first ones, then `…`."""
+    """Return `a, b, c`, or the first names and `…`."""
     return ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
 
 
 def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
-    """The answer where deletions are not waited for, or where marks failed."""
+    """Return the answer without --wait, or after failed marks."""
     data: list[JsonValue] = [
         {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
     ]
@@ -98,8 +98,8 @@ def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
 
 
 def waiting_answer(waited: Waited, detail: Detail) -> Answer:
-    """The answer of --wait. Exit code 1 where a mark was dropped, 4 where something is left, 3 where nothing is as far
-    as could be seen."""
+    """Return the answer of --wait. Exit code 1: a mark was dropped; 4: something is left; 3: nothing seen is left, but
+    something was not seen."""
     data: list[JsonValue] = [_as_json(progress, waited) for progress in waited.progress]
     states = [state_of(progress) for progress in waited.progress]
     code = Exit.OK
@@ -137,7 +137,7 @@ def _by_topic(waited: Waited) -> Table:
 
 
 def _by_cause(waited: Waited) -> Iterable[Table]:
-    """A row for each state with the times after which the last of its topics was clean there; a row for each cause."""
+    """Yield a table with a row per state and the times when its last topic was clean, and one with a row per cause."""
     by_state: dict[State, list[Progress]] = {}
     by_cause: dict[str, list[str]] = {}
     for progress in waited.progress:
@@ -164,7 +164,7 @@ def _causes(progress: Progress, waited: Waited) -> tuple[str, ...]:
 
 
 Clean = Callable[[Progress], int | None]
-"""After how many milliseconds a place was seen to be clean of a topic; None where it was not."""
+"""Milliseconds until a place was seen to be clean of a topic; None where it never was."""
 
 
 def _places(waited: Waited) -> tuple[Clean, ...]:

@@ -1,6 +1,6 @@
-"""`lethe demo`: a whole cluster on this machine, topics created and deleted, and the proof that nothing is left.
+"""`lethe demo`: runs a cluster on this machine, creates and deletes topics, and shows that nothing is left.
 
-The demo itself is in `cluster.demo`; how it looks, in `cli.demo_show`.
+The demo itself is in `cluster.demo`, its output in `cli.demo_show`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def demo(
 
 
 def wanted_brokers(text: str) -> tuple[KafkaVersion | None, int]:
-    """The Kafka that `--brokers` names, None for agents, and how many brokers. Raises ValueError."""
+    """Return the Kafka that `--brokers` names (None: agents), and the number of brokers. Raises ValueError."""
     from lethe.cluster.kafka_fetch import KafkaVersion
 
     kind, _, rest = text.partition(":")
@@ -119,8 +119,8 @@ def wanted_brokers(text: str) -> tuple[KafkaVersion | None, int]:
 
 
 def run(options: DemoOptions, *, keep: bool, as_json: bool) -> Answer:
-    """Runs the demo to its answer. Where the cluster is kept, the answer has been shown when this returns. Raises
-    Refusal where the demo could not be carried out."""
+    """Run the demo and return its answer. Where the cluster is kept, the answer is shown before this returns. Raises
+    Refusal where the demo failed."""
     from lethe.cluster.demo import DaemonFailed, DemoFailed
     from lethe.cluster.java import JavaUnusable
     from lethe.cluster.kafka_fetch import KafkaUnavailable, fetch_kafka

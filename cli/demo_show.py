@@ -1,4 +1,4 @@
-"""How the demo looks: live bars at a terminal, lines in a log, tables or one JSON document at the end."""
+"""Output of the demo: bars at a terminal, lines in a log, tables or one JSON document at the end."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LINE_EVERY_S: Final = 1.0
 
 
 class ClosingWatcher(Watcher, Protocol):
-    """A watcher that has something to put in order at the end."""
+    """A watcher with cleanup at the end."""
 
     def close(self) -> None:
-        """No more is to be shown; may be called again."""
+        """End the display; may be called again."""
         ...
 
 
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[ClosingWatcher]:
-    """Somebody who shows what goes on, on standard error."""
+    """Return a watcher that shows the progress on standard error."""
     watcher: ClosingWatcher
     if quiet:
         watcher = _Nobody()
@@ -57,7 +57,7 @@ class _Nobody(Silent):
 
 
 class _Lines:
-    """For a log: what happens, and once a second how far it is."""
+    """For a log: events, and the progress once a second."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -92,7 +92,7 @@ class _Lines:
 
 
 class _Live:
-    """For a person at a terminal: a bar for each phase and each broker."""
+    """For a terminal: a bar per phase and per broker."""
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
@@ -146,7 +146,7 @@ def _fraction(bar: Bar) -> str:
 
 
 def answer(result: DemoResult) -> Answer:
-    """The demo's outcome: exit code 0 only where nothing at all is left over."""
+    """Return the demo's result; exit code 0 only where nothing is left over."""
     tables = [_summary(result), _phases(result), _brokers(result), _left(result)]
     if result.waits is not None:
         tables += [_story(result), _waited(result)]
@@ -268,7 +268,7 @@ def _waited(result: DemoResult) -> Table:
 
 
 def as_json(result: DemoResult) -> dict[str, JsonValue]:
-    """The same as one document."""
+    """Return the same as one document."""
     options = result.options
     document: dict[str, JsonValue] = {
         "clean": result.is_clean,

@@ -1,4 +1,4 @@
-"""`lethe explain`: why is this topic not gone yet? Asks the controller where it is one of Lethe's, and looks itself."""
+"""`lethe explain`: why is this topic not gone yet? Asks a Lethe controller, and examines the three places."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def explain(
 
 
 def url_problem(url: str) -> str | None:
-    """Why nobody can be asked there, in words that can be shown; None where somebody may be."""
+    """Return why the URL is invalid, as a message; None where it is valid."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         is_one = False
     return None if is_one else "is not of the form http://HOST:PORT"
 
@@ -119,7 +119,7 @@ async def explained(
     timeout_ms: int = 2_000,
     log_dirs: dict[int, list[Path]] | None = None,
 ) -> Answer:
-    """Why that topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
+    """Explain why the topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
     from lethe.cli import explain_show
     from lethe.survey.examine import asker, examine
     from lethe.survey.explain import Verdict, explain_all
@@ -140,7 +140,8 @@ async def explained(
 
 
 async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: AskAbout) -> dict[str, tuple[str, ...]]:
-    """What each of these topics waits for and what would unblock it, as `explain` says it; only those that wait."""
+    """Return what each of these topics waits for and the remedy, as `explain` says it; topics that do not wait are left
+    out."""
     from lethe.admin.controllers import ask_active_controller
     from lethe.cli.explain_show import in_short
     from lethe.survey.examine import examine

@@ -1,4 +1,4 @@
-"""Explanations for people: first the answer in a sentence, then the replicas that are not done."""
+"""Explanations as text: first the answer in a sentence, then the unfinished replicas."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _EXITS: Final = {
 
 
 def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> Answer:
-    """The answer about one topic; `similar` are names that may have been meant. Exit code 1 where there is no trace of
-    it, 3 where that could not be seen whole, 6 where it waits for something."""
+    """Return the answer about one topic; `similar` are close names. Exit code 1: no trace of it; 3: no trace, but not
+    all could be seen; 6: it waits."""
     now_ms = evidence.survey.taken_at_ms
     code = _EXITS.get(found.verdict, Exit.OK)
     tables = []
@@ -65,7 +65,7 @@ def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> 
 
 
 def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
-    """The answer about all marked topics: the causes together, then a line for each topic."""
+    """Return the answer about all marked topics: a table of causes, then a line per topic."""
     now_ms = evidence.survey.taken_at_ms
     data = explanations_to_json(evidence, found, replicas=False)
     if not found and not evidence.survey.zookeeper.knows_markers:
@@ -98,7 +98,7 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
 
 
 def _tiered(found: Sequence[Explanation]) -> list[str]:
-    """That these topics have remote segments, in one line; none where no topic has."""
+    """Return one line about topics with remote segments; none without such topics."""
     names = [each.topic for each in found if each.is_tiered]
     if not names:
         return []
@@ -114,7 +114,7 @@ def _unread_markers(evidence: Evidence) -> str:
 
 
 def _owed(evidence: Evidence) -> list[str]:
-    """A line per broker that has not confirmed what its cache was told of topics that are gone."""
+    """Return a line per broker with unconfirmed tombstones of removed topics."""
     now_ms = evidence.survey.taken_at_ms
     return [
         f"Broker {owing.broker} has not confirmed that its metadata cache has dropped "
@@ -127,7 +127,7 @@ def _owed(evidence: Evidence) -> list[str]:
 
 
 def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
-    """What is said of a name of which there is no trace; `how_far` the look went, and the names that are close."""
+    """Return the message about a name without a trace; `how_far` limits it, `similar` are close names."""
     return f"There is no topic {topic}, and no trace of one{how_far}{suggestion(similar) or '.'}"
 
 
@@ -156,7 +156,7 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
 
 
 def _from_where(evidence: Evidence, found: Explanation) -> list[str]:
-    """Who says so, where it is not the controller."""
+    """Return the source of the explanation where it is not the controller."""
     if evidence.told.is_known or found.verdict in (Verdict.GONE, Verdict.UNSEEN):
         return []
     return [f"(Concluded from ZooKeeper, caches and disks; the controller said nothing: {evidence.told.problem}.)"]
@@ -171,13 +171,14 @@ def _short(found: Explanation, now_ms: int) -> str:
 
 
 def in_short(found: Explanation) -> tuple[str, ...]:
-    """`waits for …: what helps` of its causes, without times, so that those of several topics are alike."""
+    """Return `waits for …: what helps` for each cause, without times, so that equal causes of topics have equal
+    texts."""
     untimed = (replace(cause, since_ms=None) for cause in found.causes[:MAX_CAUSES])
     return tuple(f"{sentence(each, '', 0).strip()}: {unblock(each, found.topic)}" for each in untimed)
 
 
 def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]:
-    """A row for each cause, told apart by kind, broker and directory; those of most topics first."""
+    """Return a row per kind, broker and path; causes of the most topics first."""
     groups: dict[tuple[object, ...], tuple[Cause, dict[str, None]]] = {}
     for each in found:
         for cause in each.causes:
@@ -195,7 +196,7 @@ def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]
 
 
 def _rows(waiting: Sequence[Replica], topic: str, now_ms: int) -> list[tuple[str, ...]]:
-    """A row per replica; of very many, a row for those of a broker that wait for the same."""
+    """Return a row per replica; for very many replicas, a row per broker and cause."""
     rows: dict[tuple[str, ...], list[int]] = {}
     together = len(waiting) > MAX_ROWS
     for replica in waiting:

@@ -1,4 +1,4 @@
-"""`lethe explain --watch`: live at a terminal; in a file, what is said is written again whenever it has changed."""
+"""`lethe explain --watch`: live at a terminal; in a file, every changed answer is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMES = re.compile(r", since [^()]*\([^)]*\)| since [^()]*\([^)]*\)|in \d+ \w+|
 
 
 async def watched(look: Look, *, interval_ms: int, as_json: bool) -> Answer:
-    """Looks again and again until no topic is marked any more; the last answer, which is still to be shown."""
+    """Look until no topic is marked any more, and return the last answer, which is still to be shown."""
     if as_json or not sys.stdout.isatty():
         return await _changes(look, interval_ms, as_json=as_json)
     return await _live(look, interval_ms)
@@ -32,7 +32,7 @@ async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
                     line(f"--- {time.strftime('%H:%M:%S')}")
                 show(answer, as_json=as_json)
             except BrokenPipeError:
-                return answer  # who reads has read enough (`… --watch | head`)
+                return answer  # the reader has closed the pipe (`… --watch | head`)
         await asyncio.sleep(interval_ms / 1000)
     return answer
 
@@ -48,7 +48,7 @@ async def _live(look: Look, interval_ms: int) -> Answer:
 
 
 def is_over(answer: Answer) -> bool:
-    """Whether nothing that was asked about is marked any more."""
+    """Return True if no topic in question is marked any more."""
     topics = answer.data.get("topics") if isinstance(answer.data, dict) else None
     if not isinstance(topics, list):
         return True
@@ -56,6 +56,6 @@ def is_over(answer: Answer) -> bool:
 
 
 def _gist(answer: Answer) -> str:
-    """What it says, without the times that pass."""
+    """Return the answer without elapsed times."""
     cells = (cell for table in answer.tables for row in table.rows for cell in row)
     return _TIMES.sub("", "\n".join((*answer.lines, *cells)))

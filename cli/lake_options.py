@@ -1,4 +1,4 @@
-"""What the commands about lakes share: their options, what they need, and values as JSON has them."""
+"""Common parts of commands about lakes: options, requirements, and values as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Conf = Annotated[
 
 
 def settings(texts: Sequence[str]) -> dict[str, str]:
-    """Spark's settings from KEY=VALUE texts. Raises ValueError."""
+    """Return Spark's settings from KEY=VALUE texts. Raises ValueError."""
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -63,7 +63,7 @@ def settings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def day(option: str, text: str | None) -> datetime.date | None:
-    """Of `2026-01-31`; None where there is no text. Raises ValueError naming the option."""
+    """Parse `2026-01-31`; None without a text. Raises ValueError naming the option."""
     if text is None:
         return None
     try:
@@ -74,7 +74,7 @@ def day(option: str, text: str | None) -> datetime.date | None:
 
 @contextmanager
 def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
-    """Turns a package that is not installed into a message that says how to install it."""
+    """Turn a missing package into a message that says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -85,7 +85,7 @@ def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
 
 
 def need_java() -> None:
-    """Raises Refusal where Spark would find no Java."""
+    """Raise Refusal where Spark would find no Java."""
     from lethe.cluster.java import JavaUnusable, java_executable
 
     try:
@@ -95,7 +95,7 @@ def need_java() -> None:
 
 
 def spark_trouble(error: Exception) -> Refusal | None:
-    """What to say of an error that came out of Spark, where a file system refused something, as a full disk does."""
+    """Return a refusal for an error of Spark that a file system caused, such as a full disk."""
     from lethe.pipeline.io.files import not_opened, trouble_in
 
     if (words := not_opened(error)) is not None:
@@ -108,7 +108,7 @@ def spark_trouble(error: Exception) -> Refusal | None:
 
 
 def plain(value: object) -> JsonValue:
-    """A cell as JSON has it: instants in RFC 3339 with milliseconds."""
+    """Return a cell as JSON: instants in RFC 3339 with milliseconds."""
     match value:
         case datetime.datetime():
             return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

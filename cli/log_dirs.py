@@ -1,4 +1,4 @@
-"""Log directories of this machine as command lines name them, and whose they are."""
+"""Log directories of this machine on command lines, and their owners."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _NAMED: Final = re.compile(r"(?:(?P<broker>[0-9]{1,10})=)?(?P<path>.+)", re.ASCI
 
 
 class NamedLogDir(NamedTuple):
-    """A log directory that a command line names; `broker` is None where its owner is to be read in it."""
+    """A log directory on a command line; `broker` is None where its owner has to be read from it."""
 
     broker: int | None
     path: Path
 
 
 class OwnedLogDir(NamedTuple):
-    """A log directory, whose it is, and of which cluster where it says so."""
+    """A log directory, its owner, and its cluster where that is known."""
 
     broker: int
     path: Path
@@ -54,7 +54,7 @@ class OwnedLogDir(NamedTuple):
 
 
 def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
-    """Directories by broker, from `3=/var/lib/kafka` texts. Raises ValueError naming the text."""
+    """Return directories by broker, from `3=/var/lib/kafka` texts. Raises ValueError naming the text."""
     found: dict[int, list[Path]] = {}
     for text in texts:
         named = _named(text)
@@ -65,8 +65,8 @@ def parse_log_dirs(texts: Sequence[str]) -> dict[int, list[Path]]:
 
 
 def parse_log_dir_lists(texts: Sequence[str]) -> tuple[NamedLogDir, ...]:
-    """From lists like `/data/a,3=/data/b,/data/c`; a broker holds for the paths behind it too, up to the next one in
-    the same list. Raises ValueError naming the text."""
+    """Parse lists like `/data/a,3=/data/b,/data/c`; a broker also owns the paths that follow in its list. Raises
+    ValueError naming the text."""
     found: list[NamedLogDir] = []
     for text in texts:
         broker: int | None = None
@@ -81,9 +81,9 @@ def parse_log_dir_lists(texts: Sequence[str]) -> tuple[NamedLogDir, ...]:
 
 
 def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLogDir]) -> tuple[OwnedLogDir, ...]:
-    """All directories with their owners, by what is said and by what is in them. Blocking. Raises ValueError where the
-    owner of one cannot be told, and where one says that it is another broker's than was said: held against that one's
-    replicas, everything in it would seem to be left over."""
+    """Return all directories with their owners, by command line and `meta.properties`. Blocking. Raises ValueError
+    where an owner is unknown, or where both differ. With a wrong owner, everything in the directory would seem to be
+    left over."""
     from lethe.survey.directories import Owner, UnknownOwner, owner_of
 
     found: dict[OwnedLogDir, None] = {}
@@ -103,8 +103,8 @@ def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLog
 
 
 async def of_this_cluster(session: ZooKeeperSession, owned: Sequence[OwnedLogDir]) -> dict[int, list[Path]]:
-    """The directories by broker. Raises ValueError where one says that it is of another cluster: held against this
-    one's topics, everything in it would seem to be left over."""
+    """Return the directories by broker. Raises ValueError for one of another cluster, in which everything would seem to
+    be left over."""
     from lethe.survey.directories import UnknownOwner
     from lethe.survey.zookeeper import read_cluster_id
 

@@ -1,4 +1,4 @@
-"""The command `lethe`: which commands there are. What each of them does is in the module of its name.
+"""The command `lethe`: its commands, which are in the modules of their names.
 
 Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
 4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted.

@@ -1,4 +1,4 @@
-"""Options that several commands have, spelled and explained once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ Expressions = Annotated[
 
 
 def given(names: Sequence[str] | None, topic: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of both ways to give them, each once, arguments first."""
+    """Return the names from arguments and options, each once, arguments first."""
     return tuple(dict.fromkeys((*(names or ()), *(topic or ()))))

@@ -1,4 +1,4 @@
-"""`lethe partitions elect`: makes the preferred replicas lead again, or elects uncleanly where there is no leader.
+"""`lethe partitions elect`: elects preferred leaders, or unclean ones where a partition has no leader.
 
 Only elections that can succeed are asked for; of the others it is said why they cannot. A request is one znode for the
 whole cluster, taken by the controller: one that is there already is waited for.
@@ -102,7 +102,7 @@ async def preferred_election(
     timeout_ms: int = 60_000,
     quiet: bool = True,
 ) -> Answer:
-    """Elects the preferred replicas of the partitions selected (none: of all), and says who leads before and after."""
+    """Elect the preferred replicas of the selected partitions (none: of all); return the leaders before and after."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
     elections = [election_of(views, tp) for tp in selection(views, selectors)]
     wanted = [election.partition for election in elections if election.is_needed]
@@ -118,7 +118,7 @@ async def preferred_election(
 async def _ask_for(
     session: ZooKeeperSession, partitions: Sequence[TopicPartition], *, timeout_ms: int, quiet: bool
 ) -> bool:
-    """Asks for the elections, portion by portion; True where all requests were taken in time."""
+    """Request the elections, portion by portion; return True where all requests were taken in time."""
     waiting = list(portions(partitions))
     taken = 0
     asked: list[TopicPartition] = []

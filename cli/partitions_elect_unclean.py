@@ -1,8 +1,7 @@
-"""`lethe partitions elect --unclean`: a leader that was not in sync, for partitions that have none.
+"""`lethe partitions elect --unclean`: elects an out-of-sync leader for partitions without one.
 
-It takes what the topic's setting allows, for as long as it takes, and puts the setting back: at the end, on a failure,
-on Ctrl-C and on SIGTERM. Only a process that is killed leaves it behind; how to undo it is said before anything is
-done.
+It enables the topic's setting for as long as needed, and restores it: at the end, after a failure, on Ctrl-C and on
+SIGTERM. Only a killed process leaves it enabled; so the command to undo it is printed first.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ async def unclean_election(
     timeout_ms: int = 60_000,
     quiet: bool = True,
 ) -> Answer:
-    """Elects a leader for each leaderless partition selected. Raises Refusal where none is leaderless, where no
-    replica of one is there, where nobody would elect, and where it is not agreed to."""
+    """Elect a leader for each leaderless partition selected. Raises Refusal where none is leaderless, no replica of one
+    is live, no controller would elect, or the user disagrees."""
     topics = sorted({selector.topic for selector in selectors})
     views = await view_partitions(session, topics)
     chosen = [tp for tp in selection(views, selectors) if not views.has_live_leader(tp)]
     if not chosen:
         raise Refusal("all of these partitions have a leader: an unclean election would only lose records")
-    # The setting is the topic's: what else has no leader there is elected with it.
+    # The setting is per topic, so its other leaderless partitions are elected too.
     leaderless = [tp for tp in views.assignments if not views.has_live_leader(tp)]
     affected = [tp for tp in leaderless if tp.topic in {tp.topic for tp in chosen}]
     _demand_candidates(views, chosen)
@@ -95,7 +94,7 @@ def _plan(
 
 @asynccontextmanager
 async def _switched_on(session: ZooKeeperSession, settings: Sequence[Before]) -> AsyncIterator[None]:
-    """Unclean elections are allowed for these topics inside the block, and as before after it, however it ends."""
+    """Enable unclean elections for these topics inside the block; restore the setting afterwards in any case."""
     task = asyncio.current_task()
     assert task is not None
     undone: list[Before] = []
@@ -110,13 +109,13 @@ async def _switched_on(session: ZooKeeperSession, settings: Sequence[Before]) ->
 
 
 def _interrupt(task: asyncio.Task[object], reason: str) -> None:
-    if not task.cancelling():  # a second Ctrl-C must not keep the settings from being put back
+    if not task.cancelling():  # a second Ctrl-C must not interrupt the restoration
         note(f"{reason}: the settings are put back")
         task.cancel()
 
 
 async def _all_back(session: ZooKeeperSession, settings: Sequence[Before]) -> None:
-    """Raises Refusal naming the commands where it could not be done."""
+    """Raise Refusal, naming the commands to run, where a setting could not be restored."""
     left = []
     for before in settings:
         try:

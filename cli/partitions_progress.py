@@ -1,7 +1,13 @@
-"""How far reassignments are: `--list`, `--verify`, and waiting for them.
+"""Progress of reassignments: `--list`, `--verify`, and waiting.
 
-A reassignment is *requested* while only `/admin/reassign_partitions` asks for it, *moving* while its topic's znode
-names replicas that are added or removed, and *done* when the partition has exactly the replicas asked for.
+A partition is in one of these states:
+
+    state        condition
+    requested    only `/admin/reassign_partitions` names it
+    moving       its topic's znode has replicas that are added or removed
+    done         the partition has exactly the requested replicas
+    otherwise    nothing moves, and it has other replicas
+    gone         the partition does not exist
 """
 
 from __future__ import annotations
@@ -24,13 +30,13 @@ COLUMNS = ("topic", "partition", "replicas", "target", "state", "waits for")
 
 
 class Standing(NamedTuple):
-    """Where one partition is on its way."""
+    """State of one partition."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
     target: tuple[int, ...]
     state: str
-    """`done`, `moving`, `requested`, `otherwise` (nothing moves, and it has other replicas), or `gone`."""
+    """One of the states above."""
     waits_for: str
 
     @property
@@ -39,7 +45,7 @@ class Standing(NamedTuple):
 
 
 async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Selector] = ()) -> Answer:
-    """The reassignments requested or in progress, of all partitions or those selected."""
+    """Return the reassignments requested or in progress, of all partitions or the selected ones."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
     chosen = set(selection(views, selectors))
     unknown = [tp for tp in views.requested if tp not in views.assignments] if not selectors else []
@@ -56,13 +62,13 @@ async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Sele
 
 
 async def verification(session: ZooKeeperSession, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answer:
-    """What has become of the moves."""
+    """Return the results of the moves."""
     views = await view_partitions(session, {tp.topic for tp in targets})
     return _answer([_standing(views, tp, target) for tp, target in targets.items()])
 
 
 async def wait_until_moved(session: ZooKeeperSession, moves: Sequence[Move], *, timeout_ms: int, quiet: bool) -> Answer:
-    """Waits until each partition has its replicas, or nobody moves it any more."""
+    """Wait until each partition has its replicas or no longer moves."""
     targets = {move.partition: move.target for move in moves}
     topics = {tp.topic for tp in targets}
     standings: list[Standing] = []

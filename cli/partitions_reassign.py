@@ -83,7 +83,7 @@ Command = Callable[[ZooKeeperSession], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """How a change is carried out. `confirm` None agrees; `ask` asks brokers for sizes (None: nobody is asked)."""
+    """How a change is carried out. `confirm` None agrees; `ask` None: brokers are not asked for sizes."""
 
     confirm: Confirm | None = None
     ask: AskBroker | None = None
@@ -129,7 +129,7 @@ def reassign(
         return await with_session(zookeeper, command())
 
     def command() -> Command:
-        """What is to be done, with all that is read and understood of it before the cluster is asked."""
+        """Choose what to do, after checking the command line and its files."""
         if list_them or cancel:
             selectors = [parse_selector(text) for text in moves or ()]
             if list_them:
@@ -157,7 +157,7 @@ def reassign(
 async def reassignment(
     session: ZooKeeperSession, targets: dict[TopicPartition, tuple[int, ...]], doing: Doing
 ) -> Answer:
-    """Requests the moves. Raises Refusal where one is not possible, or not agreed to; then none is requested."""
+    """Request the moves. Raises Refusal where one is impossible or the user disagrees; then none is requested."""
     views = await view_partitions(session, {tp.topic for tp in targets})
     moves = planned_moves(views, targets)
     wanted = [move for move in moves if not move.is_done]
@@ -167,7 +167,7 @@ async def reassignment(
 
 
 async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector], doing: Doing) -> Answer:
-    """Requests the replicas from before for reassignments in progress: all, or those selected."""
+    """Request the earlier replicas for reassignments in progress: all, or the selected ones."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
     chosen = [
         tp for tp in selection(views, selectors) if views.assignments[tp].is_being_reassigned or (tp in views.requested)
@@ -301,7 +301,7 @@ def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _asking(doing: Doing, targets: dict[TopicPartition, tuple[int, ...]]) -> Doing:
-    """With somebody to ask for sizes. Importing what speaks to brokers takes time, so only now."""
+    """Add an AskBroker for sizes. Its import is slow, so it is deferred."""
     from lethe.survey.brokers import broker_asker
 
     ask = broker_asker(connect_timeout_ms=2_000, request_timeout_ms=10_000, topics={tp.topic for tp in targets})

@@ -1,4 +1,4 @@
-"""`lethe pipeline`: journals and surveys become tables, and tables can be looked at."""
+"""`lethe pipeline`: makes tables from journals and surveys, and shows them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
 
 WAIT_S: Final = 300.0
-"""Many times what a stream's batch takes."""
+"""Many times the duration of a stream's batch."""
 SHOWN_REFUSALS: Final = 20
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9998
@@ -142,7 +142,7 @@ def tables_command(
 
 
 def days(first: str | None, last: str | None) -> DayRange:
-    """Raises ValueError naming a text that is no day, and for a range that ends before it begins."""
+    """Parse days. Raises ValueError naming an invalid text, and for a range that ends before it begins."""
     with the_extra():
         from lethe.pipeline.jobs.report import DayRange
     found = DayRange(day("--from", first), day("--to", last))
@@ -152,7 +152,7 @@ def days(first: str | None, last: str | None) -> DayRange:
 
 
 def clock(as_of: str | None) -> Callable[[], datetime.datetime]:
-    """This machine's, or one that has stopped at that moment. Raises ValueError."""
+    """Return the system clock, or one that stands at the given moment. Raises ValueError."""
     if as_of is None:
         return lambda: datetime.datetime.now(datetime.UTC)
     stopped_at = moment(as_of)
@@ -160,7 +160,7 @@ def clock(as_of: str | None) -> Callable[[], datetime.datetime]:
 
 
 def moment(text: str) -> datetime.datetime:
-    """Raises ValueError naming a text that is no moment."""
+    """Parse a moment. Raises ValueError naming an invalid text."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError as error:
@@ -187,7 +187,7 @@ def run(
     said: Wishes | None = None,
     wait_s: float = 0.0,
 ) -> Answer:
-    """One run of the batch job. Raises Refusal, ValueError and OSError."""
+    """Run the batch job once. Raises Refusal, ValueError and OSError."""
     if not (journals or surveys):
         raise ValueError("nothing to read: name a journal (--journal DIR), surveys (--surveys DIR) or both")
     with the_extra():
@@ -217,7 +217,7 @@ def run(
 
 
 def answer(report: RunReport, lake: str, took_s: float) -> Answer:
-    """What the run did, as text, tables and data."""
+    """Return the run's results as text, tables and data."""
     taken = Table(
         ("table", "read", "new", "known or twice", "late", "set aside"),
         tuple((one.table, *(f"{number:,}" for number in one[1:])) for one in report.taken),
@@ -258,7 +258,7 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
 
 
 def rules_to_json(rules: Rules) -> dict[str, JsonValue]:
-    """What holds for the lake, under the names of the options."""
+    """Return the rules of the lake, under the names of the options."""
     return {
         "unwritten_days": rules.stale.unwritten_days,
         "protect": [*rules.stale.protected],
@@ -267,7 +267,7 @@ def rules_to_json(rules: Rules) -> dict[str, JsonValue]:
 
 
 def show(name: str, lake: str, limit: int, first: str | None, last: str | None) -> Answer:
-    """The newest rows of a table. Raises ValueError and Refusal."""
+    """Return the newest rows of a table. Raises ValueError and Refusal."""
     with the_extra():
         import pyarrow as pa
 
@@ -298,7 +298,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
 
 
 def list_tables(lake: str | None) -> Answer:
-    """All tables; with a lake, how many rows they have there."""
+    """Return all tables; with a lake, with their numbers of rows."""
     with the_extra():
         from lethe.pipeline.report.columns import LakeReader
         from lethe.pipeline.tables import TABLES
@@ -321,7 +321,7 @@ def list_tables(lake: str | None) -> Answer:
 
 @contextmanager
 def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Says which stage a run is in: as one moving line on a terminal, else as lines; not at all where `quiet`."""
+    """Show the stage of a run: as one moving line on a terminal, else as lines; nothing with `quiet`."""
     began = time.monotonic()
     if quiet:
         yield lambda _: None
@@ -343,7 +343,7 @@ def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _order(key: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The newest days first, then by key."""
+    """Return the columns to sort by: day, then key."""
     return [name for name in dict.fromkeys(("day", *key)) if name in names]
 
 

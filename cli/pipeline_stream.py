@@ -1,4 +1,4 @@
-"""`lethe pipeline stream`: the tables kept current while journals grow."""
+"""`lethe pipeline stream`: keeps the tables current while journals grow."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def stream_command(
 
 
 def seconds(option: str, text: str) -> int:
-    """Of `30s`, `5m`, `12h`, `7d`. Raises ValueError."""
+    """Parse `30s`, `5m`, `12h` or `7d`. Raises ValueError."""
     found = _LENGTH.match(text)
     if found is None or not int(found[1]):
         raise ValueError(f"{option} {text!r} is no length of time, such as 30s, 5m, 12h or 7d")
@@ -112,7 +112,7 @@ def seconds(option: str, text: str) -> int:
 
 
 def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lines: bool) -> Answer:
-    """Runs until it is stopped, or with no `every_s` until nothing is left. Raises Refusal, ValueError and OSError."""
+    """Run until stopped, or without `every_s` until no input is left. Raises Refusal, ValueError and OSError."""
     if not (plan.journals or plan.surveys or plan.kafka):
         raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
     with the_extra():
@@ -150,7 +150,7 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
 
 
 def as_data(progress: Progress) -> dict[str, JsonValue]:
-    """What `--json-lines` prints of a batch."""
+    """Return a batch for `--json-lines`."""
     done = progress.done
     return {
         "batch": done.batch,
@@ -165,7 +165,7 @@ def as_data(progress: Progress) -> dict[str, JsonValue]:
 
 
 def in_words(progress: Progress) -> str:
-    """A batch as one line: what is nothing is left out."""
+    """Return a batch as one line, without zeros."""
     done, counts = progress.done, progress.done.counts
     parts = [
         f"{number:,} {word}"
@@ -187,7 +187,7 @@ def in_words(progress: Progress) -> str:
 
 
 def with_package(conf: Mapping[str, str], version: str) -> dict[str, str]:
-    """With Spark's package for Kafka, of that version, where `conf` names neither it nor its jar."""
+    """Add Spark's package for Kafka of that version, where `conf` names neither it nor its jar."""
     packages, jars = conf.get("spark.jars.packages", ""), conf.get("spark.jars", "")
     if KAFKA_ARTIFACT.partition(":")[2] in f"{packages} {jars}":
         return {**conf}
@@ -207,7 +207,8 @@ def _package_words(plan: Plan) -> str:
 
 @contextmanager
 def _ended_by_signals(stopping: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set the event; Spark's session sets a handler of its own for the latter."""
+    """Set the event on SIGTERM and SIGINT. Spark's session replaces the handler of SIGINT, so enter this again after it
+    has started."""
 
     def handle(_: int, __: object) -> None:
         stopping.set()

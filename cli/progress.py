@@ -1,4 +1,4 @@
-"""Waiting for a count to become full: looks again and again, and shows how far it is."""
+"""Waits until a count is full, and shows the progress."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lethe.cli.render import note
 POLL_MS: Final = 200
 
 Look = Callable[[], Awaitable[int]]
-"""Looks once, and says how many are settled, one way or the other."""
+"""Returns the number of settled items."""
 Display = Callable[[int, float], None]
-"""Shows that so many are settled after so many seconds."""
+"""Shows the number of settled items after so many seconds."""
 
 
 async def wait_for_all(
     look: Look, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS, from_last: bool = False
 ) -> bool:
-    """Looks every `poll_ms` until `total` are settled (True), or the time is over (False): counted from the beginning,
-    or (`from_last`) from when another one was settled.
+    """Look every `poll_ms` until `total` are settled (True) or the time is over (False). The time counts from the
+    start, or (`from_last`) from the last progress.
 
-    After a look that took longer it pauses as long as that took.
+    The pause is at least as long as the last look took.
     """
     began = counted_from = time.monotonic()
     most = 0
@@ -58,7 +58,7 @@ def _silence() -> Iterator[Display]:
 
 @contextmanager
 def _changes(what: str, total: int) -> Iterator[Display]:
-    """For a log: a line whenever the number has changed."""
+    """For a log: write a line after each change."""
     last = -1
 
     def display(settled: int, elapsed_s: float) -> None:
@@ -72,7 +72,7 @@ def _changes(what: str, total: int) -> Iterator[Display]:
 
 @contextmanager
 def _bar(what: str, total: int) -> Iterator[Display]:
-    """For a person at a terminal."""
+    """For a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""The one place where the command line prints: an answer as text and tables, or as one line of JSON."""
+"""The only module that writes to standard output: answers as text and tables, or as one line of JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 WIDTH_IN_FILES: Final = 160
-"""Columns of a table that no terminal limits."""
+"""Width of tables outside of a terminal."""
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
-    """Prints an answer on standard output."""
+    """Print an answer on standard output."""
     if as_json:
         line(orjson.dumps(answer.data).decode())
         return
@@ -30,7 +30,7 @@ def show(answer: Answer, *, as_json: bool) -> None:
         from rich.console import Console
 
         console = Console(width=None if sys.stdout.isatty() else WIDTH_IN_FILES, highlight=False)
-        # Drawn first, written by us: rich would end the process with 1 where the reader stops early.
+        # rich only draws: writing itself, it would exit with 1 where the reader closes the pipe.
         with console.capture() as drawn:
             for table in answer.tables:
                 console.print(_rich(table))
@@ -45,7 +45,7 @@ def line(text: str) -> None:
 
 
 def show_refusal(refusal: Refusal, *, as_json: bool) -> None:
-    """Prints why a command did not do what was asked: as JSON on standard output, else as text on standard error."""
+    """Print why a command did not do what was asked: as JSON on standard output, or as text on standard error."""
     if as_json:
         body = {"error": str(refusal), "exit": int(refusal.exit), **refusal.data}
         line(orjson.dumps(body).decode())
@@ -61,7 +61,7 @@ def live(answer: Answer) -> Live:
 
 
 def renderable(answer: Answer) -> Group:
-    """The answer as something that rich can draw again and again."""
+    """Return the answer as an object that rich can draw repeatedly."""
     from rich.console import Group
     from rich.text import Text
 
@@ -69,7 +69,7 @@ def renderable(answer: Answer) -> Group:
 
 
 def note(text: str) -> None:
-    """Says something on standard error that is no part of the answer."""
+    """Print a message on standard error."""
     sys.stderr.write(text + "\n")
 
 

@@ -1,4 +1,4 @@
-"""`lethe report`: one HTML page over a lake, for people who were not there."""
+"""`lethe report`: writes one HTML page about a lake."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def report(
 
 
 def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
-    """Reads the lake, writes the page. Raises Refusal and ValueError."""
+    """Read the lake and write the page. Raises Refusal and ValueError."""
     with the_extra("lethe report"):
         from lethe.pipeline.report.columns import Days
         from lethe.pipeline.report.page import page

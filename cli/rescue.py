@@ -1,4 +1,4 @@
-"""`lethe rescue`: finishes the deletions that hang in a cluster, whoever controls it, and leaves it as it was.
+"""`lethe rescue`: finishes stuck deletions of a cluster under any controller, and hands control back.
 
 First a look from outside at what is stuck and why. Then, if that is agreed to, control is taken by a controller inside
 this process; it finishes what can be finished; and control goes back, whatever happens.
@@ -88,7 +88,7 @@ def rescue(
 
     from lethe.admin.rescue_run import Wish
 
-    # What the controller refuses or sets aside is told in the end, in words.
+    # The result at the end has the refusals and what the controller set aside.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     wish = Wish(
         zookeeper,
@@ -119,7 +119,7 @@ def rescue(
 async def rescued(
     session: ZooKeeperSession, wish: Wish, *, confirm: Confirm | None, say: Callable[[str], None]
 ) -> Answer:
-    """Looks, asks (None: it is agreed to), does what was checked. Raises Refusal for what must not be, NoCluster,
+    """Look, ask (`confirm` None agrees), and carry out the rescue. Raises Refusal for what is not allowed, NoCluster,
     SessionLost."""
     from lethe.admin.rescue_limits import refuse_what_must_not_be
     from lethe.admin.rescue_look import look, with_caches, with_configuration, with_similar

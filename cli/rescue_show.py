@@ -1,4 +1,4 @@
-"""What a rescue has to say: before it begins, while it goes on, and in the end."""
+"""Output of a rescue: before it, and of its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FALLING_OVER: Final = "each of Kafka's controllers falls over something that it
 
 
 def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
-    """Who is in control, what is stuck and why, and what a rescue would do about it."""
+    """Return the present controller, what is stuck and why, and what a rescue would do about it."""
     now_ms = seen.evidence.survey.taken_at_ms
     lines = [_holder(seen)]
     if seen.turns.are_too_many:
@@ -54,7 +54,7 @@ def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
 
 
 def causes(each: Explanation, now_ms: int) -> list[str]:
-    """Why the topic is not gone, a line for each cause."""
+    """Return why the topic is not gone, a line per cause."""
     said = [f"{sentence(c, '', now_ms).strip()} -> {unblock(c, each.topic)}" for c in each.causes[:MAX_CAUSES]]
     more = len(each.causes) - len(said)
     return [*said, *([f"… and {counted(more, 'more cause')}"] if more > 0 else [])]
@@ -66,7 +66,7 @@ def _without_trace(seen: Look, each: Explanation) -> str:
 
 
 def _together(found: Iterable[Explanation], alike: Callable[[Explanation], object]) -> list[list[Explanation]]:
-    """Topics that wait for the same, in the order of the first of each."""
+    """Group topics that wait for the same, in the order of their first topics."""
     return _alike(found, lambda each: (alike(each), tuple(cause.group for cause in each.causes)))
 
 
@@ -78,7 +78,7 @@ def _alike(found: Iterable[Explanation], key: Callable[[Explanation], object]) -
 
 
 def _names(group: Sequence[Explanation]) -> str:
-    """`orders`; `21 topics (a, b, c and 18 more)`."""
+    """Return `orders` or `21 topics (a, b, c and 18 more)`."""
     if len(group) == 1:
         return group[0].topic
     more = f" and {len(group) - MAX_NAMES} more" if len(group) > MAX_NAMES else ""
@@ -106,7 +106,7 @@ def _holder(seen: Look) -> str:
 
 
 def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
-    """The answer to `--dry-run`, and where nothing is to be done."""
+    """Return the answer of `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
     stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
     stuck = stuck or not seen.caches.are_clean or bool(seen.similar)
@@ -122,7 +122,7 @@ def _control_line(control: Control) -> str:
 
 
 def ended(result: RescueResult) -> Answer:
-    """What has become of the topics, and what remains with its reason."""
+    """Return what became of the topics, and what remains, with reasons."""
     last, control, caches, left = result.last, result.control, result.caches, result.left
     now_ms = last.evidence.survey.taken_at_ms
     remaining = [each for each in last.found if not _is_gone(each)]
@@ -194,7 +194,7 @@ def _where(last: Look, each: Explanation) -> str:
 
 
 def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:
-    """What `--json` says of the first look."""
+    """Return the first look as JSON."""
     holder = seen.holder
     return {
         "version": 1,

@@ -1,7 +1,13 @@
-"""Runs one command to its exit code: the one table from exceptions to exit codes and words.
+"""Runs one command; maps exceptions to exit codes and messages.
 
-A Refusal says its own code. Bad input (ValueError of the pure layers) is 2, an unreachable ZooKeeper or broker 3, a
-limit that has passed 4. Anything else is a fault of Lethe: it keeps its traceback and ends with 70.
+Exit codes by exception:
+
+    Refusal                                    its own code
+    ValueError of the pure layers              2
+    OSError: ZooKeeper or a broker             3
+    TimeoutError                               4
+    KeyboardInterrupt                          130
+    any other: a fault of Lethe, with trace    70
 """
 
 from __future__ import annotations
@@ -21,12 +27,12 @@ from lethe.cli.render import note, show, show_refusal
 
 
 def finish(command: Callable[[], Coroutine[Any, Any, Answer]], *, as_json: bool = False) -> None:
-    """Runs the coroutine in a loop of its own, prints its answer, and raises typer.Exit with the exit code."""
+    """Run the coroutine in its own event loop, print its answer, and raise typer.Exit with the exit code."""
     raise typer.Exit(_code(lambda: asyncio.run(command()), as_json))
 
 
 def finish_sync(command: Callable[[], Answer], *, as_json: bool = False) -> None:
-    """`finish` for a command that needs no loop, or that runs its own."""
+    """The same for a command without an event loop, or with its own."""
     raise typer.Exit(_code(command, as_json))
 
 
@@ -47,12 +53,12 @@ def _code(command: Callable[[], Answer], as_json: bool) -> int:
 
 
 def _shown(answer: Answer, as_json: bool) -> int:
-    """Prints the answer. Who reads it may stop early (`lethe topics list | head`): that changes nothing in what it is.
-    A place that takes nothing more is another matter."""
+    """Print the answer, and return its exit code. A reader that closes the pipe (`lethe topics list | head`) does not
+    change it; any other write error does."""
     try:
         show(answer, as_json=as_json)
     except OSError as error:
-        # What is still buffered would fail a second time when the interpreter ends, and hide the exit code.
+        # Buffered output would fail again when the interpreter ends, and hide the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             note(f"lethe: the answer could not be written: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""What Spark says while a command uses it: kept where somebody has to read it, removed elsewhere."""
+"""Spark's log file during a command: kept where a message names it, else removed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lethe.cli.render import note
 
 @contextmanager
 def spark_log(*, if_not_started: str = "") -> Iterator[Path]:
-    """The file for Spark's log. It stays where a message names it.
+    """Yield the path of Spark's log file, which stays where a message names it.
 
-    What may be wrong with Spark or the lake is raised as Refusal; `if_not_started` is what to say of a session that
-    could not be had. All else is raised as it is.
+    Errors of Spark's start or of the lake become Refusal; `if_not_started` is added to the message of the first. Other
+    exceptions pass.
     """
     from lethe.pipeline.io.lake import LakeUnusable
     from lethe.pipeline.session import SessionUnavailable

@@ -1,5 +1,5 @@
-"""Options that say which topics count as unused (stale_topic_candidates), and which deletions as stuck (stuck_now). The
-lake remembers what was said: without the option, that holds."""
+"""Options for the lake's rules: which topics count as unused (stale_topic_candidates), which deletions as stuck
+(stuck_now). The lake stores the values; without an option, the stored one applies."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ StuckAfter = Annotated[
 def wishes(
     unwritten_days: float | None, protect: Sequence[str] | None, stuck_after_s: float | None, *, force: bool
 ) -> Wishes:
-    """What the options say of the lake's rules. Raises ValueError for too few days, and for what is no length of time
-    or one of more than a hundred years."""
+    """Return the rules from the options. Raises ValueError for too few days, and for an invalid time or one of more
+    than a hundred years."""
     from lethe.pipeline.jobs.rules import Rules, Wishes
 
     if unwritten_days is not None and not unwritten_days <= MOST_DAYS:

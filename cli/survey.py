@@ -1,4 +1,4 @@
-"""`lethe survey`: the three places as they are, and what is left over in each of them."""
+"""`lethe survey`: reads the three places, and lists what is left over in each."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def survey(
 async def survey_answer(
     session: ZooKeeperSession, log_dirs: dict[int, list[Path]], out: Path | None = None, textfile: Path | None = None
 ) -> Answer:
-    """Takes a survey and says what it found; keeps it below `out`, and counts for Prometheus in `textfile`. Raises
-    Refusal where that cannot be written."""
+    """Take a survey and return its findings; keep it below `out`, and write counts for Prometheus to `textfile`. Raises
+    Refusal where that fails."""
     from lethe.survey.as_json import survey_to_json
     from lethe.survey.leftovers import leftovers
     from lethe.survey.take import take
@@ -186,7 +186,7 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
 
 
 def nothing(taken: Survey) -> str:
-    """What is said where there are no findings: no more than is known."""
+    """Return the message without findings; it claims only what was seen."""
     if not taken.is_complete:
         return "Nothing is left over, as far as could be seen."
     read, known = taken.read_log_dirs, len(taken.log_dirs)
@@ -202,7 +202,7 @@ def nothing(taken: Survey) -> str:
 
 
 def _told(taken: Survey) -> str:
-    """How many directories only their brokers tell of, and what that leaves out."""
+    """Return how many directories only their brokers described, and what that leaves out."""
     from lethe.survey.views import Source
 
     told = sum(view.source is Source.BROKER for view in taken.log_dirs)

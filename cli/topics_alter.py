@@ -100,7 +100,7 @@ def wanted_change(
     delete_config: Sequence[str] | None,
     disable_rack_aware: bool = False,
 ) -> WantedChange:
-    """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
+    """Return the options as a value. Raises ValueError for all errors that do not depend on the cluster."""
     distinct = tuple(dict.fromkeys(names))
     if not distinct:
         raise ValueError("which topics? Name them, as in: lethe topics alter orders --partitions 12")
@@ -138,7 +138,7 @@ async def alteration(
     timeout_ms: int | None = None,
     quiet: bool = True,
 ) -> Answer:
-    """Changes the topics, or says what would be changed. Waits for leaders for `timeout_ms`; None: not at all."""
+    """Change the topics, or say what would change. Wait for leaders for `timeout_ms`; None: do not wait."""
     there = await topic_znodes.list_topics(session)
     for name in wanted.names:
         if name not in there.names:
@@ -166,7 +166,7 @@ async def alteration(
 async def _without_leader(
     session: ZooKeeperSession, partitions: Sequence[TopicPartition], *, timeout_ms: int, quiet: bool
 ) -> list[TopicPartition]:
-    """Those of the partitions that have no leader when the time is over."""
+    """Return the partitions without a leader when the time is over."""
     missing = list(partitions)
 
     async def look() -> int:

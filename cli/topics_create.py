@@ -100,7 +100,7 @@ def wanted_topic(
     disable_rack_aware: bool = False,
     start_index: int | None = None,
 ) -> WantedTopic:
-    """The command line as a value. Raises ValueError for all that is wrong whatever the cluster is like."""
+    """Return the options as a value. Raises ValueError for all errors that do not depend on the cluster."""
     problem = topic_name_problem(name)
     if problem is not None:
         raise ValueError(problem)
@@ -149,8 +149,8 @@ async def creations(
 ) -> Answer:
     """Create the topics, or say what would be created. `rng` gives the topics' ids and the start of their placement.
 
-    The data of one topic is an object, that of several a list. Raises Refusal before anything is created where one
-    topic cannot be.
+    The data of one topic is an object, that of several a list. Raises Refusal, before anything is created, where one is
+    impossible.
     """
     there = await topic_znodes.list_topics(session)
     exist = {
@@ -175,13 +175,13 @@ async def creations(
 
 
 async def _created(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> dict[str, Outcome]:
-    """Those that could not be created, by name."""
+    """Return those that could not be created, by name."""
     outcomes = await topic_znodes.create_topics(session, plans) if plans else ()
     return {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
 
 
 def _told(plan: TopicPlan, *, dry_run: bool) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
-    """The topic as data and in lines."""
+    """Return the topic as data and as lines."""
     body: dict[str, JsonValue] = {
         "topic": plan.name,
         "topic_id": None if plan.topic_id is None else topic_id_to_text(plan.topic_id),

@@ -1,4 +1,4 @@
-"""`lethe topics delete`: marks topics for deletion and, with --wait, follows them until nothing is left.
+"""`lethe topics delete`: marks topics for deletion and, with --wait, waits until nothing is left.
 
 What a regular expression hits is listed and has to be agreed to; an exact name means only itself. All of it is checked
 before anything is marked: one topic that does not exist keeps the others from being deleted too.
@@ -41,7 +41,7 @@ from lethe.protocol.topic_names import demand_expression, topics_matching, unkno
 from lethe.survey.brokers import AskAbout, kept_connections
 
 ASK_TIMEOUT_MS: Final = 5_000
-"""For one answer of a broker."""
+"""Per answer of a broker."""
 
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
 Quiet = Annotated[
@@ -111,7 +111,7 @@ AllowUnasked = Annotated[
 ]
 
 Confirm = Callable[[Sequence[str]], bool]
-"""Shows the topics and asks whether they may be deleted."""
+"""Shows the topics; returns True if the user agrees to their deletion."""
 
 
 def delete(
@@ -194,8 +194,8 @@ def delete(
 def demand_sense(
     expressions: Sequence[str], *, unreadable: bool, wait: bool, for_candidates: Mapping[str, bool]
 ) -> None:
-    """What is wrong with a command line without --from-candidates, whatever the cluster is like. `for_candidates` says
-    which of the options that only that one heeds were given. Raises ValueError."""
+    """Check a command line without --from-candidates, apart from the cluster. `for_candidates` tells which options of
+    that one were given. Raises ValueError."""
     if not expressions:
         raise ValueError("which topics? Name them, or give --from-candidates")
     for option, is_given in for_candidates.items():
@@ -217,8 +217,8 @@ def demand_sense(
 async def selected(
     session: ZooKeeperSession, expressions: Sequence[str], *, if_exists: bool, confirm: Confirm | None
 ) -> tuple[str, ...]:
-    """The topics that the expressions mean, sorted. Raises Refusal where one means none, or an internal topic, and
-    where what a regular expression hits is not agreed to. `confirm` None agrees."""
+    """Return the topics of the expressions, sorted. Raises Refusal where one matches no topic or an internal one, and
+    where the user disagrees with the matches of a regular expression. `confirm` None agrees."""
     there = await topic_znodes.list_topics(session)
     chosen: dict[str, None] = {}
     is_guess = False
@@ -235,7 +235,7 @@ async def selected(
 
 
 def _hits(expression: str, there: Topics) -> tuple[str, ...]:
-    """An exact name, also one of which only the mark is left, or what a pattern hits except internal topics."""
+    """Return an exact name, even if only its mark is left, or the matches of a pattern, without internal topics."""
     if expression in there.names:
         if (problem := deletion_problem(expression, topics=there.names)) is not None:
             raise Refusal(problem)
@@ -254,7 +254,7 @@ async def deletion(
     show_progress: bool = True,
     detail: Detail = Detail.CAUSES,
 ) -> Answer:
-    """Mark the topics. With `ask`, follow them for `timeout_ms` until nothing is left."""
+    """Mark the topics. With `ask`, wait up to `timeout_ms` until nothing is left."""
     wanted = await targets(session, names)
     outcomes = await topic_znodes.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
     if outcomes and await topic_znodes.active_controller(session) is None:

@@ -1,11 +1,14 @@
-"""`lethe topics delete --from-candidates`: deletes the topics that the pipeline found unused, after a look of its own.
+"""`lethe topics delete --from-candidates`: deletes topics that the pipeline found unused, after its own checks.
 
-The table is shown as a plan: what goes, what does not and why, who would notice. It has to be agreed to. Then topics
-are marked little by little; each batch is judged once more right before, by all that is asked for the plan. A table
-that is old is refused, because what it says was true when its survey was taken, and so is one of another cluster, or
-one that was made by other rules than its lake has by now. What that lake protects is left out. A topic about which
-somebody could not be asked is left out, unless that is allowed beforehand. Reading the table, and what can be held
-against it without the cluster, is in `candidates_read`.
+The table becomes a plan: which topics are deleted, which are not and why, and which consumer groups use them. The user
+has to agree to it. Then topics are marked at a limited pace, and each batch is checked again right before.
+
+    refused                                    left out
+    a table that is too old                    topics that the lake protects
+    a table of another cluster                 topics with an unanswered question (unless allowed)
+    a table that is older than its rules       topics that have changed since the survey
+
+`admin.candidates_read` reads the table and checks what it can without the cluster.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ SHOWN_PROBLEMS: Final = 10
 async def candidates_deletion(
     session: ZooKeeperSession, wanted: WantedDeletion, table: CandidatesTable, *, confirm: Confirm | None
 ) -> Answer:
-    """Looks, asks, deletes. `table` is what was read of `wanted.path`. Raises Refusal where nothing may be done."""
+    """Check, ask and delete. `table` was read from `wanted.path`. Raises Refusal where nothing may be deleted."""
     candidates = table.candidates
     wanted = replace(wanted, protected=(*wanted.protected, *table.protected))
     await demand_this_cluster(session, wanted.path, table.cluster_id)
@@ -90,7 +93,7 @@ async def _mark(session: ZooKeeperSession, plan: DeletionPlan, wanted: WantedDel
 
 
 def _ended(marking: PacedMarking) -> str:
-    """What was done when somebody ended it in the middle: nobody is there any more for the answer."""
+    """Return what was done before an interruption; the answer is not printed then."""
     settled = {*marking.deleted, *marking.left_out, *marking.failed}
     begun = [name for name in marking.czxids if name not in settled and name not in marking.pending]
     words = f"{counted(len(marking.deleted), 'topic')} deleted, {len(marking.pending)} not begun: those stay"
@@ -128,7 +131,7 @@ def _warnings(plan: DeletionPlan) -> list[str]:
 
 
 def plan_tables(plan: DeletionPlan) -> list[Table]:
-    """What goes, and what does not."""
+    """Return the tables of topics to delete and of topics left out."""
     tables = []
     if plan.chosen:
         columns = ("topic", "partitions", "bytes", "last write", "unwritten", "by", "who would notice")
@@ -157,7 +160,7 @@ def _cells(each: Chosen) -> tuple[str, ...]:
 
 
 def _show(plan: DeletionPlan) -> None:
-    """The plan on standard error, as the question is: the answer comes later."""
+    """Print the plan on standard error, like the question; the answer comes later."""
     from rich.console import Console
 
     from lethe.cli.render import WIDTH_IN_FILES, renderable
@@ -167,7 +170,7 @@ def _show(plan: DeletionPlan) -> None:
 
 
 def plan_to_json(plan: DeletionPlan, candidates: Sequence[Candidate]) -> dict[str, JsonValue]:
-    """The whole plan; `state` of a topic is `planned` until something was done."""
+    """Return the whole plan; `state` of a topic is `planned` until something was done."""
     return {
         "survey_ids": [*sorted({candidate.survey_id for candidate in candidates})],
         "topics": [_topic_to_json(each) for each in plan.chosen],
@@ -195,7 +198,7 @@ def _topic_to_json(each: Chosen) -> dict[str, JsonValue]:
 
 
 def _answer(plan: DeletionPlan, data: dict[str, JsonValue], marking: PacedMarking, is_settled: bool) -> Answer:
-    """What became of each topic."""
+    """Return what became of each topic."""
     states = {
         **dict.fromkeys(marking.pending, ("not begun", "")),
         **dict.fromkeys(marking.under_way, ("marked", "not deleted yet; `lethe explain` says why")),

@@ -1,8 +1,8 @@
-"""`lethe topics delete --unreadable`: deletes topics whose own znodes cannot be understood, once a person says so.
+"""`lethe topics delete --unreadable`: deletes topics whose own znodes cannot be understood.
 
-Nobody knows which brokers have replicas of such a topic, so that a controller leaves it alone until it is told
-otherwise: by an order in its marker, which this writes. Only topics that really cannot be understood are taken, by
-their exact names.
+Without a readable znode the replicas of a topic are unknown, so a controller leaves it alone until the data of its
+marker orders the deletion. This command writes that order. It accepts only topics that are unreadable indeed, by their
+exact names.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ async def unreadable_deletion(
     if_exists: bool = False,
     dry_run: bool = False,
 ) -> Answer:
-    """Orders the deletion after it was agreed to. Raises Refusal where a topic can be understood, or is not there and
-    has to be."""
+    """Order the deletion after the user agreed. Raises Refusal where a topic is readable, or does not exist but
+    should."""
     there = await list_topics(session)
     found = {seen.name: seen for seen in await look_at_unreadable(session, names)}
     for name in names:

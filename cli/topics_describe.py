@@ -73,8 +73,8 @@ async def description(
     exclude_internal: bool = False,
     if_exists: bool = False,
 ) -> Answer:
-    """The topics that the expressions mean; without any, all. With a filter: only the partitions that it lets through,
-    without heads. Raises Refusal where an expression means none."""
+    """Return the topics of the expressions; without any, all. A filter selects partitions, which are shown without
+    headings. Raises Refusal where an expression matches none."""
     there = await topic_znodes.list_topics(session)
     names = topics_meant(expressions or (".*",), there.names, exclude_internal=exclude_internal)
     for expression in () if if_exists else expressions:

@@ -1,4 +1,4 @@
-"""`lethe topics list`: the names of the topics; which are marked for deletion, and which are being reassigned."""
+"""`lethe topics list`: names of topics, which are marked for deletion, and which are being reassigned."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def list_topics(
 async def listing(
     session: ZooKeeperSession, expressions: Sequence[str] = (), *, exclude_internal: bool = False
 ) -> Answer:
-    """The topics that the expressions mean, and the marks of topics that are no longer there; without any, all."""
+    """Return the topics of the expressions (none: all), and marks of topics that are gone."""
     there = await topic_znodes.list_topics(session)
     is_paused = await deletions_paused(session) is not None
     meant = expressions or (".*",)

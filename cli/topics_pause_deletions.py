@@ -1,6 +1,6 @@
-"""`lethe topics pause-deletions`: keeps Lethe's controller from deleting, until `resume-deletions`.
+"""`lethe topics pause-deletions`: stops deletions by Lethe's controller, until `resume-deletions`.
 
-The pause is a znode, so that it holds for whichever Lethe leads. Kafka's own controller does not know it.
+The pause is a znode, so it applies to any Lethe controller. Kafka's controller ignores it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pause(zookeeper: ZooKeeper, reason: Reason = "", dry_run: DryRun = False, as
 
 
 async def pausing(session: ZooKeeperSession, reason: str, *, now_ms: int, dry_run: bool = False) -> Answer:
-    """Pauses deletions, or says what that would mean."""
+    """Pause deletions, or say what that would mean."""
     marked = (await topic_znodes.list_topics(session)).marked
     if dry_run:
         before = await deletions_paused(session)
@@ -70,13 +70,13 @@ async def pausing(session: ZooKeeperSession, reason: str, *, now_ms: int, dry_ru
 
 
 def demand_done(outcome: Outcome) -> None:
-    """Raises Refusal where it is not done, or nobody knows."""
+    """Raise Refusal where it is not done, or where that is unknown."""
     if outcome.problem is not None:
         raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
 
 
 def kafka_takes_no_notice(acting: Acting) -> tuple[str, ...]:
-    """A line where the active controller does not look at the pause."""
+    """Return a line where the active controller ignores the pause."""
     if acting.is_lethe:
         return ()
     if acting.broker_id is None:

@@ -24,7 +24,7 @@ def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = Fals
 
 
 async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answer:
-    """Ends the pause, or says which topics would be deleted then; and what holds them back all the same."""
+    """End the pause, or say which topics would be deleted then; report what else holds them back."""
     marked = (await topic_znodes.list_topics(session)).marked
     before = await deletions_paused(session)
     if not dry_run:

@@ -32,7 +32,7 @@ def zookeeper(port: Port = 2181, host: Host = "127.0.0.1", data_dir: DataDir = N
 
 
 def run(port: int, host: str, data_dir: Path | None, heap_mb: int) -> Answer:
-    """Runs it until SIGINT, SIGTERM or SIGHUP (exit code 0), or until it ends by itself (1)."""
+    """Run it until SIGINT, SIGTERM or SIGHUP. Raises Refusal where it cannot start, or ends by itself."""
     from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings, ZooKeeperStartFailed
 
     asked_to_end = threading.Event()

@@ -1,7 +1,7 @@
-"""ZooKeeper for commands: one session for the time of one command.
+"""ZooKeeper for commands: one session per command.
 
-Credentials come from the environment, never from the command line, where other users could read them. As with Kafka's
-own tools, whoever authenticates also creates znodes with access lists.
+Credentials come from the environment, since other users can read command lines. As with Kafka's tools, an authenticated
+command creates znodes with ACLs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CONNECTION_TIMEOUT_MS: Final = 10_000
 
 
 async def with_session(connect: str, command: Callable[[ZooKeeperSession], Awaitable[Answer]]) -> Answer:
-    """Runs the command with a session. Raises ValueError for a malformed connect string, Refusal where ZooKeeper or
-    the cluster in it cannot be reached."""
+    """Run the command with a session. Raises ValueError for a malformed connect string, Refusal where ZooKeeper or the
+    cluster in it cannot be reached."""
     from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
     from lethe.adapters.zookeeper.session import open_session
 
@@ -45,7 +45,7 @@ async def with_session(connect: str, command: Callable[[ZooKeeperSession], Await
 
 
 def credentials_from(digest: str | None) -> tuple[Credentials, ...]:
-    """The credentials in `user:password`; none where there is nothing. Raises ValueError, without the secret."""
+    """Return the credentials in `user:password`; none for no text. Raises ValueError, without the secret."""
     if not digest:
         return ()
     user, colon, password = digest.partition(":")
