@@ -1,4 +1,4 @@
-"""What `lethe brokers` looks at: ZooKeeper, and (unless told not to) the brokers' word on their log directories."""
+"""Data for `lethe brokers`, from ZooKeeper and, without --offline, from the brokers."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What an answer of ZooKeeper says of one of Kafka's znodes, for tools.
+"""Decodes ZooKeeper's answers about Kafka's znodes, for commands.
 
     ZooKeeper answers                result
     -------------------------------  ------------------------
     data that can be understood      the value
     NO_NODE                          None
     data that cannot be understood   raises MalformedZnode
-    any other error, as NO_AUTH      raises ZnodeUnreadable
+    any other error, like NO_AUTH    raises ZnodeUnreadable
 
-A command lets both errors end it, or shows them with the topic that they belong to. A survey notes them as problems.
+Either error ends a command, or the command shows it with its topic. A survey records both as problems.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ZnodeUnreadable(Exception):
 
 
 def data_of(outcome: ReadOutcome, path: str) -> Data | None:
-    """The data that was read. Raises ZnodeUnreadable."""
+    """Return the data that was read. Raises ZnodeUnreadable."""
     match outcome:
         case Data():
             return outcome
@@ -50,7 +50,7 @@ def data_of(outcome: ReadOutcome, path: str) -> Data | None:
 
 
 def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:
-    """The names of the children that were listed. Raises ZnodeUnreadable."""
+    """Return the names of the children. Raises ZnodeUnreadable."""
     match outcome:
         case Children(names):
             return names
@@ -61,19 +61,19 @@ def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:
 
 
 def topic_of(outcome: ReadOutcome, name: str) -> TopicZnode | None:
-    """`/brokers/topics/NAME`. Raises MalformedZnode and ZnodeUnreadable, as all below."""
+    """Return `/brokers/topics/NAME`. Raises MalformedZnode and ZnodeUnreadable, as all below."""
     data = data_of(outcome, paths.topic(name))
     return None if data is None else decode_topic(name, data.data)
 
 
 def state_of(outcome: ReadOutcome, partition: TopicPartition) -> LeaderAndIsr | None:
-    """The partition's state znode."""
+    """Return the partition's state znode."""
     data = data_of(outcome, paths.partition_state(*partition))
     return None if data is None else decode_state(*partition, data.data, data.stat.version)
 
 
 def broker_of(outcome: ReadOutcome, broker: int) -> Broker | None:
-    """`/brokers/ids/BROKER`; None also where a controller is registered there."""
+    """Return `/brokers/ids/BROKER`; None also where a controller is registered there."""
     data = data_of(outcome, paths.broker_id(broker))
     if data is None or is_controller_registration(data.data):
         return None
@@ -81,6 +81,6 @@ def broker_of(outcome: ReadOutcome, broker: int) -> Broker | None:
 
 
 def reassignment_of(outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """What `/admin/reassign_partitions` asks for; empty where there is none."""
+    """Return the target replicas in `/admin/reassign_partitions`; empty where it does not exist."""
     data = data_of(outcome, paths.REASSIGN_PARTITIONS)
     return {} if data is None else decode_reassignment(data.data)

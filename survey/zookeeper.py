@@ -139,7 +139,7 @@ async def read_tree(
             )
     wanted = names.topics
     if topics is not None:
-        # Where there is no list, a topic that was named can be looked for all the same.
+        # Without a list, the named topics can still be read.
         all_names = names.topics if lists[0] is not None else tuple(sorted(topics))
         wanted = tuple(name for name in all_names if name in topics)
     trees = await _topics(session, reader, wanted)

@@ -1,10 +1,12 @@
-"""Checks the core's invariants while a controller runs, where `lethe.invariants.check` says so.
+"""Checks the core's invariants at run time, with `lethe.invariants.check`.
 
-A violation is a fault like any other (see `faults`): the loop logs it, and the controller resigns and loads everything
-anew. The effects of the step that broke the invariant are not performed.
+A violation is a fault (`faults`): the loop logs it, and the controller resigns and loads everything again. The effects
+of the step that broke the invariant are not performed.
 
-A check looks at every replica, so after one that took 100 ms the steps of the next two seconds are not checked: checks
-take at most a twentieth of the time, however large the cluster is.
+A check examines every replica. The pause after it is `REST` times as long as the check, so checks take at most a
+twentieth of the time in any cluster.
+
+    check of 100 ms    the steps of the next 2 s are not checked
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from lethe.controller.core.invariants import memory_violations
 from lethe.controller.runtime.steps import Step
 
 REST: Final = 20
-"""So many times as long as a check took, no other one begins."""
+"""Length of the pause after a check, as a multiple of the check's time."""
 _SHOWN: Final = 5
 
 

@@ -1,7 +1,7 @@
 """Declares every metric of the controller, once, for the collector and for the page in `docs/`.
 
-Gauges of Kafka's controller have the names that the usual configuration of the Prometheus JMX exporter gives them, so
-that dashboards and alerts made for Kafka work. The name is domain, type, name and attribute in lower case, joined with
+Gauges of Kafka's controller have the names that the usual configuration of the Prometheus JMX exporter gives them. So
+dashboards and alerts made for Kafka work. The name is domain, type, name and attribute in lower case, joined with
 `_`; key properties are labels. Metrics that Kafka lacks begin with `lethe_` and use base units.
 
     kafka.controller:type=KafkaController,name=OfflinePartitionsCount
