@@ -137,18 +137,18 @@ class Progress:
             parts.append("the controller")
         parts += [f"the metadata cache of broker {broker}" for broker in self.cached_by]
         parts += [f"the logs of broker {broker}" for broker in self.stored_by]
-        return (*parts, *self._sight())
+        return (*parts, *self._unseen_waits())
 
     @property
     def waits_for(self) -> str:
         """`waits`, joined."""
         return ", ".join(self.waits)
 
-    def _sight(self) -> Iterator[str]:
+    def _unseen_waits(self) -> Iterator[str]:
         """Yield what has to be seen first, without what `waits` names already."""
         places: dict[tuple[int | None, str], list[str]] = {}
         for each in self.unseen:
-            is_named = self.has_znode and (each.broker in self.absent or _names(self.failed_log_dirs, each))
+            is_named = self.has_znode and (each.broker in self.absent or _is_failed_dir(self.failed_log_dirs, each))
             if not is_named:
                 places.setdefault((each.broker, each.why), []).append(each.place.value)
         for (broker, why), named in places.items():
@@ -156,7 +156,7 @@ class Progress:
             yield f"a look at the {' and '.join(named)} of {whose} ({why})"
 
 
-def _names(failed: Iterable[FailedLogDir], unseen: UnseenPlace) -> bool:
+def _is_failed_dir(failed: Iterable[FailedLogDir], unseen: UnseenPlace) -> bool:
     return any((each.broker, _failed_words(each.path)) == (unseen.broker, unseen.why) for each in failed)
 
 
@@ -198,7 +198,7 @@ async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target
     outcomes = await session.read(reads)
     brokers, malformed = await live_brokers(session)
     answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY)
-    told = _Told(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
+    told = _Answers(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
     progress = []
     for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):
         czxid = topic.stat.czxid if isinstance(topic, Present) else None
@@ -230,7 +230,7 @@ def _number(path: str) -> int | None:
     return paths.broker_named(path.rpartition("/")[2])
 
 
-class _Told:
+class _Answers:
     """The answers of all brokers in one look."""
 
     def __init__(self, answers: Sequence[BrokerAnswers], malformed: Sequence[int]) -> None:

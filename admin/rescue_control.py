@@ -121,7 +121,9 @@ class Guest:
         now_s = time.monotonic()
         self._lost_at_s = now_s if self._lost_at_s is None else self._lost_at_s
         if now_s - self._lost_at_s >= BETWEEN_TERMS_LIMIT_S:
-            raise Refusal(f"control was lost in the middle of the rescue: {_instead(self._app)}", Exit.UNREACHABLE)
+            raise Refusal(
+                f"control was lost in the middle of the rescue: {_why_not_in_control(self._app)}", Exit.UNREACHABLE
+            )
 
     async def elected(self) -> BrokerId | None:
         """Wait until the cluster is loaded, and return the controller that was taken over, None where there was none.
@@ -132,12 +134,12 @@ class Guest:
             if self._app.is_stopping:
                 raise Interrupted
             if context.role is Role.REFUSED or time.monotonic() > deadline:
-                raise Refusal(f"control could not be taken: {_instead(self._app)}", Exit.UNREACHABLE)
+                raise Refusal(f"control could not be taken: {_why_not_in_control(self._app)}", Exit.UNREACHABLE)
             await asyncio.sleep(POLL_S)
         return self._app.loop.context.takings.latest
 
 
-def _instead(app: ControllerApp) -> str:
+def _why_not_in_control(app: ControllerApp) -> str:
     context = app.loop.context
     if context.refusal is not None:
         return context.refusal
@@ -164,15 +166,15 @@ async def in_control(means: Means, only_topics: frozenset[str] | None, work: Cal
                     # A second stop would not wait for the brokers' confirmations.
                     app.stop("the rescue is over")
     except ExceptionGroup as errors:
-        raise _first(errors) from None
+        raise _first_error(errors) from None
     if running.result() not in (ExitCode.STOPPED, ExitCode.LEFT_BEHIND):
         raise Refusal("the controller of the rescue ended with a fault; the log above says which", Exit.FAULT)
     return result
 
 
-def _first(errors: ExceptionGroup[Exception]) -> Exception:
+def _first_error(errors: ExceptionGroup[Exception]) -> Exception:
     error = errors.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
+    return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
 def _configuration(means: Means) -> ControllerConfig:

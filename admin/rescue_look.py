@@ -147,7 +147,7 @@ async def look(
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
     turns = Turns(max(0, await _epoch(session) - epoch), int((time.monotonic() - began_s) * 1000))
     seen = Look(evidence, (), await active_controller(session), tuple(settings), zombies, turns)
-    seen = replace(seen, evidence=_with_switch(seen))
+    seen = replace(seen, evidence=_with_broker_settings(seen))
     return replace(seen, found=explain_all(seen.evidence))
 
 
@@ -200,7 +200,7 @@ async def _epoch(session: ZooKeeperSession) -> int:
         return 0
 
 
-def _with_switch(seen: Look) -> Evidence:
+def _with_broker_settings(seen: Look) -> Evidence:
     """Add the brokers' own `delete.topic.enable`, unless ZooKeeper overrides it or a Lethe controller has answered."""
     evidence, disabled = seen.evidence, seen.disabled_on
     if not disabled or evidence.holds.delete_topic_enable is not None or evidence.told.is_known:

@@ -34,7 +34,7 @@ class Outlook(enum.Enum):
     DONE = "is not there (any more)"
 
 
-_IN_THE_WAY: Final = frozenset(
+_UNREMOVABLE: Final = frozenset(
     {
         CauseKind.KRAFT,
         CauseKind.RESUMPTION,
@@ -63,7 +63,7 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
         return Outlook.NOT_ASKED_FOR
     if found.verdict is Verdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
         return Outlook.NOT_ASKED_FOR
-    return Outlook.WAITS if any(kind in _IN_THE_WAY for kind in kinds) else Outlook.FINISHES
+    return Outlook.WAITS if any(kind in _UNREMOVABLE for kind in kinds) else Outlook.FINISHES
 
 
 def is_to_be_deleted(found: Explanation) -> bool:
@@ -88,7 +88,7 @@ def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
     )
 
 
-_HOPELESS: Final = frozenset(
+_LASTING: Final = frozenset(
     {
         CauseKind.BROKER_TO_RETURN,
         CauseKind.LOG_DIRECTORY,
@@ -138,7 +138,7 @@ class Progress:
         quiet_ms = now_ms - self._since_ms
         if self._seen == ((), 0):
             return True
-        hopeless = self._waits <= _HOPELESS
+        hopeless = self._waits <= _LASTING
         return quiet_ms >= (min(self.settled_ms, self.patience_ms) if hopeless else self.patience_ms)
 
 

@@ -85,7 +85,7 @@ class RescueResult:
 
 
 @dataclass(slots=True)
-class _Course:
+class _State:
     """Results so far; an interruption keeps them."""
 
     taken_from: BrokerId | None = None
@@ -103,7 +103,7 @@ async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say)
     means = means_for(wish, seen)
     topics = wish.topics or tuple(each.topic for each in seen.found)
     chosen = chosen_topics(wish, seen)
-    course = _Course()
+    course = _State()
 
     async def work(guest: Guest) -> None:
         course.guest = guest
@@ -191,7 +191,7 @@ async def _work(
     guest: Guest,
     topics: Sequence[str],
     chosen: frozenset[str] | None,
-    course: _Course,
+    course: _State,
     say: Say,
 ) -> None:
     if seen.holder is not None:
@@ -207,13 +207,13 @@ async def _work(
     )
     if wish.even_if_disabled:
         await _mark(session, to_mark(seen.found))
-    progress, comparison = Progress(chosen, wish.patience_ms), _Comparison(guest, wish.patience_ms)
+    progress, comparison = Progress(chosen, wish.patience_ms), _CacheComparison(guest, wish.patience_ms)
     deadline_s = course.taken_at_s + wish.timeout_ms / 1000
     while True:
         guest.check()
         told = await ask_controller(guest.url, None, wish.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
-            say(_said(progress, told, guest.unreached))
+            say(_status_line(progress, told, guest.unreached))
         if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
             break
         if time.monotonic() > deadline_s:
@@ -226,7 +226,7 @@ async def _work(
     course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
 
 
-class _Comparison:
+class _CacheComparison:
     """Progress of the comparison of metadata caches."""
 
     def __init__(self, guest: Guest, patience_ms: int) -> None:
@@ -264,7 +264,7 @@ async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequen
     return bool(progress.left) or not marked.intersection(topics)
 
 
-def _said(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) -> str:
+def _status_line(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) -> str:
     left = len(progress.left) + told.not_shown
     if not left:
         return "Nothing waits any more."

@@ -137,7 +137,7 @@ async def read_groups(
             names = sorted({group[0] for group in await admin.list_consumer_groups([*coordinators])})
             limit = asyncio.Semaphore(_AT_ONCE)
             async with asyncio.TaskGroup() as tasks:
-                asked = [tasks.create_task(_asked_group(admin, name, limit), name=f"group-{name}") for name in names]
+                asked = [tasks.create_task(_group_or_error(admin, name, limit), name=f"group-{name}") for name in names]
             for name, task in zip(names, asked, strict=True):
                 answer = task.result()
                 if isinstance(answer, str):
@@ -150,11 +150,11 @@ async def read_groups(
     except Exception as error:  # noqa: BLE001 -- a library's errors of every kind: the answer is the same
         unasked.append(f"consumer groups: {_why(error)}")
     finally:
-        await _closed(admin)
+        await _close(admin)
     return {topic: tuple(groups) for topic, groups in found.items()}, tuple(unasked)
 
 
-async def _asked_group(
+async def _group_or_error(
     admin: Any, name: str, limit: asyncio.Semaphore
 ) -> tuple[str, dict[str, set[str]], set[str]] | str:
     """Return `_group`, or why it failed, so that one group does not hide the others."""
@@ -236,7 +236,7 @@ async def read_offsets(
         why = f"offsets: {_why(error)}"
         unknown |= dict.fromkeys((each for each in partitions if each not in found and each not in unknown), why)
     finally:
-        await _closed(client)
+        await _close(client)
     return found, unknown
 
 
@@ -249,9 +249,9 @@ async def _offsets_of(
     unknown: dict[TopicPartition, str],
 ) -> None:
     """Add one leader's answers about its partitions."""
-    first = await _listed(client, leader, dict.fromkeys(led, _EARLIEST))
-    end = await _listed(client, leader, dict.fromkeys(led, _LATEST))
-    since = await _listed(client, leader, {each: partitions[each].since_ms for each in led})
+    first = await _list_offsets(client, leader, dict.fromkeys(led, _EARLIEST))
+    end = await _list_offsets(client, leader, dict.fromkeys(led, _LATEST))
+    since = await _list_offsets(client, leader, {each: partitions[each].since_ms for each in led})
     for each in led:
         told = [answers.get(each, "it is not in the answer") for answers in (first, end, since)]
         numbers = [one for one in told if isinstance(one, int)]
@@ -262,13 +262,15 @@ async def _offsets_of(
             unknown[each] = f"broker {leader} gives no offset of {each}: {why}"
 
 
-async def _closed(client: Any) -> None:
+async def _close(client: Any) -> None:
     """Close it; errors of a failed connection are known already."""
     with contextlib.suppress(Exception):
         await client.close()
 
 
-async def _listed(client: Any, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | str]:
+async def _list_offsets(
+    client: Any, leader: int, times: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | str]:
     """Return, by ListOffsets, the offset of the first record at or after each time, -1 where there is none, or the
     error."""
     from aiokafka.protocol.offset import OffsetRequest

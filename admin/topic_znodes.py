@@ -192,7 +192,7 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
     ]
     done = iter(await session.multis(multis) if multis else ())
     return [
-        Outcome(plan.name, problem) if problem is not None else _created(plan.name, next(done))
+        Outcome(plan.name, problem) if problem is not None else _creation_outcome(plan.name, next(done))
         for plan, problem in zip(plans, problems, strict=True)
     ]
 
@@ -212,7 +212,7 @@ async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> 
     ]
     able = [outcome.name for outcome in before if outcome.problem is None and not outcome.was_done]
     multis = await session.multis([(deletion_operation(name),) for name in able]) if able else []
-    after = {name: _marked(name, outcome) for name, outcome in zip(able, multis, strict=True)}
+    after = {name: _marking_outcome(name, outcome) for name, outcome in zip(able, multis, strict=True)}
     return [after.get(outcome.name, outcome) for outcome in before]
 
 
@@ -269,13 +269,13 @@ async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
         )
 
 
-def _created(name: str, outcome: MultiOutcome) -> Outcome:
+def _creation_outcome(name: str, outcome: MultiOutcome) -> Outcome:
     if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
         return Outcome(name, f"topic {name} was created by somebody else at the same time")
     return outcome_of(name, outcome, act=f"create topic {name}", done=f"topic {name} was created")
 
 
-def _marked(name: str, outcome: MultiOutcome) -> Outcome:
+def _marking_outcome(name: str, outcome: MultiOutcome) -> Outcome:
     if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
         return Outcome(name, was_done=True)
     act, done = f"mark topic {name} for deletion", f"topic {name} was marked for deletion"

@@ -40,7 +40,7 @@ def watching(*, quiet: bool) -> Iterator[ClosingWatcher]:
     """Return a watcher that shows the progress on standard error."""
     watcher: ClosingWatcher
     if quiet:
-        watcher = _Nobody()
+        watcher = _SilentWatcher()
     elif sys.stderr.isatty():
         watcher = _Live()
     else:
@@ -51,7 +51,7 @@ def watching(*, quiet: bool) -> Iterator[ClosingWatcher]:
         watcher.close()
 
 
-class _Nobody(Silent):
+class _SilentWatcher(Silent):
     def close(self) -> None:
         """Nothing was shown."""
 

@@ -58,7 +58,7 @@ def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> 
         tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
     return Answer(
         {**explanations_to_json(evidence, [found], replicas=True), "did_you_mean": [*similar]},
-        (*_headline(evidence, found, similar), *_from_where(evidence, found)),
+        (*_headline(evidence, found, similar), *_source_line(evidence, found)),
         tuple(tables),
         code,
     )
@@ -93,7 +93,7 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
     title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
     topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
     code = Exit.WAITS if waiting else Exit.OK
-    lines = (line, *_owed(evidence), *_tiered(found), *_from_where(evidence, found[0]))
+    lines = (line, *_owed(evidence), *_tiered(found), *_source_line(evidence, found[0]))
     return Answer(data, lines, (causes, topics), code)
 
 
@@ -155,7 +155,7 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
     return [*lines, *said, *more, *([f"{topic} has {REMOTE_SEGMENTS}."] if found.is_tiered else [])]
 
 
-def _from_where(evidence: Evidence, found: Explanation) -> list[str]:
+def _source_line(evidence: Evidence, found: Explanation) -> list[str]:
     """Return the source of the explanation where it is not the controller."""
     if evidence.told.is_known or found.verdict in (Verdict.GONE, Verdict.UNSEEN):
         return []

@@ -25,7 +25,7 @@ async def watched(look: Look, *, interval_ms: int, as_json: bool) -> Answer:
 async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
     last = None
     while not is_over(answer := await look()):
-        if (now := _gist(answer)) != last:
+        if (now := _without_times(answer)) != last:
             last = now
             try:
                 if not as_json:
@@ -55,7 +55,7 @@ def is_over(answer: Answer) -> bool:
     return not any(isinstance(each, dict) and each["verdict"] in ("waiting", "in_progress") for each in topics)
 
 
-def _gist(answer: Answer) -> str:
+def _without_times(answer: Answer) -> str:
     """Return the answer without elapsed times."""
     cells = (cell for table in answer.tables for row in table.rows for cell in row)
     return _TIMES.sub("", "\n".join((*answer.lines, *cells)))

@@ -55,7 +55,7 @@ async def unclean_election(
         raise Refusal("no controller is active, so nobody would elect a leader")
     demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
     after = views
-    async with _switched_on(session, settings):
+    async with _unclean_elections_enabled(session, settings):
         after = await _elected(session, chosen, topics, timeout_ms=timeout_ms, quiet=quiet)
     return _answer(views, after, affected, chosen)
 
@@ -93,7 +93,7 @@ def _plan(
 
 
 @asynccontextmanager
-async def _switched_on(session: ZooKeeperSession, settings: Sequence[Before]) -> AsyncIterator[None]:
+async def _unclean_elections_enabled(session: ZooKeeperSession, settings: Sequence[Before]) -> AsyncIterator[None]:
     """Enable unclean elections for these topics inside the block; restore the setting afterwards in any case."""
     task = asyncio.current_task()
     assert task is not None
@@ -105,7 +105,7 @@ async def _switched_on(session: ZooKeeperSession, settings: Sequence[Before]) ->
                 demand_done(await switch_on(session, before))
             yield
         finally:
-            await _all_back(session, undone)
+            await _demand_restored(session, undone)
 
 
 def _interrupt(task: asyncio.Task[object], reason: str) -> None:
@@ -114,7 +114,7 @@ def _interrupt(task: asyncio.Task[object], reason: str) -> None:
         task.cancel()
 
 
-async def _all_back(session: ZooKeeperSession, settings: Sequence[Before]) -> None:
+async def _demand_restored(session: ZooKeeperSession, settings: Sequence[Before]) -> None:
     """Raise Refusal, naming the commands to run, where a setting could not be restored."""
     left = []
     for before in settings:

@@ -143,12 +143,14 @@ def reassign(
             ids = parse_brokers(brokers or "", "--brokers")
             return lambda session: spread(session, names, ids)
         targets = _read("--file", file) if file is not None else _parsed(moves or ())
-        return lambda session: reassignment(session, targets, _asking(doing, targets))
+        return lambda session: reassignment(session, targets, _with_ask(doing, targets))
 
     async def spread(session: ZooKeeperSession, names: Sequence[str], ids: Sequence[int]) -> Answer:
         current, targets = await proposal(session, names, ids, disable_rack_aware=disable_rack_aware)
         return (
-            _generated(current, targets) if generate else await reassignment(session, targets, _asking(doing, targets))
+            _generated(current, targets)
+            if generate
+            else await reassignment(session, targets, _with_ask(doing, targets))
         )
 
     finish(run, as_json=as_json)
@@ -300,7 +302,7 @@ def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
     return parse_reassignment_file(data, str(path))
 
 
-def _asking(doing: Doing, targets: dict[TopicPartition, tuple[int, ...]]) -> Doing:
+def _with_ask(doing: Doing, targets: dict[TopicPartition, tuple[int, ...]]) -> Doing:
     """Add an AskBroker for sizes. Its import is slow, so it is deferred."""
     from lethe.survey.brokers import broker_asker
 

@@ -281,7 +281,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     reader = LakeReader(lake)
-    order = [Order(column, column == "day") for column in _order(table.key, table.schema.names)]
+    order = [Order(column, column == "day") for column in _sort_columns(table.key, table.schema.names)]
     best, total = None, 0
     for batch in reader.batches(table, table.schema.names, wanted.filter()):
         total += batch.num_rows
@@ -342,7 +342,7 @@ def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
             yield begin
 
 
-def _order(key: Sequence[str], names: Sequence[str]) -> list[str]:
+def _sort_columns(key: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the columns to sort by: day, then key."""
     return [name for name in dict.fromkeys(("day", *key)) if name in names]
 

@@ -172,7 +172,7 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     lines = [
         f"ZooKeeper: {topics}, {controller}",
         f"Caches:    {answered} of {counted(len(tree.brokers), 'broker')} answered",
-        f"Disks:     {log_dirs} with {counted(size, 'byte')}{_told(taken)}",
+        f"Disks:     {log_dirs} with {counted(size, 'byte')}{_described_only(taken)}",
     ]
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
@@ -201,7 +201,7 @@ def nothing(taken: Survey) -> str:
     return f"Nothing is left over in ZooKeeper, in the caches and {where}{others}."
 
 
-def _told(taken: Survey) -> str:
+def _described_only(taken: Survey) -> str:
     """Return how many directories only their brokers described, and what that leaves out."""
     from lethe.survey.views import Source
 

@@ -223,7 +223,7 @@ async def selected(
     chosen: dict[str, None] = {}
     is_guess = False
     for expression in expressions:
-        hits = _hits(expression, there)
+        hits = _matches(expression, there)
         is_guess |= bool(hits) and hits != (expression,)
         if not hits and not if_exists:
             raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
@@ -234,7 +234,7 @@ async def selected(
     return names
 
 
-def _hits(expression: str, there: Topics) -> tuple[str, ...]:
+def _matches(expression: str, there: Topics) -> tuple[str, ...]:
     """Return an exact name, even if only its mark is left, or the matches of a pattern, without internal topics."""
     if expression in there.names:
         if (problem := deletion_problem(expression, topics=there.names)) is not None:

@@ -87,12 +87,12 @@ async def _mark(session: ZooKeeperSession, plan: DeletionPlan, wanted: WantedDel
             marking.step, len(czxids), "deleted", timeout_ms=wanted.timeout_ms, quiet=wanted.quiet, from_last=True
         )
     except asyncio.CancelledError:
-        note(_ended(marking))
+        note(_interruption_report(marking))
         raise
     return marking, is_settled
 
 
-def _ended(marking: PacedMarking) -> str:
+def _interruption_report(marking: PacedMarking) -> str:
     """Return what was done before an interruption; the answer is not printed then."""
     settled = {*marking.deleted, *marking.left_out, *marking.failed}
     begun = [name for name in marking.czxids if name not in settled and name not in marking.pending]

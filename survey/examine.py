@@ -177,7 +177,7 @@ def _disks(
     views = [read_log_dir(broker, Path(path), wanted) for broker, path in seen]
     for view in told:
         if (view.broker, view.path) in seen:
-            views = [_with_word(mine, view) for mine in views]
+            views = [_with_failure(mine, view) for mine in views]
             continue
         path = Path(view.path)
         if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
@@ -188,7 +188,7 @@ def _disks(
     return tuple(sorted(views, key=lambda view: (view.broker, view.path)))
 
 
-def _with_word(mine: LogDirView, told: LogDirView) -> LogDirView:
+def _with_failure(mine: LogDirView, told: LogDirView) -> LogDirView:
     if (mine.broker, mine.path) != (told.broker, told.path) or not told.has_failed:
         return mine
     return LogDirView(mine.broker, mine.path, mine.source, mine.directories, told.problem, has_failed=True)

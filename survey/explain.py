@@ -126,7 +126,7 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     there = tree.topics.get(topic)
     if topic in tree.marked or (there is not None and told is not None and not tree.knows_markers):
         causes, replicas = _marked(evidence, there, stored, told)
-        going_on = all(_is_going_on(evidence, cause) for cause in causes)
+        going_on = all(_ends_alone(evidence, cause) for cause in causes)
         verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, topic in evidence.tiered
         return Explanation(topic, verdict, causes, replicas, marked_since_ms, phase, is_tiered)
     if there is not None and not tree.knows_markers:
@@ -143,7 +143,7 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
 
 
-_GOING_ON = frozenset(
+_ENDS_ALONE = frozenset(
     {
         CauseKind.IN_PROGRESS,
         CauseKind.STILL_STORED,
@@ -155,14 +155,14 @@ _GOING_ON = frozenset(
 )
 
 
-_FOLLOWING = frozenset({CauseKind.STILL_STORED, CauseKind.OTHER_REPLICAS, CauseKind.TURN})
+_CONSEQUENCES = frozenset({CauseKind.STILL_STORED, CauseKind.OTHER_REPLICAS, CauseKind.TURN})
 """Causes that end without help once the others have ended."""
 
 
-def _is_going_on(evidence: Evidence, cause: Cause) -> bool:
+def _ends_alone(evidence: Evidence, cause: Cause) -> bool:
     """Return True if the cause ends without help where a controller is active. Lethe's finishes a half-deleted topic at
     once."""
-    return cause.kind in _GOING_ON or (cause.kind is CauseKind.HALF_DELETED and lethe_leads(evidence))
+    return cause.kind in _ENDS_ALONE or (cause.kind is CauseKind.HALF_DELETED and lethe_leads(evidence))
 
 
 # --- marked -------------------------------------------------------------------------------------------------------
@@ -179,12 +179,12 @@ def _marked(
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
     replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
     causes = (*holds, *_damaged(there), *together(replicas))
-    causes = tuple(dict.fromkeys((*causes, *_also_told(evidence, told, causes))))
-    going_on = all(_is_going_on(evidence, cause) for cause in causes)
+    causes = tuple(dict.fromkeys((*causes, *_further_causes(evidence, told, causes))))
+    going_on = all(_ends_alone(evidence, cause) for cause in causes)
     if going_on and (late := _late_controller(evidence, there.name)) is not None:
         return (late,), replicas
     if not going_on:
-        return tuple(cause for cause in causes if cause.kind not in _FOLLOWING), replicas
+        return tuple(cause for cause in causes if cause.kind not in _CONSEQUENCES), replicas
     return causes or (Cause(CauseKind.IN_PROGRESS, detail=_phase(there, told)),), replicas
 
 
@@ -216,7 +216,7 @@ def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic
     if moving and (told is None or not told.replicas or CauseKind.REASSIGNMENT in waits):
         since_ms = next((row.since_ms for row in told.replicas), None) if told is not None else None
         since_ms = _moving_since(evidence, there) if since_ms is None else since_ms
-        yield Cause(CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_where_to(moving))
+        yield Cause(CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_destinations(moving))
     elif told is not None and CauseKind.REASSIGNMENT in waits:
         yield Cause(CauseKind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
 
@@ -297,7 +297,7 @@ def _moving_since(evidence: Evidence, there: TopicTree) -> int | None:
     return max((at_ms for at_ms in times if at_ms is not None), default=None)
 
 
-def _where_to(moving: dict[int, tuple[int, ...]]) -> str:
+def _destinations(moving: dict[int, tuple[int, ...]]) -> str:
     brokers = sorted({broker for wanted in moving.values() for broker in wanted})
     return f"to brokers {', '.join(map(str, brokers))}"
 
@@ -308,7 +308,7 @@ def _damaged(there: TopicTree) -> Iterator[Cause]:
         yield Cause(CauseKind.HALF_DELETED, detail=found)
 
 
-def _also_told(evidence: Evidence, told: ToldTopic | None, named: Sequence[Cause]) -> Iterator[Cause]:
+def _further_causes(evidence: Evidence, told: ToldTopic | None, named: Sequence[Cause]) -> Iterator[Cause]:
     """Yield further causes of the controller: those of the topic, of one broker's cache, and holds that the survey did
     not show. No cause of the controller is left out."""
     known = {cause.kind for cause in named}

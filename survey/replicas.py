@@ -1,7 +1,7 @@
 """What each replica of a topic waits for: from its directory, its broker's answers, and the controller's answer if
 there is one. Pure.
 
-The controller's cause comes first (`of_broker`). Without its answer (`_outside`):
+The controller's cause comes first (`of_broker`). Without its answer (`_cause_from_outside`):
 
     broker                             directory        cause
     not registered                     any              BROKER_TO_RETURN
@@ -54,10 +54,10 @@ class Replica:
     @property
     def last_error(self) -> str | None:
         """Error of its broker. The detail of other causes, such as the reason of a pause, is no error."""
-        return self.cause.detail if self.cause is not None and self.cause.kind in _ASKED else None
+        return self.cause.detail if self.cause is not None and self.cause.kind in _BROKER_ERRORS else None
 
 
-_ASKED = (
+_BROKER_ERRORS = (
     CauseKind.BROKER_ERROR,
     CauseKind.ANSWER,
     CauseKind.LOG_DIRECTORY,
@@ -68,7 +68,7 @@ _ASKED = (
 Stored = Mapping[tuple[int, BrokerId], Seen]
 """Replicas of one topic that were seen on disks, by partition and broker."""
 
-_FAILED = {
+_CAUSES_OF_FAILURES = {
     Failure.UNASKED: CauseKind.BROKER_UNASKABLE,
     Failure.SILENT: CauseKind.BROKER_SILENT,
     Failure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
@@ -91,7 +91,7 @@ def replicas_of(
         for broker in _hosts(assignment):
             seen = stored.get((partition, broker))
             if seen is None:
-                is_known = broker in registered and _knows(evidence, answers.get(broker), broker)
+                is_known = broker in registered and _is_absence_known(evidence, answers.get(broker), broker)
                 seen = Seen.GONE if is_known else Seen.UNKNOWN
             row = said.get((partition, broker))
             if row is not None:
@@ -101,7 +101,7 @@ def replicas_of(
             else:
                 # Never advise to start a broker that may be running.
                 may_run = broker in registered or not tree.knows_brokers
-                cause = _outside(evidence, partition, broker, seen, answers.get(broker), may_run, hold)
+                cause = _cause_from_outside(evidence, partition, broker, seen, answers.get(broker), may_run, hold)
                 yield Replica(partition, broker, seen, cause)
 
 
@@ -125,7 +125,7 @@ def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], 
     return found
 
 
-def _knows(evidence: Evidence, answer: BrokerAnswers | None, broker: BrokerId) -> bool:
+def _is_absence_known(evidence: Evidence, answer: BrokerAnswers | None, broker: BrokerId) -> bool:
     """Return True if a directory that was not seen does not exist."""
     if answer is None or answer.log_dirs is None:
         return False
@@ -137,7 +137,7 @@ def _failed_dir(evidence: Evidence, broker: BrokerId) -> str | None:
     return ", ".join(found) or None
 
 
-def _outside(
+def _cause_from_outside(
     evidence: Evidence,
     partition: int,
     broker: BrokerId,
@@ -149,9 +149,9 @@ def _outside(
     """Return what the replica waits for without the controller's answer; None where no cause is seen."""
     if not may_run:
         return Cause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
-    if answer is not None and answer.failure in _FAILED:
+    if answer is not None and answer.failure in _CAUSES_OF_FAILURES:
         what = answer.problems[0].what if answer.problems else None
-        return Cause(_FAILED[answer.failure], broker, (partition,), detail=what)
+        return Cause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
     if seen is Seen.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
         return Cause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
     if seen is Seen.STORED:
@@ -179,8 +179,12 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
     broker = BrokerId(row.broker)
     answer = next((each for each in evidence.survey.answers if each.broker == broker), None)
     detail, path = row.last_error, None
-    if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and answer is not None and answer.failure in _FAILED:
-        kind = _FAILED[answer.failure]
+    if (
+        kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER)
+        and answer is not None
+        and answer.failure in _CAUSES_OF_FAILURES
+    ):
+        kind = _CAUSES_OF_FAILURES[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
         # Show the broker's error to the controller and its error to the survey.
         is_error = answer.failure in (Failure.REFUSED, Failure.ERROR)

@@ -42,7 +42,7 @@ MAX_AT_ONCE: Final = 16
 SETTLE_S: Final = 2.0
 """Time in which healthy brokers execute their controller's requests."""
 SETTINGS_TIMEOUT_MS: Final = 5_000
-_MAY_PASS: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         Reason.CACHED_WITHOUT_TOPIC,
         Reason.CACHED_OTHER_INCARNATION,
@@ -87,10 +87,10 @@ async def take(
     removals = await _removals(session, tree, views, ask_settings)
     seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname(), removals=removals)
     moved = await _moved(session, seen, before)
-    passed, again = await _passed(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
+    passed, again = await _disappeared(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
     return replace(
         seen,
-        answers=tuple(_with_problems(answer, again) for answer in answers),
+        answers=tuple(_with_unseen(answer, again) for answer in answers),
         took_ms=int((time.monotonic() - began) * 1000),
         in_motion=tuple(sorted(moved | passed)),
     )
@@ -116,7 +116,7 @@ class _Look:
         answers = tuple(asked.result())
         views = _all_log_dirs(read.result(), answers)
         if self.look_here:
-            views = await asyncio.to_thread(_look_here, views, tree.cluster_id, topics)
+            views = await asyncio.to_thread(_read_locally, views, tree.cluster_id, topics)
         return answers, views
 
 
@@ -134,11 +134,11 @@ async def _removals(
     }
 
 
-async def _passed(
+async def _disappeared(
     session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float
 ) -> tuple[set[str], tuple[BrokerAnswers, ...]]:
     """Return the topics with a finding that a second look does not confirm, and the brokers' answers to that look."""
-    found = _passing(seen)
+    found = _transient_findings(seen)
     topics = {topic for _, topic, *_ in found}
     if not topics:
         return set(), ()
@@ -146,18 +146,18 @@ async def _passed(
     tree, _ = await read_tree(session, topics)
     answers, views = await look.at(tree, topics)
     again = replace(seen, zookeeper=tree, answers=answers, log_dirs=views)
-    return {topic for _, topic, *_ in found - _passing(again)}, answers
+    return {topic for _, topic, *_ in found - _transient_findings(again)}, answers
 
 
-def _with_problems(answer: BrokerAnswers, again: Sequence[BrokerAnswers]) -> BrokerAnswers:
+def _with_unseen(answer: BrokerAnswers, again: Sequence[BrokerAnswers]) -> BrokerAnswers:
     """Add what only the second look could not see, since that may be why a finding disappeared."""
     more = [each for other in again if other.broker == answer.broker for each in other.unseen]
     return replace(answer, unseen=tuple(dict.fromkeys((*answer.unseen, *more)))) if more else answer
 
 
-def _passing(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:
+def _transient_findings(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | None]]:
     """Return the findings that may pass: reason, topic, what, broker."""
-    return {(one.reason, one.topic, one.what, one.broker) for one in leftovers(seen) if one.reason in _MAY_PASS}
+    return {(one.reason, one.topic, one.what, one.broker) for one in leftovers(seen) if one.reason in _TRANSIENT}
 
 
 async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[str]:
@@ -202,7 +202,7 @@ def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers])
     return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))
 
 
-def _look_here(
+def _read_locally(
     views: Sequence[LogDirView], cluster_id: str | None, topics: Collection[str] | None
 ) -> tuple[LogDirView, ...]:
     """Return the views, with log directories of this machine read locally: brokers describe neither quarantined nor

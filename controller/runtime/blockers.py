@@ -35,7 +35,7 @@ LASTS_MS: Final = 10_000
 REST_S: Final = 5.0
 _ROWS_IN_A_SLICE: Final = 2_000
 _SHOWN_NAMES: Final = 3
-_NEVER: Final = (CauseKind.DONE, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
+_NOT_LOGGED: Final = (CauseKind.DONE, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
 """Not logged: these end without help, or another cause of the topic says the same."""
 
 
@@ -68,7 +68,7 @@ def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) ->
     """Add the rows of one topic that have lasted for `LASTS_MS`."""
     mine: dict[Blocker, Wait] = {}
     for row in rows:
-        if row.waiting_for not in _NEVER and now_ms - row.since_ms >= LASTS_MS:
+        if row.waiting_for not in _NOT_LOGGED and now_ms - row.since_ms >= LASTS_MS:
             mine.setdefault(Blocker(row.waiting_for, row.broker), row)
     for blocker, row in mine.items():
         found.setdefault(blocker, Blocked()).add(row)
@@ -88,21 +88,21 @@ class BlockerLog:
     """Remembers the causes that were logged."""
 
     def __init__(self) -> None:
-        self._told: dict[Blocker, str] = {}
+        self._logged: dict[Blocker, str] = {}
         """Sentence of each blocking cause, as logged."""
 
     def tell(self, found: Mapping[Blocker, Blocked]) -> None:
         """Log the causes that are new since the last call, and those that have ended."""
         for blocker, blocked in found.items():
-            if blocker not in self._told:
-                self._told[blocker] = _sentence(blocker, blocked)
+            if blocker not in self._logged:
+                self._logged[blocker] = _sentence(blocker, blocked)
                 logger.warning("%s", warning(blocker, blocked))
-        for blocker in [each for each in self._told if each not in found]:
-            logger.info("%s", _end(blocker, self._told.pop(blocker)))
+        for blocker in [each for each in self._logged if each not in found]:
+            logger.info("%s", _end(blocker, self._logged.pop(blocker)))
 
     def forget(self) -> None:
         """Clear the memory: this controller is not active."""
-        self._told.clear()
+        self._logged.clear()
 
 
 def warning(blocker: Blocker, blocked: Blocked) -> str:

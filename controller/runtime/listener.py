@@ -126,7 +126,7 @@ class BrokerListener:
         self._post = post
         self._metrics = metrics
         self._max_wait_ms = max_wait_ms
-        self._room = asyncio.Semaphore(max_at_once)
+        self._request_slots = asyncio.Semaphore(max_at_once)
         self._relay = relay
         claims = Claims(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
         self._server = KafkaServer(
@@ -189,7 +189,7 @@ class BrokerListener:
             return Close(f"{peer} asked {header.api.name}, which a controller does not answer")
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._max_wait_ms / 1000), self._room:
+            async with asyncio.timeout(self._max_wait_ms / 1000), self._request_slots:
                 response = await self._ask(request, header.version)
         except TimeoutError:
             logger.warning("broker %d waited %d ms for %s", request.broker_id, self._max_wait_ms, header.api.name)

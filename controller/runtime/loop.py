@@ -154,7 +154,7 @@ class ControllerLoop:
                     await self._handle(queued)
                 while self._faults:
                     found = self._faults.pop(0)
-                    self._record(_event_fact(self._subject, found.where, "fault", error=_words(found.error)))
+                    self._record(_event_fact(self._subject, found.where, "fault", error=_error_text(found.error)))
                     self._resign(found.error, found.where)
         finally:
             self.steps.close()
@@ -179,7 +179,7 @@ class ControllerLoop:
         try:
             outcome = await self._course_of(queued.event)
         except Exception as error:  # noqa: BLE001 — the table in `faults` decides about every one
-            outcome, details = "fault", {"error": _words(error)}
+            outcome, details = "fault", {"error": _error_text(error)}
             await self._dispose(error, name)
         finally:
             handled_s = time.monotonic() - started_s
@@ -227,7 +227,7 @@ class ControllerLoop:
                 self._resign(error, where)
 
     def _resign(self, error: Exception, where: str) -> None:
-        what = _words(error)
+        what = _error_text(error)
         logger.error(
             "a fault while handling %s; resigning, and loading everything anew before leading again",
             where,
@@ -244,7 +244,7 @@ class ControllerLoop:
             raise FaultWhileResigning(f"resigning after {what} failed: {second!r}") from second
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

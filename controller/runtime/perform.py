@@ -68,7 +68,7 @@ class RequestAnswers(Protocol):
 Probe = Callable[[ProbeBrokers], Awaitable[tuple[ProbeOutcome, ...]]]
 
 
-def _cannot_read(effect: ReadCache) -> None:
+def _no_cache_reader(effect: ReadCache) -> None:
     raise LookupError(f"the metadata cache of broker {effect.broker} is to be read, and nothing here can")
 
 
@@ -84,7 +84,7 @@ class Performer:
         note_latency: Callable[[str, float, Mapping[str, int]], None],
         subject: str,
         answers: RequestAnswers | None = None,
-        read_cache: Callable[[ReadCache], None] = _cannot_read,
+        read_cache: Callable[[ReadCache], None] = _no_cache_reader,
         probe: Probe | None = None,
     ) -> None:
         self._sessions = sessions
@@ -195,7 +195,7 @@ def _measured(kind: str, operations: Sequence[Operation | Read], took_s: float) 
 
 def _write_fact(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> Fact:
     operations = Counter(type(operation).__name__ for group in asked.groups for operation in group)
-    results = Counter(map(_word_for, outcomes))
+    results = Counter(map(_outcome_name, outcomes))
     return Fact(
         FactType.ZNODE_WRITE,
         subject,
@@ -210,7 +210,7 @@ def _write_fact(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcom
     )
 
 
-def _word_for(outcome: GroupOutcome) -> str:
+def _outcome_name(outcome: GroupOutcome) -> str:
     match outcome:
         case GroupDone():
             return "done"

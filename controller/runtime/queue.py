@@ -87,7 +87,7 @@ class EventQueue:
         self._modified: dict[str, None] = {}
         """The topics of the queued TopicsModified."""
         self._by_event: dict[str, int] = {}
-        self._room = asyncio.Semaphore(max_answers)
+        self._answer_slots = asyncio.Semaphore(max_answers)
         self._filled = asyncio.Event()
         self.overtaken = asyncio.Event()
         """Set from `overtake` until its event is taken."""
@@ -125,7 +125,7 @@ class EventQueue:
 
     async def deliver(self, answer: Answer) -> None:
         """Queue a broker's answer; wait while `MAX_ANSWERS` are queued. If cancelled, the answer is not queued."""
-        await self._room.acquire()
+        await self._answer_slots.acquire()
         self._put(answer)
 
     def overtake(self, event: External) -> list[Queued]:
@@ -148,7 +148,7 @@ class EventQueue:
         for queued in dropped:
             self._by_event[type(queued.event).__name__] -= 1
             if isinstance(queued.event, _ANSWERS):
-                self._room.release()
+                self._answer_slots.release()
         return dropped
 
     def wake(self) -> None:
@@ -169,7 +169,7 @@ class EventQueue:
             queued = queued._replace(event=TopicsModified(tuple(self._modified)))
             self._modified.clear()
         elif isinstance(queued.event, _ANSWERS):
-            self._room.release()
+            self._answer_slots.release()
         if not self._waiting:
             self._filled.clear()
         self.overtaken.clear()

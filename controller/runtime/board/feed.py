@@ -116,7 +116,7 @@ class BoardFeed:
         self._max_watchers = max_watchers
         self._watchers: dict[Watcher, None] = {}
         self._watched = asyncio.Event()
-        self._told: Document = NOTHING
+        self._latest: Document = NOTHING
         self._number = 0
         self._started_ms = clock.now_ms()
         self._closed = False
@@ -136,7 +136,7 @@ class BoardFeed:
                 try:
                     if self._before is not None:
                         await self._before()
-                    told = self._tell()
+                    told = self._send_changes()
                 except Exception:
                     # A fault of the board must not end the controller.
                     logger.exception("the board could not look; it tries again")
@@ -165,10 +165,10 @@ class BoardFeed:
         watcher = Watcher()
         if not self._watchers:
             # Without readers, no look has updated it.
-            self._told = self._look()
+            self._latest = self._look()
         self._watchers[watcher] = None
         self._watched.set()
-        whole = delta(NOTHING, self._told) or {}
+        whole = delta(NOTHING, self._latest) or {}
         watcher.put(message("snapshot", {"version": VERSION, **self._head(), **whole}, self._identity(), RETRY_MS))
         try:
             async for piece in watcher.pieces():
@@ -185,13 +185,13 @@ class BoardFeed:
             return f"{self._max_watchers} pages watch this controller already, and it takes no more"
         return None
 
-    def _tell(self) -> bool:
+    def _send_changes(self) -> bool:
         """Send the changes to all readers; return whether there were any."""
         now = self._look()
-        changed = delta(self._told, now)
+        changed = delta(self._latest, now)
         if changed is None:
             return False
-        self._told = now
+        self._latest = now
         self._number += 1
         self._put(message("delta", {**self._head(), **changed}, self._identity()))
         return True

@@ -76,7 +76,7 @@ class BoardView:
         self._clock = clock
         self.surroundings = Surroundings(loop.context.config.controller_id)
         self._lists: dict[str, Rows] = {}
-        self._seen = -1
+        self._seen_changes = -1
         self._look_again_ms = 0
         self._rest_until_s = 0.0
 
@@ -86,7 +86,7 @@ class BoardView:
         if context is not None:
             self._lists["brokers"] = self._brokers(context)
         now_ms, began_s = self._clock.now_ms(), time.monotonic()
-        is_due = self._seen != state.changes or now_ms >= self._look_again_ms
+        is_due = self._seen_changes != state.changes or now_ms >= self._look_again_ms
         if is_due and began_s >= self._rest_until_s:
             self._look_again_ms = now_ms + LOOK_AGAIN_MS
             if context is None:
@@ -98,7 +98,7 @@ class BoardView:
             self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
             # A look during a step is incomplete: look again after it.
-            self._seen = -1 if context is None else state.changes
+            self._seen_changes = -1 if context is None else state.changes
             self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
         return Document({"controller": self._controller(context is None), "queue": self._queue()}, dict(self._lists))
 
@@ -245,14 +245,14 @@ def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValu
     return found
 
 
-_USUAL: Final = (CauseKind.ANSWER, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.ZNODES)
+_USUAL_CAUSES: Final = (CauseKind.ANSWER, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.ZNODES)
 """Causes that every deletion has for a moment."""
 
 
 def _note(context: Context, wait: Wait, now_ms: int) -> str | None:
     """Return the sentence of the cause; None where the wait is usual and has no error."""
     has_lasted = wait.waiting_for is CauseKind.ANSWER and now_ms - wait.since_ms >= LASTS_MS
-    if wait.waiting_for in _USUAL and wait.last_error is None and not has_lasted:
+    if wait.waiting_for in _USUAL_CAUSES and wait.last_error is None and not has_lasted:
         return None
     path = path_of(context, wait.waiting_for)
     why = words(wait.waiting_for, wait.topic, broker=wait.broker, path=path, detail=wait.last_error)
