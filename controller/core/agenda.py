@@ -1,11 +1,16 @@
-"""What is left to do in the course of one event, as values.
+"""Tasks: the work that is left to do for one event, as values on a stack.
 
-A task is run when its turn comes, and may put further tasks in front of the agenda, as a call would. Where it has to
-ask ZooKeeper, it leaves a `continuations` value that says what the result is for. Because all of it is data, a
-controller can be copied or killed between any two steps, and a step can be explained by printing what it waits for.
+A task may put further tasks in front of the agenda, like a call. A task that reads or writes ZooKeeper sets a
+`continuations` value: the code that gets the result. All of it is data, so a controller can be copied or killed
+between any two steps.
 
-What concerns the cluster as a whole is here; `agenda_partitions`, `agenda_reassignment`, `agenda_deletion` and
-`agenda_requests` have the tasks of their subjects, each with the continuations that belong to them.
+    agenda                           what happens
+    -------------------------------  ------------------------------------------------------------------------
+    ListBrokers                      reads `/brokers/ids`; the step ends with the continuation BrokersListed
+    BrokersStarted, BrokersFailed    added by the code that handles the registrations read next
+
+Tasks of the cluster as a whole are here. `agenda_partitions`, `agenda_reassignment`, `agenda_deletion`,
+`agenda_requests`, `agenda_residence` and `agenda_power` have the tasks and continuations of their subjects.
 """
 
 from __future__ import annotations
@@ -25,19 +30,19 @@ from lethe.protocol.vocabulary import Broker, BrokerId
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Look who is controller; be elected where nobody is, resign where it is no longer us."""
+    """Read `/controller`: stand for election if it is free, resign if another controller holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Delete our `/controller` so that another controller takes over."""
+    """Delete this controller's `/controller`, so that another controller takes over."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveIfSettled:
-    """Control is to be given up: do it where brokers have answered all that was waited for."""
+    """Give control up if that was requested and brokers have answered the pending tombstones."""
 
 
 # --- loading ------------------------------------------------------------------------------------------------------
@@ -45,7 +50,7 @@ class LeaveIfSettled:
 
 @dataclass(frozen=True, slots=True)
 class ListNotifications:
-    """Notifications written before our election are moot: all state is about to be read."""
+    """List the notifications from before the election, to delete them unread: all state is read next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class StartPartitions:
 
 @dataclass(frozen=True, slots=True)
 class BecomeActive:
-    """The takeover is done; other events may come."""
+    """The takeover is done."""
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ class BecomeActive:
 
 @dataclass(frozen=True, slots=True)
 class ListBrokers:
-    """Read who is registered; `loading` means that nobody was known before."""
+    """Read the registered brokers. `loading`: memory had no brokers before."""
 
     loading: bool = False
 
@@ -85,7 +90,7 @@ class ReadBroker:
 
 @dataclass(frozen=True, slots=True)
 class BrokersFailed:
-    """Brokers are gone, or were replaced by a new incarnation which is started next (`returned`)."""
+    """Brokers are gone. `returned`: they are back as a new incarnation, for which BrokersStarted follows."""
 
     brokers: tuple[BrokerId, ...]
     returned: bool = False
@@ -93,21 +98,21 @@ class BrokersFailed:
 
 @dataclass(frozen=True, slots=True)
 class BrokersStarted:
-    """Brokers have come, or come back under a new epoch."""
+    """Brokers have registered, for the first time or under a new epoch."""
 
     brokers: tuple[Broker, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeReplicasOffline:
-    """These replicas can no longer be used, by broker or by log directory."""
+    """These replicas are lost: their broker is gone, or their log directory has failed."""
 
     replicas: Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceBrokersUnlessElected:
-    """Brokers must learn that one is gone, even where no leader was elected since."""
+    """Send brokers the list of live brokers, unless an election since then has done so."""
 
     elections_before: int
 
@@ -122,7 +127,7 @@ class ListTopics:
 
 @dataclass(frozen=True, slots=True)
 class ReadTopics:
-    """Read these topics' znodes and take them in."""
+    """Read these topics' znodes into memory."""
 
     topics: tuple[str, ...]
     loading: bool = False
@@ -130,19 +135,19 @@ class ReadTopics:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
-    """Bring topics that have just been taken in into service."""
+    """Bring into service topics that have just been read into memory."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadModifiedTopics:
-    """Read the znodes of topics that we know and that somebody has written."""
+    """Read again the znodes of known topics that have changed."""
 
     topics: tuple[str, ...]
 
 
-# --- deletion -----------------------------------------------------------------------------------------------------
+# --- all ----------------------------------------------------------------------------------------------------------
 
 
 Task = (

@@ -1,4 +1,4 @@
-"""What is left to do about deletions, and what the results are for, as values: see `agenda`."""
+"""Tasks and continuations for deletions: see `agenda`."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ class ReadPause:
 
 @dataclass(frozen=True, slots=True)
 class QueueDeletions:
-    """These topics are marked: queue those that may go now, hold the others, and go on with those that are queued
-    (except while `loading`)."""
+    """These topics are marked: queue those that may be deleted now and hold the others. Unless `loading`, continue the
+    deletion of queued topics."""
 
     topics: tuple[str, ...]
     loading: bool = False
     begun: tuple[str, ...] = ()
-    """Those that are queued although deletions are paused: their deletion had begun before."""
+    """Topics whose deletion had begun before the pause: they are queued all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBegun:
-    """Deletions are paused while we take over: find out which of these marked topics had begun to be deleted."""
+    """Find which of these marked topics had begun to be deleted: deletions are paused during the takeover."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadMarkers:
-    """Read whether the markers of these unreadable topics order their deletion all the same."""
+    """Read whether the markers of these unreadable topics order the deletion nevertheless."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadUnreadable:
-    """Find out what there is of these topics, whose own znodes say nothing, and queue them."""
+    """Read the partitions of these topics, whose own znodes cannot be understood, and queue the topics."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SettleUnknownMarkers:
-    """The topics have been read again after these markers were: a topic that is still unknown is not there.
+    """Remove those of these markers whose topics are still unknown after the topics were read again.
 
-    `with_config`: its configuration goes too, as when a controller died between the topic and its configuration.
+    `with_config`: remove their configuration too. A controller may have died between removing topic and configuration.
     """
 
     topics: tuple[str, ...]
@@ -68,7 +68,7 @@ class SettleUnknownMarkers:
 
 @dataclass(frozen=True, slots=True)
 class ResumeDeletions:
-    """Do for these queued topics what can be done now; `unblock`: what held them back may have changed."""
+    """Do the next steps of these topics' deletions. `unblock`: the cause of their waiting may have changed."""
 
     topics: tuple[str, ...]
     unblock: bool = False
@@ -83,13 +83,13 @@ class FailReplicaDeletions:
 
 @dataclass(frozen=True, slots=True)
 class RemoveTopics:
-    """Every replica has acknowledged and every cache was told: the znodes go, as memory believes them to be."""
+    """Remove the znodes that memory expects: every replica has acknowledged, and every tombstone is settled."""
 
     topics: tuple[str, ...]
 
 
 class TopicTree(NamedTuple):
-    """Which znodes of a topic have been found so far, parents first, and which are to be looked at next."""
+    """A topic's znodes: those found so far, parents first, and those to list next (`level`)."""
 
     topic: str
     found: tuple[str, ...]
@@ -98,7 +98,7 @@ class TopicTree(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchTopicTrees:
-    """Find out which znodes these topics really have, level by level for all together, and remove those."""
+    """Find the znodes that these topics have, level by level for all topics together, and remove them."""
 
     trees: tuple[TopicTree, ...]
 
@@ -118,7 +118,7 @@ DeletionTask = (
 )
 
 
-# --- what results are for ---------------------------------------------------------------------------------------------
+# --- continuations ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class DeletionsListed:
 
 @dataclass(frozen=True, slots=True)
 class MarkersDated:
-    """`topics` are all that are marked; of `undated` it was asked when their markers were made."""
+    """After reading when the markers of `undated` were created. `topics`: all marked topics."""
 
     topics: tuple[str, ...]
     undated: tuple[str, ...]
@@ -142,7 +142,7 @@ class PauseRead:
 
 @dataclass(frozen=True, slots=True)
 class BegunNoted:
-    """The markers of these topics were to say that their deletion has begun."""
+    """After noting in these topics' markers that the deletion has begun."""
 
     topics: tuple[str, ...]
 
@@ -163,7 +163,7 @@ class UnreadableRead:
 
 
 class UnreadableTopic(NamedTuple):
-    """A topic of which only its partitions are known, and which znode it was that could not be understood."""
+    """A topic with known partitions whose znode, of this version and creation, could not be understood."""
 
     name: str
     partitions: tuple[int, ...]
@@ -178,7 +178,7 @@ class UnreadableStatesRead:
 
 @dataclass(frozen=True, slots=True)
 class MarkersRemoved:
-    """`ghosts`: there was no such topic, and the multi that removes the marker says so too."""
+    """`ghosts`: there is no such topic, and the multi that removes the marker checks this."""
 
     topics: tuple[str, ...]
     ghosts: bool = False
@@ -187,13 +187,13 @@ class MarkersRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRemoved:
-    """`parts` counts the groups of each topic, in order; `searched`: they were derived from the tree as it was found,
-    not from memory."""
+    """`parts`: number of groups of each topic, in order. `searched`: the groups come from the tree in ZooKeeper, not
+    from memory."""
 
     topics: tuple[str, ...]
     parts: tuple[int, ...]
     last: tuple[tuple[Operation, ...], ...]
-    """What is to follow for the topics too large for one multi: their own znode, configuration and marker."""
+    """The second multi of topics too large for one: their own znode, configuration and marker. Else empty."""
     searched: bool = False
 
 

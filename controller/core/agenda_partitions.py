@@ -1,4 +1,4 @@
-"""What is left to do about partitions and replicas, and what the results are for, as values: see `agenda`."""
+"""Tasks and continuations for partitions and replicas: see `agenda`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Partitions = tuple[TopicPartition, ...]
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
-    """To New, Offline or NonExistent: nothing but the state changes."""
+    """Set the state of partitions to New, Offline or NonExistent, without further effects."""
 
     partitions: Partitions
     target: PartitionState
@@ -22,7 +22,7 @@ class MovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class BringOnline:
-    """Give New and Offline partitions a leader: these, or all where None is given. Queued topics are left out."""
+    """Give New and Offline partitions a leader: these, or all (None). Queued topics are left out."""
 
     partitions: Partitions | None = None
 
@@ -36,11 +36,12 @@ class InitializeLeadership:
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
-    """Elect from what memory knows, by the strategy, and write; what memory did not know is read again.
+    """Elect leaders from memory by the strategy, and write them. A state that has changed in ZooKeeper is read again.
 
-    Partitions without leadership and those of queued topics are left out. Who has a leader afterwards is seen in the
-    context. `unclean_topics`, with the offline strategy only: their configuration has been read and allows a leader
-    from outside the ISR; None: not read yet. `fresh`: what memory knows has been read just now.
+    Partitions without leadership and those of queued topics are left out. The context shows the result.
+
+    `unclean_topics`, for Strategy.OFFLINE only: topics whose configuration was read and allows a leader from outside
+    the ISR; None: not read yet. `fresh`: the states in memory have just been read.
     """
 
     partitions: Partitions
@@ -57,7 +58,7 @@ class MoveReplicas:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkIsr:
-    """Take replicas that went offline out of their partitions' ISR."""
+    """Remove replicas that went offline from the ISRs of their partitions."""
 
     replicas: Replicas
 
@@ -65,7 +66,7 @@ class ShrinkIsr:
 PartitionTask = MovePartitions | BringOnline | InitializeLeadership | ElectLeaders | MoveReplicas | ShrinkIsr
 
 
-# --- what results are for ---------------------------------------------------------------------------------------------
+# --- continuations ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class LeadershipPathsCreated:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipInitialized:
-    """`state_only`: the partition's own znode was there already, so that only the state below it was written."""
+    """`state_only`: the partition's own znode existed, so only the state below it was written."""
 
     partitions: Partitions
     leadership: tuple[LeaderAndIsr, ...]
@@ -100,7 +101,7 @@ class UncleanConfigsRead:
 
 @dataclass(frozen=True, slots=True)
 class IsrShrunk:
-    """`unchanged`: replicas for which nothing had to be written and which go offline with the others."""
+    """`unchanged`: replicas without a write that go offline with the others."""
 
     partitions: Partitions
     leadership: tuple[LeaderAndIsr, ...]

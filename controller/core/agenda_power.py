@@ -1,4 +1,4 @@
-"""Tasks and continuations of control itself: may it be taken, and must the epoch be raised. See `agenda`."""
+"""Tasks and continuations for taking control and raising the epoch: see `agenda`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class ElectSelf:
 
 @dataclass(frozen=True, slots=True)
 class TakeControl:
-    """Replace the holder's `/controller`, in the tenure that has this epoch."""
+    """Replace the holder's `/controller`, if the epoch is still this one."""
 
     holder: Data
     epoch: Data
 
 
 Intent = ElectSelf | TakeControl
-"""What follows a preflight that found brokers which this controller can command."""
+"""The task after a preflight that has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """Ask the registered brokers whether they take requests of this controller; then do what was intended."""
+    """Probe whether the registered brokers accept requests of this controller; run `then` if they do."""
 
     then: Intent
 
@@ -58,7 +58,7 @@ class BrokersProbed:
 
 @dataclass(frozen=True, slots=True)
 class EpochRaised:
-    """After raising `/controller_epoch` above what brokers refuse, in our own tenure."""
+    """After raising `/controller_epoch` above the epochs that brokers refuse, within this controller's tenure."""
 
     epoch: ControllerEpoch
 

@@ -1,4 +1,4 @@
-"""What is left to do about reassignments, and what the results are for, as values: see `agenda`."""
+"""Tasks and continuations for reassignments: see `agenda`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 
 
 class Target(NamedTuple):
-    """The replicas that somebody wants for a partition, preferred first."""
+    """The requested replicas of a partition, preferred first."""
 
     topic_partition: TopicPartition
     replicas: tuple[int, ...]
@@ -18,30 +18,28 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadReassignments:
-    """Read what `/admin/reassign_partitions` asks for. `looked_for`: what it named when it was last written at this
-    zxid has been looked for."""
+    """Read `/admin/reassign_partitions`. `looked_for`: the topics in its version of this zxid have been read again."""
 
     looked_for: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class TrimReassignments:
-    """Take out of `/admin/reassign_partitions` what is done or moot."""
+    """Remove finished and void reassignments from `/admin/reassign_partitions`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartReassignments:
-    """Write these targets into the topics' znodes and set out; the origin as target cancels."""
+    """Write these targets into the topics' znodes and start. A target equal to the origin cancels."""
 
     targets: tuple[Target, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressReassignments:
-    """Complete what can be completed of these partitions' reassignments, of all where None is given.
+    """Complete reassignments whose targets are in sync: of these partitions, or all (None).
 
-    `announce`: tell the replicas of the others again who is being added (at the start, after a failover, and when a
-    broker has come back)."""
+    `announce`: announce the others to their replicas again (at the start, after a failover, when a broker returns)."""
 
     partitions: Partitions | None = None
     announce: bool = False
@@ -49,35 +47,35 @@ class ProgressReassignments:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceReassignments:
-    """Raise the leader epochs of these partitions, and tell origin and added replicas."""
+    """Raise the leader epochs of these partitions, and send LeaderAndIsr to origin and added replicas."""
 
     partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
 class LeadTargets:
-    """The target replicas are in sync: have one of them lead, then take the others out of service."""
+    """The target replicas are in sync: make one of them leader, then remove the others."""
 
     partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
 class RetireReplicas:
-    """Stop and delete these replicas, which are in no assignment any more; nobody waits for the answers."""
+    """Stop and delete these replicas, which are no longer assigned, without waiting for the answers."""
 
     replicas: Replicas
 
 
 @dataclass(frozen=True, slots=True)
 class FinishReassignments:
-    """Write into the topics' znodes that these partitions have arrived."""
+    """Write into the topics' znodes that these reassignments are complete."""
 
     partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
 class EndReassignments:
-    """Topics marked for deletion are not moved any further: every replica, of origin and target, is to be deleted."""
+    """End the reassignments of topics marked for deletion: replicas of origin and target are all to be deleted."""
 
     topics: tuple[str, ...]
     loading: bool = False
@@ -96,12 +94,12 @@ ReassignmentTask = (
 )
 
 
-# --- what results are for ---------------------------------------------------------------------------------------------
+# --- continuations ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentsRead:
-    """`trimming`: only to take out what is done. `looked_for`: see `ReadReassignments`."""
+    """`trimming`: read only to remove finished entries. `looked_for`: see `ReadReassignments`."""
 
     trimming: bool
     looked_for: int = -1

@@ -1,5 +1,4 @@
-"""What is left to do about what brokers and tools ask for or announce, and what the results are for, as values: see
-`agenda`."""
+"""Tasks and continuations for requests and notifications of brokers and tools: see `agenda`."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from lethe.protocol.zookeeper.znodes import ProducerIdBlock
 
 @dataclass(frozen=True, slots=True)
 class ReadConfiguration:
-    """Read what is configured in ZooKeeper for all brokers and for us, and be told of changes."""
+    """Read the configuration in ZooKeeper of all brokers and of this controller, and watch for changes."""
 
     loading: bool = False
 
@@ -28,7 +27,7 @@ class ReadConfiguration:
 
 
 class Notification(enum.Enum):
-    """What brokers announce by sequential znodes, by the parent of these znodes."""
+    """Kinds of notifications by sequential znodes; the value is the parent of these znodes."""
 
     ISR_CHANGE = paths.isr_change_notifications()
     LOG_DIR_EVENT = paths.log_dir_event_notifications()
@@ -37,21 +36,21 @@ class Notification(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadNotifications:
-    """Read what has been announced, and be told of more."""
+    """Read the notifications of this kind, and watch for more."""
 
     kind: Notification
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteNotifications:
-    """They have been read, and understood or not."""
+    """Delete notifications that have been read, understood or not."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLogDirs:
-    """Have these brokers, which have lost log directories, say which replicas they can still reach."""
+    """Ask these brokers, which have lost log directories, which replicas they can still access."""
 
     brokers: tuple[BrokerId, ...]
 
@@ -61,12 +60,12 @@ class CheckLogDirs:
 
 @dataclass(frozen=True, slots=True)
 class ReadPreferredElections:
-    """Read which partitions somebody wants to be led by their preferred replicas, and be told of more."""
+    """Read `/admin/preferred_replica_election`, and watch for changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePreferredElections:
-    """The request has been tried once, which is all that is promised."""
+    """Remove the request for preferred leaders after one try: no more is promised."""
 
     version: int
 
@@ -76,49 +75,49 @@ class RemovePreferredElections:
 
 @dataclass(frozen=True, slots=True)
 class ControlShutdown:
-    """Relieve the broker that asks, under this key, to stop."""
+    """Move leadership away from the broker whose ControlledShutdown request has this key."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopFollowers:
-    """The leaving broker is to fetch no more for these replicas, before they leave their ISRs."""
+    """Make the leaving broker stop fetching for these replicas, before they leave their ISRs."""
 
     replicas: tuple[PartitionReplica, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerControlledShutdown:
-    """Tell the leaving broker what it still leads."""
+    """Answer the leaving broker with the partitions that it still leads."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitions:
-    """Write the ISRs that the leader that asks, under this key, wants for its partitions."""
+    """Write the ISRs that the AlterPartition request with this key proposes."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshStates:
-    """Somebody else has written these partitions' states: read them again and tell everybody."""
+    """Read these partitions' states again, which others have written, and send them to brokers."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
-    """Claim the next block of producer ids for the broker that asks under this key."""
+    """Claim the next block of producer ids for the AllocateProducerIds request with this key."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerAsController:
-    """Answer the request under this key, for which nothing was written, once it is certain that we are in charge."""
+    """Answer a request that needed no write, after a fenced write has proven that this controller is active."""
 
     key: int
     response: ControllerResponse
@@ -126,7 +125,7 @@ class AnswerAsController:
 
 @dataclass(frozen=True, slots=True)
 class DropStrangers:
-    """Write the states of those of these partitions whose ISRs name brokers that are no replicas."""
+    """Remove brokers that are not replicas from the ISRs of these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -149,7 +148,7 @@ RequestTask = (
 )
 
 
-# --- what results are for ---------------------------------------------------------------------------------------------
+# --- continuations ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ class PreferredElectionsRemoved:
 
 @dataclass(frozen=True, slots=True)
 class IsrsAltered:
-    """`verdicts`: what is to be answered where nothing had to be written; None: what the write says."""
+    """`verdicts`: the answer for partitions without a write; None: the result of the write."""
 
     key: int
     partitions: Partitions
@@ -212,7 +211,7 @@ class ProducerIdsWritten:
 
 @dataclass(frozen=True, slots=True)
 class ControlProven:
-    """After a write of nothing: the fence has held, or the tenure is over."""
+    """After a fenced write of one check: if the fence failed, the tenure is over."""
 
     key: int
     response: ControllerResponse
@@ -226,7 +225,7 @@ class StrangersDropped:
 
 @dataclass(frozen=True, slots=True)
 class GhostsChecked:
-    """After reading the znodes of topics that a broker's metadata cache shows and no controller has loaded so."""
+    """After reading the znodes of topics that a broker's metadata cache shows otherwise than memory."""
 
     broker: BrokerId
     shown: tuple[tuple[str, CachedTopic], ...]

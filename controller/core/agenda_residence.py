@@ -1,4 +1,4 @@
-"""What is left to do about being taken for a broker, and what the results are for, as values: see `agenda`."""
+"""Tasks and continuations for a controller that is listed among the brokers: see `agenda`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lethe.protocol.vocabulary import Broker, ReplicaAssignment
 
 @dataclass(frozen=True, slots=True)
 class ListResidents:
-    """Read under which ids controllers have been listed among the brokers, and add our own."""
+    """Read the ids under which controllers have been listed among the brokers, and add this controller's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictReplicas:
-    """Move replicas that were placed on controllers to brokers: of these topics, of all where None is given.
+    """Move replicas that were assigned to controllers to brokers: of these topics, or all (None).
 
-    `loading`: only what can be rewritten before anybody is told of it."""
+    `loading`: only assignments that can be rewritten before they are announced to brokers."""
 
     topics: tuple[str, ...] | None = None
     loading: bool = False
@@ -32,17 +32,17 @@ class ServePartitions:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Have `/brokers/ids` show us as UpdateMetadata does, where brokers look for their controller there."""
+    """Register this controller in `/brokers/ids` as in UpdateMetadata, if brokers look for it there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """Our tenure is over and our session is not: take our registration away."""
+    """Remove the registration: the tenure has ended, and the session has not."""
 
 
 ResidenceTask = ListResidents | EvictReplicas | ServePartitions | Register | Unregister
 
-# --- what results are for ---------------------------------------------------------------------------------------------
+# --- continuations ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ResidentNoted:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasEvicted:
-    """After writing these topics' znodes without controllers; one tuple of (partition, assignment) for each topic."""
+    """After writing these topics' assignments without controllers: (partition, assignment) pairs for each topic."""
 
     topics: tuple[str, ...]
     assignments: tuple[tuple[tuple[int, ReplicaAssignment], ...], ...]
@@ -66,14 +66,14 @@ class ReplicasEvicted:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationWritten:
-    """`wanted`: what the registration says now; None: it is gone."""
+    """`wanted`: the registration as written; None: it was removed."""
 
     wanted: Broker | None
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRead:
-    """After finding it otherwise than expected."""
+    """After reading the registration, which differed from the expected one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
-"""What a controller knows of the cluster while it leads. Replaced as a whole when it resigns.
+"""The controller's memory of the cluster while it leads. Replaced as a whole when it resigns.
 
-Reading is here, changing is in `mutation`, so that the derived counts cannot be forgotten. Dictionaries keep insertion
-order and nothing iterates a set: the same events give the same effects on every machine.
+This module reads it. `mutation` changes it and keeps the derived counts. Dictionaries keep insertion order and no code
+iterates a set, so the same events give the same effects on every machine.
 
-A *replica is online* when its broker is live, not shutting down, and has not answered KAFKA_STORAGE_ERROR for the
-partition in this broker incarnation.
+    `is_live`       the broker is registered and not shutting down
+    `is_online`     its broker is live, and its present incarnation has not answered KAFKA_STORAGE_ERROR for the
+                    partition
+    `is_reachable`  as `is_online`, but the broker may be shutting down: it can still be asked to delete the replica
 """
 
 from __future__ import annotations
@@ -45,24 +47,24 @@ class Outstanding(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request of a broker that is being worked on, and the version in which it came."""
+    """A broker's request that is not answered yet, with its version."""
 
     request: ControllerRequest
     version: int
 
 
 class LastAnswer(NamedTuple):
-    """What a broker's incarnation answered last, at top level: see `power`."""
+    """Top-level error of the latest answer of a broker's incarnation: see `power`."""
 
     broker_epoch: BrokerEpoch
     error: int
-    """Of `ErrorCode`; 0 where it accepted the request."""
+    """An `ErrorCode`; 0: it accepted the request."""
     since_ms: int
-    """When it first answered so, without another answer since."""
+    """When the unbroken row of answers with this error began."""
 
 
 class SetAside(NamedTuple):
-    """A znode that cannot be understood: left alone, shown, and read again when it changes."""
+    """A znode that cannot be understood: shown, not used, and read again when it changes."""
 
     path: str
     reason: str
@@ -70,11 +72,11 @@ class SetAside(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """Control is given up when brokers have answered the tombstones that are under way: see `leaving`."""
+    """The controller resigns as soon as brokers have answered the pending tombstones: see `leaving`."""
 
     reason: str
     pending: dict[str, None]
-    """Queued topics that may still wait for such an answer."""
+    """Queued topics whose tombstones may still lack answers."""
 
 
 @dataclass(slots=True)
@@ -84,88 +86,88 @@ class ClusterState:
     epoch_version: EpochVersion = NO_TENURE_VERSION
     elected_at_ms: int = 0
     leaving: Leaving | None = None
-    """Control is to be given up for good, and brokers have yet to answer; nothing is begun to be deleted meanwhile."""
+    """Set while the controller waits for answers before it resigns for good; no deletion starts meanwhile."""
     had_power: bool = False
-    """In this tenure a broker has accepted a request."""
+    """A broker has accepted a request in this tenure."""
     dynamic: DynamicConfig = NOTHING_CONFIGURED
     last_config_change: int = -1
-    """Number of the last configuration change that was looked at."""
+    """Sequence number of the last configuration change that was processed."""
     # --- the cluster
     brokers: dict[BrokerId, Broker] = field(default_factory=dict)
-    """Live or shutting down."""
+    """Registered brokers: live or shutting down."""
     residents: dict[BrokerId, None] = field(default_factory=dict)
-    """Ids under which controllers have been listed among the brokers; ours too where we are listed."""
+    """Ids under which controllers are or were listed among the brokers, including this controller's own."""
     registered: Broker | None = None
-    """What we say of ourselves in `/brokers/ids`; None where nothing stands there."""
+    """This controller's own registration in `/brokers/ids`; None: it has none."""
     shutting_down: dict[BrokerId, None] = field(default_factory=dict)
     gone_since_ms: dict[BrokerId, int] = field(default_factory=dict)
-    """When brokers that are not here left, for those that left while we watched."""
+    """When each unregistered broker left, if it left during this tenure."""
     topics: dict[str, Topic] = field(default_factory=dict)
     offline_dirs: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
     """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
     log_dir_evidence: dict[BrokerId, LogDirEvidence] = field(default_factory=dict)
-    """What the broker's present incarnation says of its log directories, where deletions are proven by that."""
+    """Evidence about the log directories of the broker's present incarnation that proves deletions: see `evidence`."""
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
-    """Partitions that are being reassigned, from the write that begins it to the write that says that it is done."""
+    """Partitions in reassignment, from the write that starts it to the write that finishes it."""
     reassignments_requested: bool = False
-    """`/admin/reassign_partitions` is there, as far as we know."""
+    """`/admin/reassign_partitions` existed when it was last read."""
     reassignment_retries: int = 0
-    """Refused writes in a row that a reassignment needed."""
+    """Refused writes of reassignments in a row."""
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """Topics queued for deletion, oldest first."""
     marks: dict[str, Mark] = field(default_factory=dict)
-    """Topics that are marked for deletion and not queued."""
+    """Topics that are marked for deletion and held, not queued."""
     marker_times: dict[str, int] = field(default_factory=dict)
-    """When the markers of topics that are not queued were made, in ms, never after now; none where ZooKeeper did not
-    tell."""
+    """When the markers of topics that are not queued were created, in ms, never in the future; without the topics for
+    which ZooKeeper did not answer."""
     owed: dict[BrokerId, Debtor] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
     paused: Pause | None = None
-    """Since when (always told) and why nothing is deleted; None: deletions go on."""
+    """Why and since when nothing is deleted; None: deletions are not paused."""
     set_aside_topics: dict[str, SetAside] = field(default_factory=dict)
     set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
-    """Requests not answered yet, by request id."""
+    """Requests to brokers that are not answered yet, by request id."""
     last_answers: dict[BrokerId, LastAnswer] = field(default_factory=dict)
-    """What the present incarnation of each broker answered last; those that have not answered yet are left out."""
+    """The latest answer of each broker's present incarnation; without brokers that have not answered yet."""
     unanswered: dict[int, Asked] = field(default_factory=dict)
-    """What brokers have asked of us and are still to be told, by the key of the request."""
+    """Requests of brokers that are not answered yet, by key."""
     caches: CacheComparison = field(default_factory=CacheComparison)
     # --- counts kept by `mutation`
     offline_partitions: int = 0
     preferred_imbalance: int = 0
     partitions_with_leadership: int = 0
     topics_in_stage: dict[Stage, int] = field(default_factory=dict)
-    """How many queued topics are in each stage; those without any are left out."""
+    """Number of queued topics in each stage; without zeros."""
     doomed_replicas: dict[ReplicaState, int] = field(default_factory=dict)
-    """How many replicas of queued topics are in each state; the same."""
+    """Number of queued topics' replicas in each state; without zeros."""
     waiting_replicas: dict[BrokerId, int] = field(default_factory=dict)
-    """How many replicas of queued topics each broker has yet to delete, registered or not; the same."""
+    """Number of queued topics' replicas that each broker, registered or not, has yet to delete; without zeros."""
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def is_live(self, broker: int) -> bool:
-        """Registered and not shutting down."""
+        """The broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
 
     def is_resident(self, broker: int) -> bool:
-        """The id is that of a controller, which holds no replicas; not where a broker is registered under it now."""
+        """The id is a controller's, which hosts no replicas, and no broker is registered under it now."""
         return broker in self.residents and broker not in self.brokers
 
     def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
-        """The replica's broker is live and its log directory is not known to have failed."""
+        """The replica's broker is live and has not reported its log directory as failed."""
         if broker not in self.brokers or broker in self.shutting_down:
             return False
         offline = self.offline_dirs.get(BrokerId(broker))
         return not offline or topic_partition not in offline
 
     def was_announced(self, partition: Partition, broker: int) -> bool:
-        """LeaderAndIsr has gone to the broker's present incarnation, and no storage error has come back."""
+        """LeaderAndIsr was sent to the broker's present incarnation, and no storage error was answered."""
         hosting, known = partition.hosting.get(broker), self.brokers.get(BrokerId(broker))
         return hosting is not None and not hosting.by_look and known is not None and known.epoch == hosting.broker_epoch
 
     def must_announce(self, broker: int) -> bool:
-        """A LeaderAndIsr must prove deletions there: the broker's log directories have not been seen to work."""
+        """Deletions on this broker need a LeaderAndIsr as proof, because its log directories did not prove them."""
         evidence = self.log_dir_evidence.get(BrokerId(broker))
         return evidence is not None and evidence.must_announce
 
@@ -174,12 +176,12 @@ class ClusterState:
         return topic_partition in self.offline_dirs.get(BrokerId(broker), {})
 
     def is_reachable(self, topic_partition: TopicPartition, broker: int) -> bool:
-        """The broker can be asked to delete the replica: it is registered, if only until it has shut down, and its log
-        directory is not known to have failed."""
+        """The broker can be asked to delete the replica: it is registered, perhaps shutting down, and has not reported
+        the log directory as failed."""
         return broker in self.brokers and not self.has_failed_directory(topic_partition, broker)
 
     def is_replica_reachable(self, replica: PartitionReplica) -> bool:
-        """As `is_reachable`, without making a TopicPartition for each of hundreds of thousands of replicas."""
+        """As `is_reachable`, without creating a TopicPartition for each of hundreds of thousands of replicas."""
         broker = replica.broker
         if broker not in self.brokers:
             return False
@@ -190,12 +192,12 @@ class ClusterState:
         return topic in self.deletions
 
     def reassigned_topics(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Those of these topics of which a partition is being moved."""
+        """Return those of these topics that have a partition in reassignment."""
         moving = {topic_partition.topic: None for topic_partition in self.reassignments}
         return tuple(name for name in topics if name in moving)
 
     def partition(self, topic_partition: TopicPartition) -> Partition | None:
-        # Unpacking is twice as fast as naming the items, and this is asked for each of hundreds of thousands.
+        # Unpacking is twice as fast as access by name, and calls come for hundreds of thousands of partitions.
         name, number = topic_partition
         topic = self.topics.get(name)
         return None if topic is None else topic.partitions.get(number)
@@ -230,7 +232,7 @@ class ClusterState:
                     yield PartitionReplica(topic, number, BrokerId(broker))
 
     def replicas_on(self, brokers: frozenset[BrokerId]) -> list[PartitionReplica]:
-        """The replicas assigned to any of these brokers, topic by topic in the order of the context."""
+        """Return the replicas assigned to any of these brokers, topic by topic, in the order of the context."""
         return [
             PartitionReplica(name, number, BrokerId(broker))
             for name, topic in self.topics.items()

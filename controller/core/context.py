@@ -1,7 +1,12 @@
-"""What a controller knows: the whole of its memory, in one object that can be copied, compared and hashed.
+"""The whole memory of a controller's core, in one object that can be copied and compared.
 
-What it knows only while it leads is in `cluster`, which is replaced as a whole when it resigns. What is to follow the
-outstanding read or write is `awaited`, and what is to follow that is `agenda`: values, not suspended coroutines.
+    field      holds
+    ---------  ------------------------------------------------------------------------------
+    `cluster`  the cluster while this controller leads; replaced as a whole when it resigns
+    `awaited`  the outstanding read, write or probe, and its continuation
+    `agenda`   the tasks that run after that continuation
+
+Continuations and tasks are values, not suspended coroutines.
 """
 
 from __future__ import annotations
@@ -31,11 +36,11 @@ class Role(enum.Enum):
     STANDING_BY = "standing by"
     """Another controller is active, or an election is under way."""
     BACKING_OFF = "backing off"
-    """After a fault: not standing until a timer fires."""
+    """After a fault: does not stand for election until a timer fires."""
     REFUSED = "refused"
-    """The cluster must not be controlled by us; `refusal` says why. `/controller` is still watched."""
+    """This controller must not control the cluster; `refusal` is the reason. `/controller` is still watched."""
     TAKING = "taking control"
-    """Holds `/controller`, and leaves its former holder time to notice before the epoch is raised."""
+    """Holds `/controller`, and waits before it raises the epoch, so that the former holder can notice."""
     LOADING = "loading"
     """Elected; reading the cluster."""
     ACTIVE = "active"
@@ -44,22 +49,23 @@ class Role(enum.Enum):
 
 
 _LEADING: Final = (Role.LOADING, Role.ACTIVE)
-"""Looked up once: a member of an enumeration costs more than the question that it is needed for."""
+"""A constant, because looking up members of an enumeration is slow."""
 
 
 class LeftBehind(NamedTuple):
-    """What brokers' metadata caches may still show of deleted topics when control is given up for good. By broker, the
-    topics. `gone` and `marked`: tombstones that the broker has not answered."""
+    """Deleted topics that brokers' metadata caches may still show when control is given up for good, by broker.
+
+    `gone` and `marked`: the broker has not answered their tombstones."""
 
     gone: Mapping[BrokerId, tuple[str, ...]]
-    """Their znodes are gone: no later controller can know of them from ZooKeeper."""
+    """Their znodes are gone: a later controller cannot find them in ZooKeeper."""
     marked: Mapping[BrokerId, tuple[str, ...]]
-    """They are marked: the next controller is to go on with them."""
+    """They are marked for deletion: the next controller continues."""
     ghosts: Mapping[BrokerId, tuple[str, ...]]
-    """The cache of this registered broker was seen to have them, and ZooKeeper has not."""
+    """Topics in the cache of this registered broker that ZooKeeper does not have."""
     missed: Mapping[BrokerId, tuple[str, ...]]
-    """They were deleted, or found to be ghosts, before or while the broker was not registered; its cache has not been
-    seen since."""
+    """Topics deleted, or found to be ghosts, before or while the broker was not registered, and whose absence from
+    its cache has not been checked since."""
 
     @property
     def is_nothing(self) -> bool:
@@ -79,60 +85,60 @@ class Context:
     faults_in_a_row: int = 0
     refusal: str | None = None
     retired: bool = False
-    """Whoever asked us to give control up does not want us to stand again."""
+    """A request to resign for good was received: do not stand for election again."""
     left_behind: LeftBehind = NOTHING_LEFT
-    """What was left when control was given up for good."""
+    """Result of `leaving.left_behind` when control was given up for good."""
     takings: Takings = field(default_factory=Takings)
     raises: Raises = field(default_factory=Raises)
     preflights_failed: int = 0
-    """Preflights in a row that found too little power to take control with."""
+    """Failed preflights in a row."""
     preflight_problem: str | None = None
-    """What the latest of these found."""
+    """Problem that the latest failed preflight found."""
     preflight_passed_ms: int | None = None
-    """When brokers last obeyed a probe, or this controller at the end of a term."""
+    """When brokers last accepted a probe, or when a tenure ended in which brokers accepted requests."""
     entropy: bytes = b""
     ids_made: int = 0
     """Topic ids made from `entropy` so far."""
     # --- what is going on
     agenda: deque[Task] = field(default_factory=deque)
     awaited: Awaited | None = None
-    """The one read, write or probe that is outstanding."""
+    """The outstanding read, write or probe; at most one."""
     last_effect_id: int = 0
     last_request_id: int = 0
     timers: dict[Timer, int] = field(default_factory=dict)
-    """Timers that are set and when they are due; one that is not in here is ignored when it fires."""
+    """When each set timer is due; a timer that is missing here is ignored when it fires."""
     refused_marks: dict[str, RefusedMark] = field(default_factory=dict)
-    """Topics whose marker was removed without them, oldest first; of very many the latest."""
+    """Topics whose marker was removed while the topic stayed, oldest first; limited to the latest."""
     cluster: ClusterState = field(default_factory=ClusterState)
-    """What is known only while this controller leads."""
+    """State of the cluster; empty while this controller does not lead."""
     # --- counted since the process started
     ghosts_cured: int = 0
-    """Topics that a broker's metadata cache had and ZooKeeper had not, and that the cache has lost since."""
+    """Ghosts that have disappeared from a broker's metadata cache."""
     elections: int = 0
     """Leaders elected."""
     unclean_elections: int = 0
     deletion_retries: dict[tuple[RetryOf, str], int] = field(default_factory=dict)
-    """What failed and why to how often; of very many reasons the later ones count as one."""
+    """Retries by failed action and reason. Above a limit of reasons, later ones are counted together."""
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
     @property
     def awaiting_result(self) -> bool:
-        """A read or write is outstanding: its result must be the next event."""
+        """A read, write or probe is outstanding: its result must be the next event."""
         return self.awaited is not None
 
     @property
     def is_leading(self) -> bool:
-        """We hold `/controller`, as far as we know."""
+        """This controller is elected, as far as memory shows: LOADING or ACTIVE."""
         return self.role in _LEADING
 
     @property
     def holds_controller(self) -> bool:
-        """`/controller` is ours, as far as we know, whether or not we lead already."""
+        """`/controller` is this controller's, as far as memory shows: LOADING, ACTIVE or TAKING."""
         return self.is_leading or self.role is Role.TAKING
 
     def control_endpoint(self, broker: Broker) -> Endpoint:
-        """Where the controller reaches the broker: see `endpoints`."""
+        """Return the endpoint at which the controller reaches the broker: see `endpoints`."""
         return control_endpoint(self.config, broker)
 
     @property
@@ -142,6 +148,6 @@ class Context:
 
     @property
     def unclean_leader_election_enable(self) -> bool:
-        """Where a topic's own configuration says nothing; whoever configured that, at run time or in a file."""
+        """The default for topics that do not configure it: from ZooKeeper, else from the properties file."""
         dynamic = self.cluster.dynamic.unclean_leader_election_enable
         return self.config.unclean_leader_election_enable if dynamic is None else dynamic

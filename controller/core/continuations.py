@@ -1,6 +1,8 @@
-"""What the result of the one outstanding read, write or probe is for, as values: see `agenda`.
+"""Continuations, as values: they select the code that handles the outstanding read, write or probe (`results`).
 
-Reads and writes have continuations of their own, so that a read cannot be issued with the continuation of a write.
+Reads and writes have separate types, so that a read cannot be issued with the continuation of a write.
+
+    turn.read([GetChildren("/brokers/ids")], BrokersListed(loading=False))    result: `brokers.listed`
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class ElectionWritten:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTaken:
-    """After the multi that puts our `/controller` in the place of another's; the epoch is not raised yet."""
+    """After the multi that replaces another controller's `/controller`; the epoch is not raised yet."""
 
     epoch: ControllerEpoch
 
@@ -74,7 +76,7 @@ class StatesRead:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasAnnounced:
-    """After every replica was announced to its broker. What is read does not matter: the step was to end there."""
+    """After every replica was announced to its broker. The read only ends the step; its result is not used."""
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class ModifiedTopicsRead:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRestored:
-    """After writing into topics' znodes again what must be in them."""
+    """After restoring required data in topics' znodes."""
 
     topics: tuple[str, ...]
 
@@ -134,7 +136,7 @@ class TopicsRestored:
 
 @dataclass(frozen=True, slots=True)
 class StatesReread:
-    """After a version that was not the expected one: take in what is there, then do the task again."""
+    """After reading states that had an unexpected version: store them, then repeat the task."""
 
     partitions: Partitions
     again: ElectLeaders | ShrinkIsr | AnnounceReassignments | LeadTargets
@@ -176,21 +178,21 @@ WriteContinuation = (
 
 
 class AwaitedRead(NamedTuple):
-    """The `ReadZnodes` that is outstanding, and what its result is for."""
+    """The outstanding `ReadZnodes` and its continuation."""
 
     effect_id: int
     then: ReadContinuation
 
 
 class AwaitedWrite(NamedTuple):
-    """The `WriteZnodes` that is outstanding, and what its result is for."""
+    """The outstanding `WriteZnodes` and its continuation."""
 
     effect_id: int
     then: WriteContinuation
 
 
 class AwaitedProbes(NamedTuple):
-    """The `ProbeBrokers` that is outstanding, and what its result is for."""
+    """The outstanding `ProbeBrokers` and its continuation."""
 
     effect_id: int
     then: BrokersProbed

@@ -1,8 +1,11 @@
-"""Routing: which file answers which event and which task; `results` routes what comes back. Nothing is decided here.
+"""Routes events, timers and tasks to the modules that handle them; `results` routes results. Decides nothing.
 
-`step` is the whole of the core's interface: it takes one event, works the agenda off until a read or write is
-outstanding or nothing is left, and returns what is to be done. The caller feeds the result of that read or write as
-the next event; `SessionLost` alone may overtake it.
+`step` is the core's interface. It handles one event, runs tasks until a read, write or probe is outstanding or the
+agenda is empty, and returns the effects. The caller passes the result of that read, write or probe as the next event.
+Only `SessionLost` may come before it.
+
+    step(BrokersChanged)    runs ListBrokers                                      effects: ..., ReadZnodes(id=7)
+    step(ZnodesRead(id=7))  handles the result, runs tasks to the next read       effects: ..., ReadZnodes(id=8)
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ from lethe.controller.core.turn import Turn
 
 
 def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
-    """What is to be done about the event, in order. Raises only where the core itself is wrong: see `after_fault`."""
+    """Handle the event; return the effects in order. An exception is a bug in the core: call `after_fault` then."""
     turn = Turn(context, now_ms)
     match event:
         case ZnodesRead() | ZnodesWritten() | ProbesAnswered():
@@ -89,7 +92,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
 
 
 def after_fault(context: Context, reason: str, now_ms: int) -> list[Effect]:
-    """What is to be done when a step has raised: resign, give the session up, stand again later."""
+    """Return the effects after a step has raised: resign, renew the session, stand for election later."""
     turn = Turn(context, now_ms)
     resigning.step_back(turn, reason)
     return turn.effects
@@ -111,7 +114,7 @@ def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `
         case events.ResignationRequested(reason=reason, for_good=True, patience_ms=patience_ms):
             resigning.retire(turn, reason, patience_ms)
         case events.BrokersChanged() if turn.context.preflights_failed and turn.context.session_id:
-            # Control was not taken because of who was registered: look again.
+            # The preflight failed on the brokers that were registered then: try it again.
             turn.do(agenda.Stand())
         case _ if not turn.context.is_leading:
             pass

@@ -1,7 +1,7 @@
-"""What the core asks the runtime to do. Imperative, immutable, performed in the order given.
+"""Effects: what the runtime does for the core, in the given order. Names are imperative; values are immutable.
 
-A read, write or probe is always the last effect of its step, and its result the next event: what was decided on known
-results is sent before anything new is waited for, and memory changes only when an outcome is known.
+A read, write or probe is the last effect of its step, and its result is the next event. Requests that follow from
+earlier results are therefore sent first, and memory changes only after an outcome is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lethe.protocol.zookeeper.operations import Check, Operation, Read
 
 @dataclass(frozen=True, slots=True)
 class ReadZnodes:
-    """Read them all; the result is `ZnodesRead` with the same id and one outcome per read, in order."""
+    """Read these znodes. The result is `ZnodesRead` with the same id and one outcome per read, in order."""
 
     id: int
     reads: tuple[Read, ...]
@@ -29,7 +29,7 @@ class ReadZnodes:
 class WriteZnodes:
     """Apply each group atomically, in order, packed into as few multis as fit, each fenced by `fence` where given.
 
-    The result is `ZnodesWritten` with the same id. A group that fails is set apart and the others are applied.
+    The result is `ZnodesWritten` with the same id. A group that fails does not keep the others from being applied.
     """
 
     id: int
@@ -38,7 +38,7 @@ class WriteZnodes:
 
 
 class ProbeTarget(NamedTuple):
-    """Where one broker is asked."""
+    """The endpoint at which one broker is probed."""
 
     broker: BrokerId
     endpoint: Endpoint
@@ -46,10 +46,10 @@ class ProbeTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeBrokers:
-    """Send this request to each of them once, outside of any channel and without a broker epoch.
+    """Send this request once to each target, outside of any channel and without a broker epoch.
 
-    The result is `ProbesAnswered` with the same id and one outcome per target, in order. It comes within seconds: a
-    broker that has not answered by then is told as such.
+    The result is `ProbesAnswered` with the same id and one outcome per target, in order. It comes within seconds: for
+    a broker that has not answered by then, the outcome is the problem.
     """
 
     id: int
@@ -68,14 +68,14 @@ class OpenChannel:
 
 @dataclass(frozen=True, slots=True)
 class CloseChannel:
-    """Stop the sender and drop what it has queued; nothing of it is answered any more."""
+    """Stop the sender and drop its queued requests. No answer to them arrives afterwards."""
 
     broker: BrokerId
 
 
 class Send(NamedTuple):
-    """Queue a request on the broker's channel. The same `request` object may go to many brokers: its body is
-    encoded once. The answer comes back with `request_id`."""
+    """Queue a request on the broker's channel. The answer carries `request_id`. A `request` object that goes to many
+    brokers is encoded once."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -85,20 +85,21 @@ class Send(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadCache:
-    """Ask the broker what its metadata cache has, over a connection of its own, so that no control request waits behind
-    the answer, which takes megabytes in a large cluster. Whatever happens, `events.CacheRead` with the same id follows,
-    unless the session is lost or the process ends."""
+    """Read the broker's metadata cache over a separate connection.
+
+    The answer has megabytes in a large cluster, and no control request may wait behind it. `events.CacheRead` with the
+    same id always follows, unless the session is lost or the process ends."""
 
     id: int
     broker: BrokerId
     endpoint: Endpoint
     topics: tuple[str, ...] | None
-    """Only these; None: all."""
+    """Topics to read; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer the request that came as `events.BrokerRequested` with this key; exactly one is given per key."""
+    """Answer the request of the `events.BrokerRequested` with this key. There is exactly one per key."""
 
     key: int
     response: ControllerResponse
@@ -106,69 +107,70 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class DisconnectBrokers:
-    """Close every connection on which brokers ask, after what they are answered: they look for a controller then, where
-    they would keep to the one that they know."""
+    """Close all connections from brokers after the pending answers, so that brokers look for the new controller.
+
+    On an open connection they would keep sending requests to this one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShowBrokers:
-    """Whom the listener may pass clients on to, until it is shown others or `DisconnectBrokers` ends the tenure."""
+    """Brokers to which the listener may forward clients, until the next ShowBrokers or DisconnectBrokers."""
 
     brokers: tuple[Broker, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RenewSession:
-    """Close the ZooKeeper session, which removes our ephemeral znodes, and open another one."""
+    """Close the ZooKeeper session, which removes this controller's ephemeral znodes, and open another one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StandAgain:
-    """Timer: the time of backing off after a fault is over."""
+    """Timer: stand for election again, or look again whether control can be taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryDeletions:
-    """Timer: the earliest repetition that a deletion waits for is due."""
+    """Timer: the earliest retry of a deletion is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndTombstoneWaits:
-    """Timer: a topic has waited for answers to its tombstone for as long as it may."""
+    """Timer: a topic has waited `tombstone_timeout_ms` for answers to its tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryOwedTombstones:
-    """Timer: tombstones that a broker owes and answered with an error are sent again."""
+    """Timer: send owed tombstones again that a broker answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveAnyway:
-    """Timer: control is given up now, whether or not brokers have answered the tombstones that were waited for."""
+    """Timer: give control up now, whether or not brokers have answered the pending tombstones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryReassignments:
-    """Timer: a write that a reassignment needs was refused; it is tried again."""
+    """Timer: retry a refused write of a reassignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceLeaders:
-    """Timer: it is to be looked whether too many partitions are not led by their preferred replica."""
+    """Timer: check whether too many partitions are not led by their preferred replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareCaches:
-    """Timer: the next broker's metadata cache is due to be compared with ZooKeeper."""
+    """Timer: compare the next broker's metadata cache with ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPower:
-    """Timer: look whether brokers still obey this controller."""
+    """Timer: check whether brokers still accept requests of this controller."""
 
 
 Timer = (
@@ -186,8 +188,7 @@ Timer = (
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Feed `TimerFired(timer)` at `at_ms` on the clock that gives the steps their `now_ms`; a timer equal to one that
-    is set replaces it."""
+    """Deliver `TimerFired(timer)` at `at_ms`, on the same clock as a step's `now_ms`. Replaces an equal timer."""
 
     timer: Timer
     at_ms: int
@@ -195,7 +196,7 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Give the fact to log, metrics and journal alike."""
+    """Write the fact to the log, the metrics and the journal."""
 
     fact: Fact
 

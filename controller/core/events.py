@@ -1,7 +1,7 @@
-"""What can happen to a controller. Past tense, immutable.
+"""Events: inputs of the core. Names are in the past tense; values are immutable.
 
-External events wait in the runtime's one queue while a read, write or probe of the step before is outstanding; its
-result is always the next event. Only `SessionLost` overtakes: without a session there is no result to wait for.
+While a read, write or probe is outstanding, its result is the next event, and external events wait in the runtime's
+queue. Only `SessionLost` overtakes the result: without a session no result comes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lethe.protocol.zookeeper.packing import GroupOutcome
 
 @dataclass(frozen=True, slots=True)
 class SessionEstablished:
-    """A new ZooKeeper session. `entropy` (32 random bytes) is the only randomness that the core ever sees."""
+    """A new ZooKeeper session. `entropy` (32 random bytes) is the core's only source of randomness."""
 
     session_id: int
     entropy: bytes
@@ -53,7 +53,7 @@ class ControllerChanged:
 
 @dataclass(frozen=True, slots=True)
 class ControllerDeleted:
-    """`/controller` is gone: whoever stands may be elected."""
+    """`/controller` was removed: an election can follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class TopicsModified:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionsRequested:
-    """The children of `/admin/delete_topics` changed, or what one of them says."""
+    """The children of `/admin/delete_topics` changed, or the data of one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ReassignmentsRequested:
 
 @dataclass(frozen=True, slots=True)
 class IsrChangesNotified:
-    """The children of `/isr_change_notification` changed: leaders have written their ISRs themselves."""
+    """The children of `/isr_change_notification` changed: leaders have written ISRs to ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +144,18 @@ class StopReplicaAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CacheRead:
-    """What came of the `effects.ReadCache` with this id."""
+    """The result of the `effects.ReadCache` with this id."""
 
     id: int
     broker: BrokerId
     topics: Mapping[str, CachedTopic] | None
-    """What the broker shows of what it was asked for; None where it did not answer, or in part only: see `problem`."""
+    """The requested topics that the broker's cache has; None without a complete answer: see `problem`."""
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirsDescribed:
-    """DescribeLogDirs names no incarnation: `broker_epoch` is the one that the question was meant for."""
+    """`broker_epoch` is the incarnation that the request was meant for: DescribeLogDirs names none itself."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -170,14 +170,14 @@ Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered | L
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequested:
-    """A broker asks its controller for something. Exactly one `effects.Reply` with this key follows, unless the
-    process ends; whoever drops the event from a queue has to answer it as `requests.refused` says."""
+    """A broker sent a request to its controller. Exactly one `effects.Reply` with this key follows, unless the
+    process ends. Code that drops the event from a queue must answer it with `requests.refused`."""
 
     key: int
-    """Names the connection and the request on it; no two requests that are not answered have the same."""
+    """Identifies the connection and the request on it; unique among unanswered requests."""
     request: ControllerRequest
     version: int
-    """In which the request came and the answer will go."""
+    """Version of the request and of its answer."""
 
 
 # --- our own ------------------------------------------------------------------------------------------------------
@@ -190,8 +190,10 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class ResignationRequested:
-    """A person, or a process that is stopping, wants another controller to take over; `for_good`: and us not to stand
-    again, whether or not we lead. `patience_ms`: so long answers to tombstones are waited for first."""
+    """A user, or the stopping process, requests that this controller resigns.
+
+    `for_good`: it does not stand for election again, whether or not it leads now. `patience_ms`: how long it waits
+    for answers to tombstones first."""
 
     reason: str
     for_good: bool = False
@@ -211,8 +213,8 @@ class ZnodesRead:
 
 @dataclass(frozen=True, slots=True)
 class ZnodesWritten:
-    """One outcome per group of the `WriteZnodes` with this id. `controller_moved`: the fence did not hold, so the
-    groups without a GroupDone were not applied."""
+    """One outcome per group of the `WriteZnodes` with this id. `controller_moved`: the fence failed; groups without a
+    GroupDone were not applied."""
 
     id: int
     outcomes: tuple[GroupOutcome, ...]
@@ -220,7 +222,7 @@ class ZnodesWritten:
 
 
 class ProbeOutcome(NamedTuple):
-    """What came of asking one broker: the top-level error of its answer, or why there is none."""
+    """Result of probing one broker: the top-level error of its answer, or the reason why there is no answer."""
 
     broker: BrokerId
     error: int | None
@@ -262,7 +264,7 @@ Event = External | Result
 
 
 class ControllerState(enum.IntEnum):
-    """What the event thread is busy with; the numbers are those of Kafka's `ControllerState` gauge."""
+    """What the event thread is working on, with the numbers of Kafka's `ControllerState` gauge."""
 
     IDLE = 0
     CONTROLLER_CHANGE = 1
@@ -282,7 +284,7 @@ class ControllerState(enum.IntEnum):
 
 
 def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
-    """The state that Kafka's gauge shows while the event is handled."""
+    """Return the state that Kafka's gauge shows while the event is handled."""
     match event:
         case BrokerRequested(request=request):
             return _state_of_request(request)
@@ -309,7 +311,7 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
         case PreferredElectionsRequested():
             return ControllerState.MANUAL_LEADER_BALANCE
         case ConfigurationChanged():
-            # Kafka's controller hears of nothing else that is configured.
+            # Kafka's controller receives no other configuration change.
             return ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
         case TimerFired(timer=RebalanceLeaders()):
             return ControllerState.AUTO_LEADER_BALANCE
@@ -326,7 +328,7 @@ def _state_of_request(request: ControllerRequest) -> ControllerState:
         case AlterPartitionRequest():
             return ControllerState.ISR_CHANGE
         case AllocateProducerIdsRequest():
-            # Kafka's controller does it outside of its event thread.
+            # Kafka's controller allocates them outside of its event thread.
             return ControllerState.IDLE
         case _:
             assert_never(request)
@@ -345,13 +347,14 @@ _OF_PATH: Final[Mapping[str, External]] = MappingProxyType(
         paths.config_changes(): ConfigurationChanged(),
     }
 )
-"""What the watch on a single znode stands for, whatever has become of it."""
+"""The event of a watch on a single znode, for any kind of change."""
 
 
 def from_watch(fired: WatchFired) -> External | None:
-    """The event that a watch stands for; None for a path that nobody here asked about.
+    """Return the event of a fired watch, or None.
 
-    A data watch on a broker also fires when its znode goes; the children watch of the parent tells that better.
+    None: the core has no event for the path, or another watch reports the change. When a broker's znode is removed,
+    its data watch fires too, and the children watch of `/brokers/ids` reports the removal.
     """
     kind, path = fired
     if path == paths.controller():
@@ -359,7 +362,7 @@ def from_watch(fired: WatchFired) -> External | None:
     if path in _OF_PATH:
         return _OF_PATH[path]
     if paths.deleted_topic_of(path) is not None:
-        # Watched is the data of those markers that may order more than others do.
+        # Markers of unreadable topics have a data watch; the children watch of the parent reports removals.
         return TopicDeletionsRequested() if kind is WatchKind.DATA_CHANGED else None
     broker = paths.broker_of(path)
     if broker is not None:

@@ -1,7 +1,14 @@
-"""Routing: which file takes in which result of a read or write.
+"""Routes the result of a read, write or probe to the module that handles it.
 
-Three things are the same for all of them and are seen to here: a lost fence ends the tenure, a write whose outcome is
-unknown ends the session, and a read without which nothing can be decided must not have failed.
+Three rules for results are applied here:
+
+    result                                              what happens
+    --------------------------------------------------  ------------------------------------
+    a write whose fence failed                          the controller resigns
+    a write with an unknown outcome                     the controller ends its session (*)
+    a failed read of one of `_INDISPENSABLE`            the controller ends its session
+
+(*) The module of an election or takeover handles an unknown outcome itself.
 """
 
 from __future__ import annotations
@@ -55,7 +62,7 @@ from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
 def route(turn: Turn, event: Result) -> None:
-    """A result that nobody waits for belongs to a session or tenure that is over."""
+    """Pass on the awaited result. Any other result belongs to an earlier session or tenure and is dropped."""
     awaited = turn.context.awaited
     if awaited is None or awaited.effect_id != event.id:
         return
@@ -82,11 +89,11 @@ _INDISPENSABLE: Final[Mapping[type[continuations.ReadContinuation], str]] = Mapp
         agenda_deletion.DeletionsListed: paths.delete_topics(),
     }
 )
-"""Reads without which nothing can be decided: an error is not the same as "there is nobody" or "there is none"."""
+"""Reads that must succeed, and what they read: an error does not mean that a list is empty."""
 
 
 def _unreadable(outcomes: Sequence[ReadOutcome]) -> ZkError | None:
-    """The first error other than NO_NODE."""
+    """Return the first error other than NO_NODE."""
     errors = (outcome.error for outcome in outcomes if isinstance(outcome, ReadFailed))
     return next((error for error in errors if error is not ZkError.NO_NODE), None)
 

@@ -1,7 +1,7 @@
-"""One step in progress: the context it works on, the time it was given, the effects it has collected.
+"""One step in progress: its context, its time and the effects collected so far.
 
-Subject modules get a `Turn` and nothing else. `do` puts tasks in front of the agenda, in the order given; `read` and
-`write` end the step until the result is there.
+Modules that handle events and tasks receive a `Turn`. `do` puts tasks in front of the agenda, in the given order.
+`read`, `write` and `probe` suspend the agenda until the result is there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lethe.protocol.zookeeper.operations import Check, Operation, Read
 
 
 class Turn:
-    """The working set of one call of `controller.step`; thrown away afterwards."""
+    """The working data of one call of `controller.step`."""
 
     __slots__ = ("context", "effects", "now_ms")
 
@@ -56,31 +56,32 @@ class Turn:
     # --- course ----------------------------------------------------------------------------------------------------
 
     def do(self, *tasks: Task) -> None:
-        """These are next, before what is on the agenda already."""
+        """Put these tasks in front of the agenda."""
         self.context.agenda.extendleft(reversed(tasks))
 
     def read(self, reads: Iterable[Read], then: ReadContinuation) -> None:
-        """Ask ZooKeeper; the outcomes go to `then`."""
+        """Read from ZooKeeper; the outcomes go to `then`."""
         effect_id = self.next_effect_id()
         self.effects.append(ReadZnodes(effect_id, tuple(reads)))
         self.context.awaited = AwaitedRead(effect_id, then)
 
     def write(self, groups: Sequence[tuple[Operation, ...]], then: WriteContinuation, *, fenced: bool = True) -> None:
-        """Write to ZooKeeper, each group atomically; the outcomes go to `then`. Writes that check the version of
-        `/controller_epoch` themselves, such as an election, are not fenced."""
+        """Write to ZooKeeper, each group atomically; the outcomes go to `then`.
+
+        A fenced write fails when `/controller_epoch` has changed. Elections check its version themselves."""
         effect_id = self.next_effect_id()
         fence = Check(paths.controller_epoch(), self.context.cluster.epoch_version) if fenced else None
         self.effects.append(WriteZnodes(effect_id, tuple(groups), fence))
         self.context.awaited = AwaitedWrite(effect_id, then)
 
     def probe(self, request: StopReplicaRequest, targets: Iterable[ProbeTarget], then: BrokersProbed) -> None:
-        """Ask brokers whether they take requests of this controller; the outcomes go to `then`."""
+        """Probe whether brokers accept requests of this controller; the outcomes go to `then`."""
         effect_id = self.next_effect_id()
         self.effects.append(ProbeBrokers(effect_id, request, tuple(targets)))
         self.context.awaited = AwaitedProbes(effect_id, then)
 
     def next_effect_id(self) -> int:
-        """Return a new id, by which the effect's result is matched to it."""
+        """Return a new id, which the effect's result will carry."""
         self.context.last_effect_id += 1
         return self.context.last_effect_id
 
@@ -90,16 +91,16 @@ class Turn:
         self.effects.append(effect)
 
     def batch(self) -> RequestBatch:
-        """An empty batch of requests to brokers; nothing leaves before `flush`."""
+        """Return an empty batch of requests to brokers; `flush` sends it."""
         return RequestBatch(self.context)
 
     def flush(self, batch: RequestBatch) -> None:
-        """Send what the batch has collected: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
+        """Send the requests of the batch: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
         for broker, request in batch.requests():
             self.send(broker, request)
 
     def send(self, broker: BrokerId, request: ChannelRequest) -> int:
-        """Queue a request for a registered broker behind all that was queued for it before; its id."""
+        """Queue a request for a registered broker, behind its earlier requests; return its id."""
         context = self.context
         context.last_request_id += 1
         epoch = context.cluster.brokers[broker].epoch
@@ -118,7 +119,7 @@ class Turn:
         return context.last_request_id
 
     def reply(self, key: int, response: ControllerResponse) -> None:
-        """Answer a broker's request. Raises KeyError where it has been answered already."""
+        """Answer a broker's request. Raises KeyError if it was answered already."""
         del self.context.cluster.unanswered[key]
         self.effects.append(Reply(key, response))
 
@@ -127,25 +128,25 @@ class Turn:
         self.effects.append(SetTimer(timer, at_ms))
 
     def watch_power(self) -> None:
-        """Have it looked at in time whether brokers obey."""
+        """Set the timer that checks whether brokers obey, unless it is set."""
         if CheckPower() not in self.context.timers:
             self.set_timer(CheckPower(), self.now_ms + self.context.config.powerless_after_ms)
 
     def record(self, fact_type: FactType, subject: str, **data: JsonValue) -> None:
-        """State a fact about this controller's work."""
+        """Record a fact about this controller's work."""
         self.effects.append(Record(Fact(fact_type, subject, data)))
 
     def id_of(self, topic: str) -> str | None:
-        """The id of the topic as facts have it; None where it has none, or is not known any more."""
+        """Return the topic's id as text, for facts; None if it has none, or is not in memory any more."""
         known = self.context.cluster.topics.get(topic)
         return None if known is None or known.id is None else topic_id_to_text(known.id)
 
     def refuse(self, subject: str, what: str, why: str, **data: JsonValue) -> None:
-        """State that something asked for was not done, for one subject, while the rest goes on."""
+        """Record that a request was not carried out for one subject."""
         self.record(FactType.REFUSAL, subject, what=what, why=why, **data)
 
     def refuse_partitions(self, refused: Iterable[TopicPartition], what: str, why: str) -> None:
-        """As `refuse`, in a line for each topic: a broker's failure can concern many thousands of partitions."""
+        """As `refuse`, with one fact for each topic: a broker's failure can concern many thousands of partitions."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in refused:
             by_topic.setdefault(topic, []).append(partition)
