@@ -7,6 +7,8 @@ The controller's cause comes first (`of_broker`). Without its answer (`_cause_fr
     not registered                     any              BROKER_TO_RETURN
     does not answer, or with an error  any              BROKER_SILENT, BROKER_UNREACHABLE, BROKER_ERROR, ...
     answers, a log directory failed    not seen         LOG_DIRECTORY
+    answers, a log directory not read  not seen         BROKER_ERROR
+    no answer to the survey            not seen         BROKER_UNASKABLE
     answers                            replica          the hold of the topic, or else STILL_STORED
     answers                            renamed or gone  none: done
 """
@@ -129,7 +131,12 @@ def _is_absence_known(evidence: Evidence, answer: BrokerAnswers | None, broker: 
     """Return True if a directory that was not seen does not exist."""
     if answer is None or answer.log_dirs is None:
         return False
-    return not any(view.broker == broker and view.problem for view in evidence.survey.log_dirs)
+    return not _problems(evidence, broker)
+
+
+def _problems(evidence: Evidence, broker: BrokerId) -> list[tuple[str, str]]:
+    """Path and problem of each of the broker's log directories whose content is not known completely."""
+    return [(view.path, view.problem) for view in evidence.survey.log_dirs if view.broker == broker and view.problem]
 
 
 def _failed_dir(evidence: Evidence, broker: BrokerId) -> str | None:
@@ -146,7 +153,7 @@ def _cause_from_outside(
     may_run: bool,
     hold: Cause | None,
 ) -> Cause | None:
-    """Return what the replica waits for without the controller's answer; None where no cause is seen."""
+    """Return what the replica waits for without the controller's answer; None if its directory is renamed or gone."""
     if not may_run:
         return Cause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
     if answer is not None and answer.failure in _CAUSES_OF_FAILURES:
@@ -154,9 +161,15 @@ def _cause_from_outside(
         return Cause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
     if seen is Seen.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
         return Cause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
-    if seen is Seen.STORED:
-        return hold or Cause(CauseKind.STILL_STORED, broker, (partition,))
-    return None
+    match seen:
+        case Seen.UNKNOWN:
+            problems = [f"{path}: {problem}" for path, problem in _problems(evidence, broker)]
+            kind = CauseKind.BROKER_ERROR if problems else CauseKind.BROKER_UNASKABLE
+            return Cause(kind, broker, (partition,), detail="; ".join(problems) or None)
+        case Seen.STORED:
+            return hold or Cause(CauseKind.STILL_STORED, broker, (partition,))
+        case Seen.RENAMED | Seen.GONE:
+            return None
 
 
 def _told_replica(

@@ -54,6 +54,7 @@ def evidence(
     failures: dict[int, Failure] | None = None,
     cached: tuple[int, ...] = (),
     failed_dirs: tuple[int, ...] = (),
+    unlisted_dirs: tuple[int, ...] = (),
     told: Told | None = None,
     holds: Holds | None = None,
     problems: tuple[Problem, ...] = (),
@@ -73,6 +74,8 @@ def evidence(
         mine = [LogDirView(broker, "/d", Source.LOCAL, (disks or {}).get(number, ()))]
         if number in failed_dirs:
             mine.append(LogDirView(broker, "/bad", Source.BROKER, problem="it says so", has_failed=True))
+        if number in unlisted_dirs:
+            mine.append(LogDirView(broker, "/odd", Source.BROKER, problem="it answers UNKNOWN_SERVER_ERROR"))
         views += mine
         answers.append(BrokerAnswers(broker, cache, log_dirs=tuple(mine)))
     tree = ZooKeeperTree(

@@ -65,6 +65,21 @@ def test_a_failed_directory_is_the_cause_only_for_what_is_in_no_other() -> None:
     assert [replica.seen for replica in found.replicas if replica.broker == 1] == [Seen.STORED, Seen.UNKNOWN]
 
 
+def test_a_directory_that_its_broker_does_not_list_may_hold_the_replica() -> None:
+    found = explain(evidence(unlisted_dirs=(1,), disks={1: (renamed(0),)}), "orders")
+    assert found.causes == (
+        Cause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), detail="/odd: it answers UNKNOWN_SERVER_ERROR"),
+    )
+    assert [replica.is_done for replica in found.replicas if replica.broker == 1] == [True, False]
+
+
+def test_a_registered_broker_without_an_answer_is_not_taken_for_done() -> None:
+    given = evidence()
+    survey = dataclasses.replace(given.survey, answers=given.survey.answers[1:])
+    silent = dataclasses.replace(given, survey=survey)
+    assert kinds(explain(silent, "orders")) == [(CauseKind.BROKER_UNASKABLE, 1)]
+
+
 def test_what_is_still_stored_is_under_way() -> None:
     found = explain(evidence(disks={1: stored(0, 1), 2: (renamed(0), renamed(1))}), "orders")
     assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.STILL_STORED, 1)])
