@@ -98,13 +98,29 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
 
 
 def _tiered(found: Sequence[Explanation]) -> list[str]:
-    """Return one line about topics with remote segments; none without such topics."""
-    names = [each.topic for each in found if each.is_tiered]
-    if not names:
-        return []
-    more = ", …" if len(names) > MAX_CAUSES else ""
-    which = f"{', '.join(names[:MAX_CAUSES])}{more}"
-    return [f"{counted(len(names), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {which}."]
+    """Return a line about topics with remote segments, and one about those of which that is unknown."""
+    having = [each.topic for each in found if each.is_tiered]
+    unknown = [each.topic for each in found if each.is_tiered is None]
+    lines = []
+    if having:
+        lines.append(f"{counted(len(having), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {_first(having)}.")
+    if unknown:
+        lines.append(_maybe_tiered(_first(unknown)))
+    return lines
+
+
+def _tiered_one(found: Explanation) -> list[str]:
+    if found.is_tiered is None:
+        return [_maybe_tiered(found.topic)]
+    return [f"{found.topic} has {REMOTE_SEGMENTS}."] if found.is_tiered else []
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_CAUSES]) + (", …" if len(names) > MAX_CAUSES else "")
+
+
+def _maybe_tiered(which: str) -> str:
+    return f"The configuration of {which} cannot be read: it may have segments in remote storage, unseen by lethe."
 
 
 def _unread_markers(evidence: Evidence) -> str:
@@ -152,7 +168,7 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
     said = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes[:MAX_CAUSES]]
     left = len(found.causes) - len(said)
     more = [f"… and {counted(left, 'more cause')} (--json has all)"] if left > 0 else []
-    return [*lines, *said, *more, *([f"{topic} has {REMOTE_SEGMENTS}."] if found.is_tiered else [])]
+    return [*lines, *said, *more, *_tiered_one(found)]
 
 
 def _source_line(evidence: Evidence, found: Explanation) -> list[str]:

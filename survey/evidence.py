@@ -134,5 +134,5 @@ class Evidence:
     told: Told = field(default_factory=lambda: Told(problem="it was not asked"))
     ordered: frozenset[str] = frozenset()
     """Topics with an unreadable znode whose marker orders their deletion anyway."""
-    tiered: frozenset[str] = frozenset()
-    """Marked topics with `remote.storage.enable=true` in their configuration."""
+    tiered: Mapping[str, bool | None] = field(default_factory=dict)
+    """Whether the configuration of each marked topic has `remote.storage.enable=true`; None if it is unreadable."""

@@ -9,7 +9,6 @@ answer (`told`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -106,21 +105,19 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
     )
 
 
-async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> frozenset[str]:
-    """Return the marked topics that may have segments in remote storage, without those whose configuration is
-    unreadable."""
+async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> dict[str, bool | None]:
+    """Return whether each marked topic may have segments in remote storage; None if its configuration is unreadable."""
     outcomes = await session.read([GetData(paths.config_topic(name)) for name in marked]) if marked else ()
-    return frozenset(
-        name
-        for name, found in zip(marked, outcomes, strict=True)
-        if isinstance(found, Data) and _is_tiered(paths.config_topic(name), found.data)
-    )
+    return {name: _is_tiered(paths.config_topic(name), found) for name, found in zip(marked, outcomes, strict=True)}
 
 
-def _is_tiered(path: str, data: bytes | None) -> bool:
-    with contextlib.suppress(MalformedZnode):
-        return decode_config(path, data).get(REMOTE_STORAGE_ENABLE, "").strip().lower() == "true"
-    return False
+def _is_tiered(path: str, outcome: ReadOutcome) -> bool | None:
+    if not isinstance(outcome, Data):
+        return False if is_absent(outcome) else None
+    try:
+        return decode_config(path, outcome.data).get(REMOTE_STORAGE_ENABLE, "").strip().lower() == "true"
+    except MalformedZnode:
+        return None
 
 
 async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds:

@@ -77,8 +77,8 @@ class Explanation:
     """All replicas by partition, in assignment order; empty where the assignment is unknown."""
     marked_since_ms: int | None = None
     phase: str | None = None
-    is_tiered: bool = False
-    """Marked, with `remote.storage.enable=true`: its remote segments are not examined."""
+    is_tiered: bool | None = False
+    """Marked, with `remote.storage.enable=true`: its remote segments are not examined. None: unknown."""
 
 
 def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
@@ -127,7 +127,7 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     if topic in tree.marked or (there is not None and told is not None and not tree.knows_markers):
         causes, replicas = _marked(evidence, there, stored, told)
         going_on = all(_ends_alone(evidence, cause) for cause in causes)
-        verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, topic in evidence.tiered
+        verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, evidence.tiered.get(topic, False)
         return Explanation(topic, verdict, causes, replicas, marked_since_ms, phase, is_tiered)
     if there is not None and not tree.knows_markers:
         return Explanation(topic, Verdict.MARKER_UNSEEN)
