@@ -1,4 +1,4 @@
-"""What the core must know of the configuration: the properties file's part, and what comes before it at run time."""
+"""Configuration of the core: from the properties file, and from ZooKeeper, which takes precedence."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
 class Takeover(enum.Enum):
-    """Whether control is taken from one of Kafka's own controllers that holds it; the values are the property's."""
+    """Whether control is taken from a Kafka controller that holds it; the values are the property's."""
 
     NEVER = "never"
-    """It is waited for until nobody holds it."""
+    """Wait until `/controller` is free."""
     ONCE = "once"
-    """At most once while the process lives."""
+    """At most once in the life of the process."""
     ALWAYS = "always"
-    """Again and again, at growing intervals."""
+    """Each time, at growing intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoreConfig:
-    """What the core must know of the controller's configuration. Times in milliseconds."""
+    """The core's part of the controller's configuration. Times are in milliseconds."""
 
     controller_id: BrokerId
     ibp: InterBrokerProtocol
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
     control_listener: str | None = None
-    """Listener under which brokers are reached; None: their first one."""
+    """Name of the brokers' listener for control requests; None: their first listener."""
     endpoints: tuple[Endpoint, ...] = ()
-    """Where brokers reach this controller. With any it is *listed*: UpdateMetadata names it among the live brokers."""
+    """Endpoints at which brokers reach this controller. If any, UpdateMetadata lists it among the live brokers."""
     retry_min_ms: int = 500
-    """Wait before a failed deletion request is repeated for the first time; doubles up to `retry_max_ms`."""
+    """Wait before the first retry of a failed deletion request; doubles up to `retry_max_ms`."""
     retry_max_ms: int = 30_000
     tombstone_timeout_ms: int = 300_000
-    """After so long with nothing left to wait for but answers to the tombstone, a topic's znodes go and its silent
-    brokers owe the answer; 0: never."""
+    """Maximum wait for answers to a tombstone after every replica has acknowledged. Then the topic's znodes are removed
+    and its silent brokers owe the answer. 0: no limit."""
     stand_back_off_min_ms: int = 500
     """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
     stand_back_off_max_ms: int = 30_000
@@ -46,29 +46,29 @@ class CoreConfig:
     leader_imbalance_check_interval_ms: int = 300_000
     leader_imbalance_per_broker_percentage: int = 10
     max_operations_per_group: int = 800
-    """A topic whose znodes are more than this is removed in several multis, the topic's own znode in the last."""
+    """A topic with more znodes than this is removed in several multis, its own znode in the last."""
     takeover: Takeover = Takeover.NEVER
     takeover_grace_ms: int = 5_000
-    """After `/controller` was taken the epoch is raised so much later, when who had it has noticed."""
+    """Grace period between taking `/controller` and raising the epoch, which fences the former holder."""
     takeover_interval_ms: int = 60_000
-    """Between two takings of control; doubles up to `takeover_interval_max_ms`."""
+    """Shortest time between two takings of control; doubles up to `takeover_interval_max_ms`."""
     takeover_interval_max_ms: int = 3_600_000
     powerless_after_ms: int = 5_000
-    """A controller that no broker has obeyed for so long is not ready."""
+    """A controller that no broker has obeyed for this long is not ready."""
     silent_after_ms: int = 10_000
     """A broker that owes an answer for longer counts as silent."""
     resign_refused_ms: int = 15_000
-    """It resigns after so long where every broker refuses it..."""
+    """A powerless controller resigns after this time if every broker refuses it."""
     resign_silent_ms: int = 300_000
-    """...and after so long where some are only silent: one that works on a large request answers nothing meanwhile."""
+    """The same if some brokers are only silent: a broker that works on a large request answers nothing meanwhile."""
     preflight_back_off_max_ms: int = 5_000
-    """Longest wait between two looks whether the registered brokers can be commanded."""
+    """Longest wait between two preflights."""
     only_topics: frozenset[str] | None = None
-    """Of the marked topics only these are deleted, and the markers of all others stay; None: all of them."""
+    """Delete only these marked topics, and keep the markers of the others; None: delete all."""
     cache_look_rest: int = 9
-    """After reading a broker's whole metadata cache, so many times as long as that took until the next one is read."""
+    """Pause after reading a broker's whole metadata cache, as a multiple of the time that the read took."""
     admin: str | None = None
-    """URL of our HTTP server, which `/controller` tells to tools."""
+    """URL of this controller's HTTP server, published in `/controller` for tools."""
 
 
 class Unreadable(NamedTuple):
@@ -80,12 +80,12 @@ class Unreadable(NamedTuple):
 
 
 class DynamicConfig(NamedTuple):
-    """What is configured in ZooKeeper and comes before our own configuration; None: nothing is."""
+    """Configuration in ZooKeeper, which takes precedence over the properties file; None: not configured."""
 
     delete_topic_enable: bool | None = None
     unclean_leader_election_enable: bool | None = None
     deletion_unknown: Unreadable | None = None
-    """Why nobody can say whether topics may be deleted: since we took over, it could not be read or understood."""
+    """Why it is unknown whether topics may be deleted: not readable since the tenure began."""
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

@@ -1,22 +1,31 @@
-"""Topic deletion: from the marker to the moment when nothing is left but the brokers' paced removal of bytes.
+"""Topic deletion: from the queued topic until only the brokers' paced removal of bytes is left.
 
-Theory of operation. A marked topic is *queued*. It is *started* as soon as nothing forbids it: its partitions leave
-service, every broker is sent the tombstone (UpdateMetadata with leader -2), and every replica on a registered broker is
-stopped and then deleted (StopReplica twice, as Kafka does); a broker that is shutting down is asked while it is there,
-and its shutdown does not wait for that. Replicas that cannot be reached make the topic
-*ineligible*: nothing more is sent for it until what it waits for has changed, a broker's return or a timer. Its other
-replicas are deleted meanwhile. When every replica is DeletionSuccessful and every broker that was sent the tombstone
-has answered it, the znodes go (`removal`). They also go when a broker has kept the topic waiting for
-`tombstone_timeout_ms` with nothing but that answer: the broker owes it then (`owed`).
+    phase           when                                        what is done
+    --------------  ------------------------------------------  --------------------------------------------------
+    `queued`        the marker was read (`marks`)               the topic stays in service
+    `started`       nothing holds the topic back                partitions leave service; all brokers get the tombstone
+                                                                (UpdateMetadata, leader -2); StopReplica twice for each
+                                                                reachable replica, as in Kafka: stop, then delete
+    `tombstoned`    no registered broker owes the tombstone
+    `acknowledged`  every replica is DeletionSuccessful,        wait for answers to the tombstone
+                    before or after `tombstoned`
+    `removed`,      tombstones are answered, or one broker has  the znodes are removed (`removal`); a silent broker
+    `done`          been silent for `tombstone_timeout_ms`      owes the answer from then on (`owed`)
 
-What counts as an acknowledgement: an answer to a request of ours that asked for deletion of that partition, from the
-broker incarnation it was sent to, without an error. Brokers answer NONE also for what lies on a failed disk. So the
-same incarnation must have answered a LeaderAndIsr for that replica before, without a storage error; or, where it was
-sent none, must show behind the StopReplica that none of its log directories has failed (`evidence`).
+An unreachable replica makes the topic *ineligible*: no new round starts until a broker returns, a timer fires or
+another cause has changed. The current round goes on for its other replicas. A broker that is shutting down still gets
+requests, and its shutdown does not wait for them.
 
-Differences from Kafka, each for a deletion that would otherwise hang or lie: an error answered, also one for the
-whole request (stale epochs), is tried again with growing waits; the tombstone must have been answered, not only
-queued; the ISR is not rewritten for replicas that are about to be deleted.
+A replica is acknowledged by an answer without an error to a StopReplica with delete, from the broker incarnation that
+was asked. A broker also answers NONE for a replica on a failed disk. So the same incarnation must have answered a
+LeaderAndIsr for the replica before, without a storage error. If none was sent, the broker must prove after the
+StopReplica that no log directory has failed (`evidence`).
+
+Differences from Kafka, where a deletion would otherwise hang or be reported too early:
+
+* An error is retried with growing waits, also an error of the whole request (stale epochs).
+* The tombstone must be answered, not only queued.
+* The ISR is not rewritten for replicas that are about to be deleted.
 """
 
 from __future__ import annotations
@@ -52,7 +61,7 @@ _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 
 def resume(turn: Turn, task: ResumeDeletions) -> None:
-    """Finish, retry or start each of these topics, as its replicas allow; all of them in one batch per kind."""
+    """Finish, retry or start the deletion of each of these topics, with one batch for each of these actions."""
     cluster = turn.context.cluster
     finished, retrying, starting = [], [], []
     for name in task.topics:
@@ -98,7 +107,7 @@ def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
 
 
 def note_tombstoned(turn: Turn, name: str) -> None:
-    """Record once that no registered broker owes an answer to the tombstone any more."""
+    """Record once that no registered broker owes an answer to the tombstone."""
     deletion = turn.context.cluster.deletions[name]
     if deletion.started_at_ms is not None and deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
         deletion.tombstoned_at_ms = turn.now_ms
@@ -106,8 +115,10 @@ def note_tombstoned(turn: Turn, name: str) -> None:
 
 
 def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
-    """True when no cache can show the topic any more, or the wait for that has lasted as long as it may; sends the
-    tombstone again where no answer is on its way."""
+    """Return True if every broker has answered the tombstone, or the wait has reached its limit.
+
+    Sends the tombstone again to brokers without an outstanding one. At the limit, False if a broker owes too many
+    tombstones already."""
     context = turn.context
     owing = deletion.owing_tombstone
     if not owing:
@@ -121,7 +132,7 @@ def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
     if due_ms is None:
         return False
     if due_ms <= turn.now_ms:
-        # Each of them has the tombstone in its channel now, before whatever is to be said of the name later.
+        # The tombstone is in each of their channels, ahead of any later request about this name.
         return owed.have_room(context, owing)
     set_at_ms = context.timers.get(EndTombstoneWaits())
     if set_at_ms is None or due_ms < set_at_ms:
@@ -130,7 +141,9 @@ def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
 
 
 def _tombstone_wait_ends_at_ms(context: Context, deletion: Deletion) -> int | None:
-    """Counted from when nothing but answers to the tombstone was waited for; None: it does not end by itself."""
+    """Return when the wait for answers to the tombstone ends; None: never.
+
+    It begins when every replica has acknowledged."""
     limit_ms = context.config.tombstone_timeout_ms
     if not limit_ms or deletion.acknowledged_at_ms is None or context.cluster.leaving is not None:
         return None
@@ -138,9 +151,9 @@ def _tombstone_wait_ends_at_ms(context: Context, deletion: Deletion) -> int | No
 
 
 def end_tombstone_waits(turn: Turn) -> None:
-    """The timer fired: go on with topics whose silent brokers have been waited for long enough.
+    """The timer fired: continue topics whose wait for the tombstone is over.
 
-    It is set for the others not more often than once a second, so that the queue is not walked for each of them."""
+    The timer is set again for the others, at most once a second, so that the queue is not walked for each topic."""
     context = turn.context
     due: list[str] = []
     later: list[int] = []
@@ -162,7 +175,7 @@ def end_tombstone_waits(turn: Turn) -> None:
 
 
 def _start(turn: Turn, names: list[str]) -> None:
-    """One round for all these topics: tombstone, stop, delete; a request of each kind per broker."""
+    """Run one round for all these topics: tombstone, stop, delete; one request of each kind for each broker."""
     context = turn.context
     cluster = context.cluster
     unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
@@ -194,8 +207,7 @@ def _start(turn: Turn, names: list[str]) -> None:
 
 
 def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
-    """What was placed on a controller is on no disk: nobody is to be asked for it. A line for each topic and
-    controller."""
+    """Acknowledge replicas that were assigned to a controller, which has no disk: one fact per topic and controller."""
     partitions: dict[tuple[str, int], list[int]] = {}
     for replica in replicas:
         set_replica_state(turn.context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
@@ -212,7 +224,7 @@ def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
 
 
 def _leave_service(turn: Turn, names: list[str]) -> None:
-    """States only; before `started_at_ms` is set, so that these partitions stop counting as offline."""
+    """Set the partitions' states before `started_at_ms`, so that they are not counted as offline."""
     cluster = turn.context.cluster
     partitions = tuple(tp for name in names for tp, _ in cluster.partitions_of(name))
     partition_machine.move(turn, MovePartitions(partitions, PartitionState.OFFLINE))
@@ -224,9 +236,9 @@ def _leave_service(turn: Turn, names: list[str]) -> None:
 
 
 def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicPartition]]:
-    """The tombstone to all brokers; before it, LeaderAndIsr to those whose log directories cannot prove a deletion.
+    """Send the tombstone to all brokers, after LeaderAndIsr to brokers whose log directories cannot prove a deletion.
 
-    Returns the replicas that were announced to nobody, by broker: a look is to prove their deletion.
+    Returns, by broker, the replicas without a LeaderAndIsr: the log directories are to prove their deletion.
     """
     context = turn.context
     cluster = context.cluster
@@ -260,7 +272,7 @@ def _in_states(
 
 
 def fail(turn: Turn, task: FailReplicaDeletions) -> None:
-    """These replicas cannot be deleted now; their topics wait. One that has confirmed is not waited for."""
+    """Mark these replicas, unless acknowledged, and their topics as ineligible for deletion; continue the topics."""
     context = turn.context
     cluster = context.cluster
     queued = tuple(
@@ -278,8 +290,9 @@ def fail(turn: Turn, task: FailReplicaDeletions) -> None:
 
 
 def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
-    """Remember why a replica was not deleted, and when its topic is to be tried again. Its partition may be
-    METADATA_CACHE: then it is the broker's cache that did not let the topic go."""
+    """Store why a replica was not deleted, and schedule a retry of its topic.
+
+    The partition METADATA_CACHE stands for the broker's metadata cache, which did not drop the topic."""
     deletion = turn.context.cluster.deletions[replica.topic]
     key = (replica.partition, replica.broker)
     deletion.problems[key] = problem = Problem.met(deletion.problems.get(key), what, turn.now_ms)
@@ -288,7 +301,7 @@ def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
 
 
 def retry_later(turn: Turn, name: str, attempts: int) -> None:
-    """Try the topic again when a wait is over that doubles with each attempt."""
+    """Schedule a retry of the topic, after a wait that doubles with each attempt."""
     context = turn.context
     config = context.config
     wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(attempts)
@@ -301,10 +314,10 @@ def retry_later(turn: Turn, name: str, attempts: int) -> None:
 
 
 def retries_due(turn: Turn) -> None:
-    """The timer fired: try again what is due, and set the timer for what is not."""
+    """The timer fired: retry topics that are due, and set the timer for the others."""
     cluster = turn.context.cluster
     if cluster.paused is not None:
-        # Everything is tried again when deletions go on.
+        # Every topic is retried when the pause ends.
         return
     due: list[tuple[str, int]] = []
     later: list[tuple[str, int]] = []
@@ -318,7 +331,7 @@ def retries_due(turn: Turn) -> None:
 
 
 def phase(turn: Turn, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
-    """Record that a deletion has reached a phase, and how long the step to it took."""
+    """Record that a deletion has reached a phase, and the time since `since_ms`."""
     topic = turn.context.cluster.topics.get(name)
     replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
     turn.record(

@@ -1,21 +1,21 @@
 """Proof that a replica is gone from a broker that was sent no LeaderAndIsr for it.
 
-A broker answers StopReplica with NONE for a replica that it does not host, also where the replica lies in a log
-directory that has failed. A LeaderAndIsr before it tells the two apart, but makes the broker create again what it has
-deleted already. DescribeLogDirs tells them apart without that. A log directory that has failed stays failed until the
-broker's process ends, so a directory that works after the StopReplica worked while the StopReplica was handled.
+A broker answers StopReplica with NONE for a replica that it does not host, also if the replica is in a failed log
+directory. A LeaderAndIsr before it would show the failure, but makes the broker create again what it has already
+deleted. DescribeLogDirs shows it without that. A failed log directory stays failed until the broker's process ends. So
+a directory that works after the StopReplica also worked during the StopReplica.
 
     to broker 3 under epoch 17           answer                what it proves
     StopReplica, delete orders-0         NONE                  nothing yet
     DescribeLogDirs                      /a and /b work        no directory of that process has failed
     StopReplica without partitions       NONE                  that process is still epoch 17: orders-0 is gone
 
-DescribeLogDirs carries no broker epoch: a broker that restarted in between, with the failed directory repaired, answers
-it too. The third request, the *fence*, carries the epoch, and a restarted broker refuses it with STALE_BROKER_EPOCH.
+DescribeLogDirs carries no broker epoch, so a broker answers it even after a restart with the directory repaired. The
+third request, the *fence*, carries the epoch: a restarted broker refuses it with STALE_BROKER_EPOCH.
 
-A directory that has failed, an error, or no directory at all (how brokers before 2.7 refuse) proves nothing. The
-replicas are then announced by LeaderAndIsr, to this broker incarnation from then on. A broker with a failed directory
-creates no log for such an announcement: it answers KAFKA_STORAGE_ERROR for every replica that it does not find.
+A failed directory, an error, or no directory at all (how brokers before 2.7 refuse) proves nothing. From then on,
+replicas are announced to this broker incarnation by LeaderAndIsr. A broker with a failed directory creates no log for
+that: it answers KAFKA_STORAGE_ERROR for every replica that it does not find.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_LOOK = "the answer to StopReplica was not followed by a look at the log direc
 
 
 def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> None:
-    """From now on the answer to the next StopReplica for these replicas is to be proven by a look."""
+    """Require a proof by log directories for the next answer to StopReplica for these replicas."""
     for broker, partitions in unasked.items():
         marker = Hosting(context.cluster.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True)
         for topic_partition in partitions:
@@ -46,7 +46,7 @@ def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> N
 
 
 def look(turn: Turn, brokers: Iterable[BrokerId]) -> None:
-    """Ask these brokers for the state of their log directories, behind what is queued for them already."""
+    """Send these brokers DescribeLogDirs and a fence, behind the requests that are queued already."""
     context = turn.context
     cluster = context.cluster
     known = tuple(broker for broker in brokers if broker in cluster.brokers)
@@ -59,7 +59,7 @@ def look(turn: Turn, brokers: Iterable[BrokerId]) -> None:
 
 
 def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[PartitionReplica, ...]) -> bool:
-    """Keep answers until the look behind them is answered. False where no look is behind them."""
+    """Keep answers until a later DescribeLogDirs proves them. Return False if none was sent after them."""
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     if evidence is None or not any(each.request_id > event.request_id for each in evidence.looks):
         return False
@@ -68,7 +68,7 @@ def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[Pa
 
 
 def described(turn: Turn, event: LogDirsDescribed) -> None:
-    """Note that no log directory has failed; or announce the replicas whose deletion this look cannot prove."""
+    """Note that no log directory has failed, or announce the replicas whose deletion this answer cannot prove."""
     context = turn.context
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.request_id == event.request_id), None)
@@ -79,7 +79,7 @@ def described(turn: Turn, event: LogDirsDescribed) -> None:
         found.is_healthy = True
         return
     if event.response.error == ErrorCode.NONE:
-        # An error of the whole answer is recorded where every answer is received.
+        # `answers` records errors of a whole answer.
         turn.refuse(f"broker/{event.broker}", "proving deletions by its log directories", problem)
     evidence.must_announce = True
     replicas = _taken(context, event.broker, evidence, found)
@@ -93,7 +93,9 @@ def described(turn: Turn, event: LogDirsDescribed) -> None:
 
 
 def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tuple[PartitionReplica, ...]]], str | None]:
-    """What the answer to a fence settles: (id of the StopReplica, replicas), and what is wrong; None: all are gone."""
+    """Return the replicas that the answer to a fence settles, by id of their StopReplica, and the problem.
+
+    The problem is None if these replicas are gone."""
     context = turn.context
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.fence_id == event.request_id), None)
@@ -109,7 +111,7 @@ def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tupl
 def _taken(
     context: Context, broker: BrokerId, evidence: LogDirEvidence, found: Look
 ) -> list[tuple[int, tuple[PartitionReplica, ...]]]:
-    """The answers before this look, without what has been settled otherwise since; they are kept no longer."""
+    """Remove and return the answers before this DescribeLogDirs, without replicas that were settled otherwise."""
     before = [each for each in evidence.unproven if each.request_id < found.request_id]
     evidence.unproven = [each for each in evidence.unproven if each.request_id > found.request_id]
     epoch = context.cluster.brokers[broker].epoch
@@ -117,7 +119,7 @@ def _taken(
 
 
 def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, request_id: int) -> bool:
-    """The answer to this StopReplica is what the replica's deletion waits for."""
+    """The replica's deletion waits for the answer to this StopReplica."""
     partition = context.cluster.partition_of(replica)
     if partition is None or partition.replicas.get(replica.broker) is not ReplicaState.DELETION_STARTED:
         return False
@@ -139,7 +141,7 @@ def _waits(context: Context, replica: PartitionReplica) -> bool:
 
 
 def _problem(response: DescribeLogDirsResponse) -> str | None:
-    """Why the answer does not show that every log directory works; None where it does."""
+    """Return why the answer does not prove that every log directory works; None if it does."""
     if response.error != ErrorCode.NONE:
         return error_name(response.error)
     if not response.log_dirs:

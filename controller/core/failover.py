@@ -1,10 +1,12 @@
-"""Taking the cluster over after an election, in Kafka's order.
+"""Takes the cluster over after an election, in Kafka's order.
 
-Notifications from before are dropped; brokers, topics, states and deletion markers are read; then brokers learn who is
-live and the new controller's epoch (they need addresses before they can follow), every replica of a topic that stays is
-announced to its broker, and partitions without a leader get one. Then reassignments go on, deletions resume,
-and at last preferred leaders are elected where somebody asked for that. Events that come in the meantime wait in the
-queue.
+1. Delete the notifications from before the election; read brokers, topics, states and deletion markers.
+2. Send every broker the live brokers and the new epoch: a follower needs the addresses before it can follow.
+3. Announce every replica to its broker, except those of topics queued for deletion.
+4. Elect leaders for partitions without one.
+5. Continue reassignments and deletions, then elect the preferred leaders that were requested.
+
+External events wait in the queue until the last read or write has its result.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ _NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifica
 
 
 def list_notifications(turn: Turn) -> None:
-    """Find what brokers announced before our election, and be told of what they announce from now on."""
+    """List the notifications from before the election, and watch for new ones."""
     turn.read((GetChildren(path, watch=True) for path in _NOTIFICATIONS), NotificationsListed())
 
 
 def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
-    """Delete it unread."""
+    """Delete these notifications unread."""
     groups = [
         (Delete(f"{parent}/{name}"),)
         for parent, outcome in zip(_NOTIFICATIONS, outcomes, strict=True)
@@ -64,15 +66,15 @@ def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 
 def read_states(turn: Turn) -> None:
-    """Read every partition's state in one go."""
+    """Read the states of all partitions without leadership in memory, in one read."""
     partitions = tuple(tp for tp, partition in turn.context.cluster.all_partitions() if partition.leadership is None)
     if partitions:
         turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
 
 
 def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """A state that is missing or cannot be understood means: no leadership, as in Kafka."""
-    # Of many thousands of states few differ: the others need not be parsed, and share what is remembered of them.
+    """Store the states. One that is missing or cannot be understood means no leadership, as in Kafka."""
+    # Many thousands of states have few distinct contents: each is parsed once, and equal states share one object.
     known: dict[tuple[bytes | None, int], LeaderAndIsr | None] = {}
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
         problem = None
@@ -96,7 +98,7 @@ def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -
 
 
 def take_over(turn: Turn) -> None:
-    """Open the channels, announce who is live, and give every replica its first state."""
+    """Open the channels, announce the live brokers and all replicas, and set the first replica states."""
     cluster = turn.context.cluster
     for broker in cluster.brokers.values():
         brokers.open_channel(turn, broker)
@@ -104,15 +106,15 @@ def take_over(turn: Turn) -> None:
     batch = turn.batch()
     batch.add_update_metadata(cluster.brokers)
     turn.flush(batch)
-    # The replicas go straight to Online and are announced in one pass: there are hundreds of thousands of them.
+    # One pass sets the replicas Online and announces them, because there can be hundreds of thousands of them.
     batch = turn.batch()
     offline: list[PartitionReplica] = []
     for topic_partition, partition in cluster.all_partitions():
         online = [b for b in partition.assignment.replicas if b in cluster.brokers]
         set_first_replica_states(cluster, topic_partition, partition, online)
         if cluster.is_queued(topic_partition.topic):
-            # It is not announced: its brokers would create again what they have deleted already. While deletions are
-            # paused nothing else tells them to answer no client.
+            # Not announced: brokers would create again what they have already deleted. While deletions are paused, only
+            # this UpdateMetadata makes brokers stop serving clients for the partition.
             if cluster.paused is not None:
                 batch.add_update_metadata(cluster.brokers, (topic_partition,))
         elif partition.leadership is not None:
@@ -125,12 +127,12 @@ def take_over(turn: Turn) -> None:
 
 
 def start_partitions(turn: Turn) -> None:
-    """End the step first, so that its requests leave: brokers are at work on them while the rest is worked out here."""
+    """End the step, so that its requests leave and brokers work on them while this controller computes the rest."""
     turn.read((Exists(paths.controller_epoch()),), ReplicasAnnounced())
 
 
 def replicas_announced(turn: Turn) -> None:
-    """Give every partition its first state, then leaders to those that have none, then go on with deletions."""
+    """Set the first partition states; queue the tasks for leaders, reassignments and deletions."""
     context = turn.context
     cluster = context.cluster
     with_strangers: list[TopicPartition] = []
@@ -162,7 +164,7 @@ def _first_state(context: Context, topic_partition: TopicPartition, partition: P
 
 
 def become_active(turn: Turn) -> None:
-    """All that the takeover had to say has been handed to the brokers' channels."""
+    """Finish the takeover: its requests are in the brokers' channels."""
     context = turn.context
     cluster = context.cluster
     context.role = Role.ACTIVE

@@ -69,7 +69,7 @@ _WHY_NOT: Final[Mapping[Strategy, str]] = MappingProxyType(
 
 
 def elect(turn: Turn, task: ElectLeaders) -> None:
-    """Choose leaders by the task's strategy and write them; ask for topic configurations where they decide."""
+    """Choose leaders by the task's strategy and write them; read topic configurations where they decide."""
     context = turn.context
     unclean = None if task.unclean_topics is None else frozenset(task.unclean_topics)
     chosen: list[TopicPartition] = []
@@ -149,7 +149,7 @@ def _chosen(
 
 
 def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Elect again, now knowing which topics allow a leader that may lack records."""
+    """Elect again, with the topics whose configuration allows an unclean leader."""
     default = turn.context.unclean_leader_election_enable
     allowed = []
     for topic, outcome in zip(task.topics, outcomes, strict=True):
@@ -170,7 +170,7 @@ def configs_read(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOu
 
 
 def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the replicas of each partition, those that the strategy says, who leads it now."""
+    """Store the written leaders, and send LeaderAndIsr to the replicas that the strategy selects."""
     context = turn.context
     batch = turn.batch()
     done, stale = [], []
@@ -202,13 +202,13 @@ def elected(turn: Turn, task: LeadersElected, outcomes: Sequence[GroupOutcome]) 
 
 
 def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
-    """For a person who may still save the disks of those who were in sync."""
+    """Return the text for a user who may still recover the disks of the former ISR."""
     isr = None if before is None or before.leadership is None else list(before.leadership.isr)
     return f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
 
 
 def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, strategy: Strategy) -> Sequence[int]:
-    """Who is told of the election; those that are not registered are left out when it is sent."""
+    """Return the receivers of LeaderAndIsr; the batch leaves unregistered ones out."""
     replicas = partition.assignment.replicas
     match strategy:
         case Strategy.OFFLINE:
@@ -218,7 +218,7 @@ def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, 
         case Strategy.PREFERRED:
             return replicas
         case Strategy.CONTROLLED_SHUTDOWN:
-            # The leaving broker too: it is to know that it leads no more.
+            # The leaving broker too, so that it stops leading.
             return [r for r in replicas if not cluster.has_failed_directory(tp, r)]
         case _:
             assert_never(strategy)
@@ -228,7 +228,7 @@ def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, 
 
 
 def shrink(turn: Turn, task: ShrinkIsr) -> None:
-    """Write the ISRs without these replicas; those that are in none go offline along with them."""
+    """Write the ISRs without these replicas; replicas outside the ISR go offline with the others."""
     cluster = turn.context.cluster
     by_partition: dict[TopicPartition, list[PartitionReplica]] = {}
     for replica in task.replicas:
@@ -242,7 +242,7 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
         if partition is None or partition.leadership is None:
             unchanged.extend(gone)
             continue
-        # Strangers go first, so that the last one in sync that is left is a replica.
+        # Remove strangers first, so that the last member of the ISR is a replica.
         known = election.without_strangers(partition.assignment, partition.leadership)
         shrunk = election.shrunk(known, tuple(r.broker for r in gone), cluster.epoch)
         if shrunk is None and known is not partition.leadership:
@@ -263,7 +263,7 @@ def shrink(turn: Turn, task: ShrinkIsr) -> None:
 
 
 def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) -> None:
-    """The replicas whose partition was written, and those that needed nothing, go offline."""
+    """Take offline the replicas whose partition was written, and those that needed no write."""
     offline = list(task.unchanged)
     stale: list[TopicPartition] = []
     again: list[PartitionReplica] = []
@@ -279,7 +279,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
         else:
             refuse_write(turn, topic_partition, "replicas to OFFLINE", outcome)
             if is_removed(outcome):
-                # Somebody removed the state: there is no ISR to leave, and nothing that would change that.
+                # The state was removed by hand: there is no ISR to shrink.
                 drop_strangers_unwritten(turn.context, topic_partition)
                 offline.extend(replicas)
     if offline:
@@ -288,7 +288,7 @@ def isr_shrunk(turn: Turn, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) ->
         read_again(turn, stale, ShrinkIsr(tuple(again)))
 
 
-# --- what somebody else wrote -------------------------------------------------------------------------------------
+# --- states that others wrote -------------------------------------------------------------------------------------
 
 
 def read_again(
@@ -296,7 +296,7 @@ def read_again(
     partitions: Sequence[TopicPartition],
     again: ElectLeaders | ShrinkIsr | AnnounceReassignments | LeadTargets,
 ) -> None:
-    """Somebody else has written these states: read them, then do the task again."""
+    """Read these states, which others have written, then run the task again."""
     turn.read(
         (GetData(paths.partition_state(*topic_partition)) for topic_partition in partitions),
         StatesReread(tuple(partitions), again),
@@ -304,7 +304,7 @@ def read_again(
 
 
 def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take in the states that were written by somebody else, and repeat the task for those that can go on."""
+    """Store the states that were read, and run the task again for the readable ones."""
     going_on: dict[TopicPartition, None] = {}
     removed: dict[TopicPartition, None] = {}
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
@@ -318,7 +318,7 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
                 removed[topic_partition] = None
     after = (DropStrangers(tuple(going_on)),)
     if moving := tuple(tp for tp in going_on if tp in turn.context.cluster.reassignments):
-        # The last target may have come in sync. Not at once: what waits here may be about the replicas that would go.
+        # The last target may be in sync now. At the end of the agenda: earlier tasks may use replicas that would go.
         turn.context.agenda.append(ProgressReassignments(moving))
     match task.again:
         case ElectLeaders(partitions=partitions) as election_again:
@@ -329,13 +329,13 @@ def reread(turn: Turn, task: StatesReread, outcomes: Sequence[ReadOutcome]) -> N
         case LeadTargets(partitions=partitions):
             turn.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
-            # As in `isr_shrunk`: where the state was removed there is no ISR to leave.
+            # As in `isr_shrunk`: without a state there is no ISR to shrink.
             replica_machine.finish_offline(turn, tuple(r for r in replicas if r.topic_partition in removed))
             turn.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *after)
 
 
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:
-    """Remember a partition's state as just read. Returns what is wrong with it, or None."""
+    """Store a partition's state as just read. Return the problem with it, or None."""
     cluster = context.cluster
     if isinstance(outcome, ReadFailed):
         return f"reading it failed with {outcome.error.name}"
@@ -361,12 +361,12 @@ def online(context: Context, topic_partition: TopicPartition) -> election.IsOnli
 
 
 def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
-    """Write the state where it is still at the version that `state` was computed from."""
+    """Return the write of the state, which expects the version that `state` was computed from."""
     return (SetData(paths.partition_state(*topic_partition), znodes.encode_state(state), state.partition_epoch),)
 
 
 def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
-    """ZooKeeper raises a znode's version by one for each write."""
+    """Return the state with the version that its write gives: one higher."""
     return state._replace(partition_epoch=state.partition_epoch + 1)
 
 
@@ -386,12 +386,12 @@ def drop_strangers_unwritten(context: Context, topic_partition: TopicPartition) 
 
 
 def is_stale(outcome: GroupOutcome) -> bool:
-    """Somebody else has written the state since we read it."""
+    """The state was written by others since it was read."""
     return isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION
 
 
 def is_removed(outcome: GroupOutcome) -> bool:
-    """Somebody has removed the state that was to be written."""
+    """The state znode to be written does not exist any more."""
     return isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE
 
 

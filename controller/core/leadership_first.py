@@ -1,4 +1,8 @@
-"""Writes the first state of new partitions: the parents once for each topic, then each partition with its state."""
+"""Writes the first state of new partitions.
+
+Two writes for any number of partitions: `/brokers/topics/T/partitions` of each topic, then each partition's znode
+together with its state.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def initialize(turn: Turn, task: InitializeLeadership) -> None:
-    """First the parents, once for each topic, then each partition with its state: two rounds for any number."""
+    """Create the parent of the partitions' znodes for each topic."""
     if task.partitions:
         topics = dict.fromkeys(topic_partition.topic for topic_partition in task.partitions)
         turn.write(
@@ -27,7 +31,7 @@ def initialize(turn: Turn, task: InitializeLeadership) -> None:
 
 
 def paths_created(turn: Turn, task: LeadershipPathsCreated) -> None:
-    """The parents are there, or were before: whether that was so, the states will tell."""
+    """Write the first states. If a parent is missing, the write of the state fails and is recorded."""
     _write_first_states(turn, task.partitions, state_only=False)
 
 
@@ -55,7 +59,7 @@ def _write_first_states(turn: Turn, partitions: Iterable[TopicPartition], *, sta
 
 
 def initialized(turn: Turn, task: LeadershipInitialized, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the ISR's members that they host a new partition, and everybody who leads it."""
+    """Send LeaderAndIsr (new) to the ISR's members, and the leader to all brokers."""
     batch = turn.batch()
     done, again = [], []
     for topic_partition, leadership, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
@@ -64,7 +68,7 @@ def initialized(turn: Turn, task: LeadershipInitialized, outcomes: Sequence[Grou
             batch.add_leader_and_isr(leadership.isr, topic_partition, is_new=True)
             done.append(topic_partition)
         elif not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):
-            # A controller died between this znode and the state below it.
+            # A controller died between writing this znode and the state below it.
             again.append(topic_partition)
         else:
             refuse_write(turn, topic_partition, "NEW to ONLINE", outcome)

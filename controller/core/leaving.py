@@ -1,14 +1,13 @@
-"""Giving control up for good without leaving ghosts: wait, for a bounded time, until brokers have answered tombstones.
+"""Resigning for good without leaving ghosts: waits, for a bounded time, until brokers have answered tombstones.
 
-A controller that is asked to stop still holds what no later controller knows: which brokers owe a tombstone (`owed`),
-and which ones have not answered that of a topic that is still marked. Kafka's controller, which may follow, drops the
-marks where deletion is disabled there, and sends no tombstone of topics whose znodes are gone. So ours waits for these
-answers first. Meanwhile it leads as before (elections, ISRs, brokers that come and go, new topics), but begins no
-deletion, and lets no topic's znodes go while a broker owes its tombstone.
+Only this controller's memory has the brokers that owe a tombstone (`owed`), or have not answered the tombstone of a
+marked topic. A Kafka controller that follows may have deletion disabled: then it drops the markers. It sends no
+tombstone for topics without znodes. So this controller waits for the answers. Meanwhile it leads as before, but starts
+no deletion, and removes no topic's znodes while a broker owes its tombstone.
 
     every answer is there        control is given up
-    the time is over             control is given up, and `Context.left_behind` says what was not answered
-    asked a second time          the same, at once
+    the time is over             control is given up, and `Context.left_behind` has the missing answers
+    a second request             the same, at once
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from lethe.protocol.vocabulary import BrokerId
 
 
 def begin(turn: Turn, reason: str, patience_ms: int) -> None:
-    """Give control up: at once where nothing is owed, without patience, or asked again; otherwise when all is settled
-    or the time is over."""
+    """Give control up: at once if nothing is owed, `patience_ms` is 0 or this is a second request; else wait."""
     context = turn.context
     pending = {name: None for name, deletion in context.cluster.deletions.items() if deletion.owing_tombstone}
     leaving = Leaving(reason, pending)
@@ -35,21 +33,21 @@ def begin(turn: Turn, reason: str, patience_ms: int) -> None:
 
 
 def look(turn: Turn) -> None:
-    """Give control up where nothing is waited for any more."""
+    """Give control up if no answer is missing any more."""
     leaving = turn.context.cluster.leaving
     if leaving is not None and turn.context.is_leading and _is_settled(turn.context, leaving):
         turn.do(GiveUp(leaving.reason))
 
 
 def time_is_over(turn: Turn) -> None:
-    """The timer fired: give control up, whatever is owed."""
+    """The timer fired: give control up, even if answers are missing."""
     leaving = turn.context.cluster.leaving
     if leaving is not None and turn.context.is_leading:
         turn.do(GiveUp(leaving.reason))
 
 
 def _is_settled(context: Context, leaving: Leaving) -> bool:
-    """Drops from the front what is settled, so that each topic is looked at once, however many answers come."""
+    """Return whether all answers are there. Drops settled topics, so that each is checked once for many answers."""
     if any(broker in context.cluster.brokers for broker in context.cluster.owed):
         return False
     while leaving.pending:
@@ -62,7 +60,7 @@ def _is_settled(context: Context, leaving: Leaving) -> bool:
 
 
 def unproven(context: Context) -> LeftBehind:
-    """The same as `left_behind`, without the topics that are still marked: what no later controller can know."""
+    """Return `left_behind` without the marked topics: what a later controller cannot find in ZooKeeper."""
     gone = {broker: tuple(debtor.topics) for broker, debtor in context.cluster.owed.items()}
     ghosts = {broker: tuple(found) for broker, found in context.cluster.caches.ghosts.items() if found}
     missed: dict[BrokerId, tuple[str, ...]] = {}
@@ -75,14 +73,14 @@ def unproven(context: Context) -> LeftBehind:
 
 
 def awaited(context: Context) -> LeftBehind:
-    """What registered brokers have yet to answer, as of now."""
+    """Return the tombstones that registered brokers have not answered, as of now."""
     left = left_behind(context)
     gone = {broker: names for broker, names in left.gone.items() if broker in context.cluster.brokers}
     return NOTHING_LEFT._replace(gone=gone, marked=left.marked)
 
 
 def left_behind(context: Context) -> LeftBehind:
-    """What brokers have not answered, and what their caches may show, as of now."""
+    """Return the tombstones that brokers have not answered, and the topics that caches may show, as of now."""
     marked: dict[BrokerId, list[str]] = {}
     for name, deletion in context.cluster.deletions.items():
         for broker in deletion.owing_tombstone:

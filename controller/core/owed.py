@@ -1,19 +1,18 @@
-"""Tombstones that brokers owe: the topics' znodes are gone, and these brokers' metadata caches may still show them.
+"""Owed tombstones: the topics' znodes are gone, and these brokers' metadata caches may still show the topics.
 
-A topic's znodes wait for every broker's answer to the tombstone, but not for ever (`deletion`). When the wait has
-lasted `tombstone_timeout_ms`, the znodes go while the tombstone is in the channel of each broker that has not answered.
-Each of these brokers *owes* the answer:
+A topic's znodes wait for every broker's answer to the tombstone, for at most `tombstone_timeout_ms` (`deletion`). Then
+the znodes are removed while the tombstone is in the channel of each silent broker. Such a broker *owes* the answer:
 
     the broker answers without an error     the debt is settled
     the broker answers with an error        the tombstone is sent again, with growing waits
-    the broker registers again              the tombstone is the first request to the new registration: a broker of
-                                            Kafka's that lost only its session still has its cache
-    this controller's term ends             the debt is lost, and recorded with the names of its topics
+    the broker registers again              the tombstone is the first request to the new registration: a Kafka broker
+                                            that lost only its session still has its cache
+    this controller's tenure ends           the debt is lost, and recorded with the names of its topics
 
-A channel is first in, first out, so nothing later overtakes the tombstone. An answer with an error takes it out of the
-channel, though. So a broker that owes the tombstone of a name is told of no other topic of that name until it has
-answered (`batching` leaves it out), and then it is told of that topic. Replicas are another matter: what a broker hosts
-is deleted and acknowledged before the znodes go, with or without a debt.
+A channel is first in, first out, so no later request overtakes the tombstone. An answer with an error takes the
+tombstone out of the channel. So `batching` leaves a new topic of the same name out of requests to that broker until the
+broker has answered; then the new topic is sent. Replicas are not concerned: they are deleted and acknowledged before
+the znodes are removed.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 
 MAX_OWED_TOPICS: Final = 10_000
-"""Of one broker. A topic that would be one more waits for the answer instead, as with no limit."""
+"""Limit for one broker. The znodes of further topics wait for the broker's answer."""
 NAMES_RECORDED: Final = 20
 OWES: Final = "owes tombstones"
 ANSWERED: Final = "tombstones answered"
 LOST: Final = "telling the broker that topics are gone"
-"""What was not done of debts that are lost."""
+"""The refused action in the fact about a lost debt."""
 
 
 def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
-    """True where none of these brokers owes too many tombstones already."""
+    """Return True if each of these brokers may owe one more tombstone."""
     owed = context.cluster.owed
     return all(broker not in owed or len(owed[broker].topics) < MAX_OWED_TOPICS for broker in brokers)
 
 
 def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
-    """The topic's znodes are gone: remember who owes its tombstone. Returns these brokers.
+    """Store which brokers owe the tombstone of a topic without znodes, and return them.
 
     To be called while the topic is still in the context."""
     context = turn.context
@@ -69,7 +68,7 @@ def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
 
 
 def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
-    """Settle what this answer settles, or send it again later."""
+    """Settle the debts that this answer is about; after an error, schedule a retry."""
     context, broker = turn.context, event.broker
     debtor = context.cluster.owed.get(broker)
     if debtor is None:
@@ -87,7 +86,7 @@ def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataR
         return
     for name in names:
         del debtor.topics[name]
-    # The problem and the time of the next try are kept while there are other topics: these may wait for that time.
+    # Problem and retry time stay while the broker owes other topics, which may wait for that time.
     if not debtor.topics:
         del context.cluster.owed[broker]
         _record(turn, broker, ANSWERED, len(names))
@@ -100,7 +99,7 @@ def _is_about(debtor: Debtor, name: str, request_id: int) -> bool:
 
 
 def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
-    """Topics of these names that were made meanwhile: the broker has not been told of them yet."""
+    """Send the broker the topics that were created meanwhile under these names, and that it has not been sent yet."""
     cluster = turn.context.cluster
     living: list[TopicPartition] = [tp for name in names for tp, _ in cluster.partitions_of(name)]
     if living:
@@ -113,7 +112,7 @@ def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
 
 
 def retries_due(turn: Turn) -> None:
-    """The timer fired: send again what brokers have answered with an error."""
+    """The timer fired: send tombstones again that brokers have answered with an error."""
     cluster = turn.context.cluster
     for broker, debtor in cluster.owed.items():
         if debtor.retry_at_ms is None or broker not in cluster.brokers:
@@ -125,7 +124,7 @@ def retries_due(turn: Turn) -> None:
 
 
 def send_again(turn: Turn, broker: BrokerId) -> None:
-    """Send a registered broker the tombstones that it owes and that are not on their way; one request for all."""
+    """Send a registered broker, in one request, the owed tombstones that are not outstanding."""
     context = turn.context
     debtor = context.cluster.owed.get(broker)
     if debtor is None:
@@ -148,7 +147,7 @@ def _set_timer(turn: Turn, at_ms: int) -> None:
 
 
 def record_lost(turn: Turn) -> None:
-    """The term ends: no later controller knows of these debts."""
+    """Record the debts that are lost with the tenure."""
     for broker, debtor in turn.context.cluster.owed.items():
         shown = ", ".join(list(debtor.topics)[:NAMES_RECORDED])
         turn.refuse(

@@ -1,4 +1,4 @@
-"""Moves partitions from state to state. Getting a leader needs ZooKeeper and is `leadership`'s part."""
+"""Moves partitions from state to state; `leadership` and `leadership_first` write the leaders to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lethe.protocol.vocabulary import TopicPartition
 
 
 def move(turn: Turn, task: MovePartitions) -> None:
-    """Set the state of these partitions, those that may enter it."""
+    """Move those of these partitions to the target state that may enter it."""
     enter(turn, task.partitions, task.target)
 
 
 def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionState) -> None:
-    """As `move`; also used when a leader has been written."""
+    """Do what `move` does, also after a leader has been written."""
     cluster = turn.context.cluster
     allowed = PARTITION_TRANSITIONS[target]
     moved: dict[tuple[str, PartitionState], list[int]] = {}
@@ -49,7 +49,7 @@ def enter(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionS
 
 
 def bring_online(turn: Turn, task: BringOnline) -> None:
-    """Every New or Offline partition named, or of the whole cluster, is to get a leader."""
+    """Give a leader to the New and Offline partitions of the task, except those of queued topics."""
     new, offline = [], []
     for topic_partition, state in _candidates(turn.context, task):
         if state is PartitionState.ONLINE or turn.context.cluster.is_queued(topic_partition.topic):

@@ -1,4 +1,4 @@
-"""Which brokers obey this controller, derived from what each has answered. Holding `/controller` alone is no power.
+"""Which brokers obey this controller, derived from their answers. Holding `/controller` alone is not power.
 
 The last answer of a broker's present incarnation decides, together with what it still owes an answer to:
 
@@ -11,12 +11,12 @@ The last answer of a broker's present incarnation decides, together with what it
     -                                    -                             UNSPOKEN where no listener of it can be spoken to
 
 Example: brokers 1 and 2 answer NONE, broker 3 answers STALE_CONTROLLER_EPOCH. The controller has power and says that
-broker 3 refuses it. Broker 3 alone, or all three refusing: the controller is *powerless* since the last of them began
-to refuse. A powerless controller is not ready after `CoreConfig.powerless_after_ms`, and resigns in the end, so that
-another controller can lead: soon where every broker refuses, late where some are only silent, because a broker that
+broker 3 refuses it. If all three refuse, the controller is *powerless* since the last of them began to refuse. A
+powerless controller is not ready after `CoreConfig.powerless_after_ms`. It resigns, so that another controller can
+lead: after `resign_refused_ms` if every broker refuses, after `resign_silent_ms` if some are only silent. A broker that
 works on a large request answers nothing meanwhile.
 
-An error for one partition inside an answer says nothing here: the broker has accepted the request.
+An error for one partition inside an answer does not count: the broker has accepted the request.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _standing(error: int) -> Standing:
 
 
 def _owing(context: Context) -> dict[BrokerId, int]:
-    """Since when each broker that owes answers owes the oldest; requests are remembered in the order of sending."""
+    """Return since when each broker owes its oldest answer; `outstanding` has the order of sending."""
     found: dict[BrokerId, int] = {}
     for outstanding in context.cluster.outstanding.values():
         found.setdefault(outstanding.broker, outstanding.sent_at_ms)
@@ -102,21 +102,21 @@ def _owing(context: Context) -> dict[BrokerId, int]:
 
 
 def powerless_since(powers: tuple[BrokerPower, ...]) -> int | None:
-    """Since when no registered broker obeys; None where one does, or none is registered."""
+    """Return since when no registered broker obeys; None if one does, or none is registered."""
     if not powers or any(each.standing is Standing.OBEYS for each in powers):
         return None
     return max(each.since_ms for each in powers)
 
 
 def refusing_epoch(context: Context) -> tuple[BrokerId, ...]:
-    """Registered brokers whose last answer was that our epoch is stale."""
+    """Return registered brokers whose last answer was STALE_CONTROLLER_EPOCH."""
     stale = ErrorCode.STALE_CONTROLLER_EPOCH
     answers = context.cluster.last_answers
     return tuple(broker for broker in context.cluster.brokers if broker in answers and answers[broker].error == stale)
 
 
 def powerless_reason(context: Context, now_ms: int) -> str | None:
-    """Why an active controller has no power, in a sentence; None as long as it has, or has only just lost it."""
+    """Return why an active controller has no power, as a sentence; None while it has, or has just lost it."""
     if context.role is not Role.ACTIVE:
         return None
     powers = of_brokers(context, now_ms)
@@ -131,7 +131,7 @@ def _powerless(powers: tuple[BrokerPower, ...], for_ms: int) -> str:
 
 
 def told(powers: tuple[BrokerPower, ...]) -> str:
-    """Brokers by standing, in words: `brokers 1, 2: it does not answer; broker 3: ...`."""
+    """Return the brokers by standing, as text: `brokers 1, 2: it does not answer; broker 3: ...`."""
     groups: dict[tuple[Standing, str | None], list[BrokerId]] = {}
     for each in powers:
         if each.standing is not Standing.OBEYS:
@@ -154,7 +154,7 @@ _NAMED: Final = 10
 
 
 def note_answer(turn: Turn, broker: BrokerId, broker_epoch: BrokerEpoch, error: int) -> None:
-    """Remember what a broker's present incarnation answered at top level."""
+    """Store the top-level error that a broker's present incarnation answered."""
     context = turn.context
     before = context.cluster.last_answers.get(broker)
     is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
@@ -176,7 +176,7 @@ def _obeying(context: Context) -> int:
 
 
 def check(turn: Turn) -> None:
-    """Resign where no broker has obeyed for too long; look again as long as that may come, or a broker falls silent."""
+    """Resign if no broker has obeyed for too long; else check again later if that, or a silent broker, is possible."""
     context = turn.context
     powers = of_brokers(context, turn.now_ms)
     since_ms = powerless_since(powers)
@@ -188,6 +188,6 @@ def check(turn: Turn) -> None:
 
 
 def resignation_after_ms(config: CoreConfig, powers: tuple[BrokerPower, ...]) -> int:
-    """How long a powerless tenure lasts."""
+    """Return how long a powerless controller waits before it resigns."""
     is_definite = all(each.standing in DEFINITE for each in powers)
     return config.resign_refused_ms if is_definite else config.resign_silent_ms

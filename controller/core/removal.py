@@ -1,9 +1,13 @@
-"""The last act of a deletion: the znodes go, the marker with them.
+"""Removes a deleted topic's znodes, as the last step of the deletion.
 
-A topic's znodes go in one multi, the marker last in it, so that a crash leaves either all or none. A topic too large
-for one multi loses its partitions first and everything else in a second one: what remains in between is a topic whose
-partitions have no state, which any controller, Kafka's too, can finish deleting. Where the znodes are not what memory
-believes (a half-deleted topic, a config that is missing), the real tree is searched and removed the same way.
+    topic                   multis
+    ----------------------  -------------------------------------------------------------------------------
+    fits into one multi     partitions, topic, configuration, marker: a crash leaves all of them or none
+    too large for one       partitions in several multis, then one with topic, configuration and marker
+
+After a crash between these multis the topic's partitions have no state. Any controller, Kafka's too, can delete such a
+topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing configuration), the tree is searched
+and removed in the same way.
 """
 
 from __future__ import annotations
@@ -37,11 +41,11 @@ from lethe.protocol.zookeeper.operations import (
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
-# --- znodes, as memory believes them to be --------------------------------------------------------------------------
+# --- znodes from memory ---------------------------------------------------------------------------------------------
 
 
 def remove(turn: Turn, task: RemoveTopics) -> None:
-    """All znodes of these topics, in as few multis as they fit into."""
+    """Remove all znodes of these topics; search the trees of topics that memory does not have whole."""
     context = turn.context
     unclear: list[str] = []
     chosen: list[_Doomed] = []
@@ -57,7 +61,7 @@ def remove(turn: Turn, task: RemoveTopics) -> None:
 
 
 class _Doomed(NamedTuple):
-    """The deletes of one topic: those that may go in several multis, and those that must go together and last."""
+    """The deletes of one topic: `inner` may be spread over several multis, `last` go together and last."""
 
     topic: str
     inner: list[Operation]
@@ -86,7 +90,7 @@ def _partition_deletes(context: Context, name: str) -> Iterator[Operation]:
 
 
 def _roots(name: str) -> tuple[str, str, str]:
-    """In the order in which they go: the topic first, its marker last."""
+    """Return the topic's root znodes in the order of removal: the topic first, its marker last."""
     return paths.topic(name), paths.config_topic(name), paths.delete_topic(name)
 
 
@@ -96,7 +100,7 @@ def _chunks(operations: list[Operation], limit: int) -> Iterator[tuple[Operation
 
 
 def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """Done where everything went; a second multi for large topics; a search where something was not as believed."""
+    """Finish topics whose groups all succeeded, write the last multi of large topics, and search where one failed."""
     at = 0
     unclear: list[str] = []
     following: list[_Doomed] = []
@@ -118,7 +122,7 @@ def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -
 
 
 def _finish(turn: Turn, name: str) -> None:
-    """Nothing of the topic is left in ZooKeeper: the deletion is done, but for caches whose brokers owe an answer."""
+    """Record the end of the deletion and drop the topic from memory. Silent brokers owe the tombstone's answer."""
     deletion = turn.context.cluster.deletions[name]
     owing = owed.note(turn, name)
     shown: dict[str, JsonValue] = {"owed_by": ",".join(map(str, owing))} if owing else {}
@@ -128,7 +132,7 @@ def _finish(turn: Turn, name: str) -> None:
     missed.note_removed(turn.context, name)
 
 
-# --- znodes, as they really are -----------------------------------------------------------------------------------
+# --- znodes from ZooKeeper ----------------------------------------------------------------------------------------
 
 
 def search(turn: Turn, task: SearchTopicTrees) -> None:
@@ -137,7 +141,7 @@ def search(turn: Turn, task: SearchTopicTrees) -> None:
 
 
 def searched(turn: Turn, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
-    """Go one level down where there is one; when every tree is known, remove what was found, deepest first."""
+    """Search the next level; after the last one, remove the znodes that were found, deepest first."""
     at = 0
     trees: list[TopicTree] = []
     for tree in task.trees:
@@ -164,7 +168,7 @@ def searched(turn: Turn, task: TopicTreesSearched, outcomes: Sequence[ReadOutcom
 
 
 def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
-    """The tree with one level more, or what kept us from reading it."""
+    """Return the tree with one more level, or the error that prevented reading it."""
     found = list(tree.found)
     below: list[str] = []
     for path, outcome in zip(tree.level, outcomes, strict=True):
@@ -181,6 +185,6 @@ def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
     deletion.znode_problem = problem = Problem.met(deletion.znode_problem, what, turn.now_ms)
     turn.record(FactType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
     set_ineligible(turn.context.cluster, deletion, True)
-    # What comes behind the name of the error is a path, of which there are as many as topics.
+    # Count by the error's name only: the path behind it differs for each topic.
     count_retry(turn.context, RetryOf.ZNODES, what.partition(" ")[0])
     retry_later(turn, name, problem.attempts)

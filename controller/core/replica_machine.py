@@ -1,8 +1,15 @@
-"""Moves replicas from state to state, and tells brokers what that means for them.
+"""Moves replicas from state to state, and sends brokers the requests for it.
 
-One call moves many replicas with one batch of requests. What may follow what stands in `transitions`; an illegal move
-is refused and recorded for that replica alone. Going offline may need the ISR written first: that is `leadership`'s
-part, which comes back to `finish_offline`.
+One call moves many replicas with one batch of requests. `transitions` defines the legal moves; an illegal move is
+refused and recorded for that replica alone.
+
+    move to           requests
+    ----------------  ----------------------------------------------------------------------------------------
+    New               LeaderAndIsr (new) to the replica's broker, if the partition has a leader
+    Online            LeaderAndIsr to the replica's broker, unless it was New
+    Offline           StopReplica to its broker; unless the topic is queued, also the shrunk ISR to the other replicas
+    DeletionStarted   StopReplica with delete to its broker
+    the others        none
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
 
 def move(turn: Turn, task: MoveReplicas) -> None:
-    """Bring these replicas into the target state, those that may enter it."""
+    """Move those of these replicas to the target state that may enter it."""
     replicas = _legal(turn, task.replicas, task.target)
     if not replicas:
         return
@@ -65,7 +72,7 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
 
 
 def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
-    """Set the states, and record them a line for each topic, broker and former state."""
+    """Set the states, and record one fact for each topic, broker and former state."""
     moved = enter_replica_state(turn.context.cluster, replicas, target)
     for (topic, broker, before), partitions in moved.items():
         turn.record(
@@ -113,8 +120,10 @@ def _to_online(turn: Turn, replicas: Replicas) -> None:
 
 
 def _is_announced(context: Context, replica: PartitionReplica, partition: Partition) -> bool:
-    """What is to be deleted is announced only where nothing else proves its deletion, and where it was before: a broker
-    that has deleted it already would create it again."""
+    """Return whether the replica is announced to its broker when it comes online.
+
+    A queued topic's replica is announced only if that must prove its deletion, or if it was announced before. Otherwise
+    a broker that has deleted it already would create it again."""
     cluster = context.cluster
     if cluster.is_queued(replica.topic):
         return cluster.must_announce(replica.broker) or cluster.was_announced(partition, replica.broker)
@@ -122,7 +131,7 @@ def _is_announced(context: Context, replica: PartitionReplica, partition: Partit
 
 
 def _to_offline(turn: Turn, replicas: Replicas) -> None:
-    """Queued topics' replicas stay in the ISR as it is written: nobody leads a topic that is being deleted."""
+    """Shrink ISRs before the replicas go offline; queued topics have no leader, and their ISRs stay as written."""
     cluster = turn.context.cluster
     shrinking: list[PartitionReplica] = []
     at_once: list[PartitionReplica] = []
@@ -137,7 +146,7 @@ def _to_offline(turn: Turn, replicas: Replicas) -> None:
 
 
 def finish_offline(turn: Turn, replicas: Replicas) -> None:
-    """StopReplica to the replicas' brokers, the new ISR to the other replicas, and the state."""
+    """Send StopReplica to the replicas' brokers and the new ISR to the other replicas, and set the state."""
     cluster = turn.context.cluster
     batch = turn.batch()
     gone: dict[TopicPartition, list[int]] = {}

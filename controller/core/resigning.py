@@ -1,9 +1,17 @@
-"""Ceasing to be controller: on request, because another one is, or because something is wrong.
+"""Ends a tenure: on request, because another controller is active, or after a fault.
 
-Who resigns stops at once, and forgets the cluster. A lost reply to a write means that memory and znodes may differ.
-There is one cure: give the session up, which removes our `/controller`, and load everything anew if elected again.
-Standing again after a fault backs off, so that a znode that makes a controller fall over does not make controllers take
-turns at it. Who is asked to give control up for good only watches from then on.
+The controller stops at once and drops its memory of the cluster. What follows depends on the cause:
+
+    cause                                what follows
+    -----------------------------------  ---------------------------------------------------------------------
+    another controller is active         stand by
+    the fence of a write failed          stand for election again
+    a fault, such as an unknown outcome  end the session, and stand again with a new one after a back-off
+    a request                            delete `/controller`, stand again after `stand_back_off_min_ms`
+    a request for good                   the same, but never stand again; `/controller` is still watched
+
+After a lost reply, memory and znodes may differ. Ending the session removes `/controller`, and the next tenure loads
+everything again. The back-off doubles, so that a znode that breaks controllers does not cause an election at once.
 """
 
 from __future__ import annotations
@@ -26,19 +34,19 @@ from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Delete
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 SETTLED_AFTER_MS = 60_000
-"""A tenure in which a broker obeyed and that lasted this long counts as success: the next fault backs off from the
-beginning."""
+"""After a tenure of this length in which a broker obeyed, the back-off starts again at its minimum."""
 
 
 def at_rest(context: Context) -> Role:
-    """What we are while nothing keeps us from what we are there for."""
+    """Return the idle role: RETIRED or STANDING_BY."""
     return Role.RETIRED if context.retired else Role.STANDING_BY
 
 
 def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
-    """Stop at once: channels closed, what was planned dropped, the cluster forgotten. Brokers are told nothing, but
-    for those that wait for an answer: they are to look for another controller. A registration among the brokers goes
-    with the session where that ends, and otherwise next."""
+    """Stop at once: close the channels, drop the agenda and forget the cluster.
+
+    Only pending broker requests are answered; the answer makes the broker look for another controller. This
+    controller's registration in `/brokers/ids` goes with the session, or is removed next if the session goes on."""
     context = turn.context
     if context.is_leading and context.retired:
         context.left_behind = leaving.left_behind(context)
@@ -74,7 +82,7 @@ def resign(turn: Turn, reason: str, *, session_ends: bool = False) -> None:
 
 
 def session_lost(turn: Turn, reason: str) -> None:
-    """Without a session nothing that we know or hold counts any more."""
+    """Resign: without a session, `/controller` and memory are no longer valid."""
     context = turn.context
     backing_off = context.role is Role.BACKING_OFF
     resign(turn, f"the ZooKeeper session was lost: {reason}", session_ends=True)
@@ -85,13 +93,13 @@ def session_lost(turn: Turn, reason: str) -> None:
 
 
 def control_lost(turn: Turn) -> None:
-    """The fence did not hold: whatever `/controller` says, the tenure is over. Look who follows."""
+    """Resign because a fence failed: the tenure is over whatever `/controller` says. Look for the next controller."""
     resign(turn, "a write was refused because /controller_epoch has changed")
     turn.context.agenda.append(Stand())
 
 
 def step_back(turn: Turn, reason: str) -> None:
-    """After a fault: give the session up, so that another controller can take over, and stand again later."""
+    """End the session after a fault, so that another controller can take over; stand again after a back-off."""
     context = turn.context
     resign(turn, reason, session_ends=True)
     context.faults_in_a_row += 1
@@ -108,14 +116,14 @@ def step_back(turn: Turn, reason: str) -> None:
 
 
 def retire(turn: Turn, reason: str, patience_ms: int) -> None:
-    """Give control up where we have it, and do not stand again. Answers to tombstones are waited for first."""
+    """Give control up and never stand again. An active controller first waits for answers to tombstones."""
     context = turn.context
     context.retired = True
     if context.is_leading:
         leaving.begin(turn, reason, patience_ms)
         return
     if context.role is Role.TAKING:
-        # Ours for as long as nobody was elected since.
+        # `/controller` is ours only while the epoch has this version.
         group = (
             Check(paths.controller_epoch(), context.takings.epoch_version),
             Delete(paths.controller(), ANY_VERSION),
@@ -129,7 +137,7 @@ def retire(turn: Turn, reason: str, patience_ms: int) -> None:
 
 
 def give_up(turn: Turn, task: GiveUp) -> None:
-    """Delete our `/controller` in a fenced write, and with it our registration among the brokers."""
+    """Delete `/controller` and this controller's registration in `/brokers/ids`, in one fenced write."""
     context = turn.context
     if context.is_leading:
         registered = () if context.cluster.registered is None else (paths.broker_id(context.config.controller_id),)
@@ -138,12 +146,12 @@ def give_up(turn: Turn, task: GiveUp) -> None:
 
 
 def given_up(turn: Turn, task: GivenUp, outcome: GroupOutcome) -> None:
-    """`/controller` is free: let another controller take it before we stand again, if we do."""
+    """Resign; stand again after a pause, so that another controller can take over. Retired: never stand again."""
     context = turn.context
     if isinstance(outcome, GroupDone):
         context.cluster.registered = None
     elif context.cluster.registered is not None and isinstance(outcome, GroupFailed) and outcome.index_in_group == 0:
-        # Somebody has removed the registration; the rest is still to be done.
+        # The registration was removed by hand: delete the rest.
         context.cluster.registered = None
         turn.do(GiveUp(task.reason))
         return

@@ -1,26 +1,29 @@
-"""Taking control from a controller that holds it: whether, how, and how often.
+"""Taking control from a Kafka controller that holds it: whether, how and how often.
 
-Theory of operation. A controller of Kafka that is wedged keeps its session, and with it `/controller`, for as long as
-its process answers ZooKeeper's pings: nobody else is elected, and what it does not do is not done. Who is told to may
-take `/controller` from it, in one multi that deletes its znode and creates ours. It checks that `/controller_epoch`
-still has the version that was read *before* the holder was: no two tenures share that version, so that control is taken
-from the controller that was looked at or from nobody.
+A Kafka controller that hangs keeps its session, and with it `/controller`, while its process answers ZooKeeper's pings.
+No other controller is elected, and its work is not done. If configured (`CoreConfig.takeover`), this controller takes
+`/controller` from it:
 
-The epoch, on which every write is fenced, is raised in a second write, some time later. Kafka's controllers look at
-`/controller` between two events; one whose write is refused in the middle of an event keeps the requests that it was
-about to send, and every later tenure of that process fails on them. So it is left time to finish what it is at, with
-writes that still take effect, and to notice. One that sleeps is fenced when the time is over, whatever it does then.
-Until then we only hold `/controller` (`Role.TAKING`): nothing is loaded, nothing written, nobody asked for anything.
+    time    write
+    0 s     one multi: check the version of `/controller_epoch`, delete the holder's `/controller`, create ours
+    5 s     one multi: check `/controller`, raise `/controller_epoch`: the former holder is fenced
+    60 s    the earliest next taking, if a Kafka controller holds `/controller` again
 
-Never taken from: another Lethe controller (it says in `/controller` that it is one: two that stand by for each other
-are no rivals), a KRaft controller, and one whose `/controller` cannot be understood.
+The epoch's version is read *before* the holder. No two tenures share a version, so the first multi takes control only
+from the holder that was read.
 
-Two who insist must not take turns. Between one taking and the next of the same process lies an interval, which doubles
-with each taking up to a longest one. It begins anew only after twice the longest: two who insist at the longest
-interval never get there.
+The grace period (`takeover_grace_ms`) lets the former holder finish its current event and notice. Kafka's controllers
+check `/controller` between two events. One whose write is refused within an event keeps its unsent requests, and every
+later tenure of that process fails on them. In the meantime this controller only holds `/controller` (`Role.TAKING`).
 
-What counts as a taking is a write that was applied, or may have been: where its reply was lost nobody knows. A race
-that was lost to another one's election changed nothing and does not count.
+Control is never taken from another Lethe controller (its `/controller` says so), from a KRaft controller, or from a
+controller whose `/controller` cannot be understood.
+
+The interval prevents takeover ping-pong. It doubles with each taking of the same process up to
+`takeover_interval_max_ms`. It starts again at `takeover_interval_ms` after a pause of twice the maximum, which two
+controllers that both insist never reach.
+
+A write counts as a taking if it was applied or its reply was lost. A write that failed does not count.
 """
 
 from __future__ import annotations
@@ -42,12 +45,12 @@ from lethe.protocol.zookeeper.znodes import ControllerZnode
 
 
 def may_be_taken_from(holder: ControllerZnode) -> bool:
-    """Whether the holder is one of Kafka's own controllers in ZooKeeper mode."""
+    """Return whether the holder is a Kafka controller in ZooKeeper mode."""
     return holder.admin is None and holder.kraft_epoch <= 0
 
 
 def due_ms(context: Context, now_ms: int) -> int | None:
-    """When control may be taken, `now_ms` at the earliest; None: never."""
+    """Return when control may be taken, at least `now_ms`; None: never."""
     taken_at_ms = context.takings.last_ms
     match context.config.takeover:
         case Takeover.NEVER:
@@ -61,12 +64,12 @@ def due_ms(context: Context, now_ms: int) -> int | None:
 
 
 def interval_ms(config: CoreConfig, count: int) -> int:
-    """How long to wait after so many takings, from the latest of them."""
+    """Return the wait after this number of takings, from the latest one."""
     return BackOff(config.takeover_interval_ms, config.takeover_interval_max_ms).wait_ms(count)
 
 
 def note_taken(context: Context, now_ms: int) -> None:
-    """Control was taken, or may have been."""
+    """Count a taking: control was taken, or may have been."""
     takings = context.takings
     before_ms = takings.last_ms
     settled = before_ms is not None and now_ms - before_ms >= 2 * context.config.takeover_interval_max_ms
@@ -75,11 +78,11 @@ def note_taken(context: Context, now_ms: int) -> None:
 
 
 OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)
-"""Errors that somebody else's election explains."""
+"""Errors that another controller's election explains."""
 
 
 def take(turn: Turn, holder: Data, epoch: Data, number: ControllerEpoch, ours: Create) -> None:
-    """Put our `/controller` in the place of the holder's, in the tenure that has this epoch."""
+    """Replace the holder's `/controller` with ours, if `/controller_epoch` still has this version."""
     context = turn.context
     context.takings.going_on = context.active_controller
     context.takings.epoch_version = epoch.stat.version
@@ -93,7 +96,7 @@ def take(turn: Turn, holder: Data, epoch: Data, number: ControllerEpoch, ours: C
 
 
 def taken(turn: Turn, task: ControllerTaken, outcome: GroupOutcome) -> None:
-    """It is ours, and its former holder has time to notice; or somebody was quicker: look again."""
+    """Wait for the grace period to end; look again if another controller was faster or the outcome is unknown."""
     context, takings = turn.context, turn.context.takings
     if isinstance(outcome, GroupFailed):
         takings.going_on = None
@@ -118,7 +121,7 @@ def taken(turn: Turn, task: ControllerTaken, outcome: GroupOutcome) -> None:
 
 
 def wait(turn: Turn) -> None:
-    """Until the epoch is to be raised."""
+    """Wait until the epoch may be raised."""
     context = turn.context
     context.role, context.active_controller = Role.TAKING, context.config.controller_id
     if context.takings.due_ms > turn.now_ms:

@@ -1,4 +1,4 @@
-"""What a controller remembers of having taken control from others; it outlives tenures and sessions."""
+"""Memory of the takeovers by this process; kept across tenures and sessions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class Takings:
     """See `takeover`."""
 
     count: int = 0
-    """How often, until the latest was so long ago that they are forgotten."""
+    """Number of takings; starts again after a long pause."""
     last_ms: int | None = None
     """When control was taken last."""
     latest: BrokerId | None = None
-    """From whom the last tenure that began so was taken."""
+    """The controller most recently taken over, in a taking that led to a tenure."""
     going_on: BrokerId | None = None
-    """Whose `/controller` was removed, or may have been, and whose epoch is not raised yet."""
+    """The controller whose `/controller` was removed, or may have been, while the epoch is not raised yet."""
     epoch_version: int = 0
-    """Of `/controller_epoch`, as it was when that was removed."""
+    """Version of `/controller_epoch` that the taking checked."""
     raising: int | None = None
-    """The version from which we have tried to raise it."""
+    """Version of `/controller_epoch` from which this controller has tried to raise it."""
     raised_to: int = 0
-    """The epoch that we have tried to write. Somebody else's write after `raising` leaves another one."""
+    """The epoch of that write. Another controller's write after `raising` leaves another epoch."""
     due_ms: int = 0
-    """When it is raised."""
+    """When the epoch may be raised."""

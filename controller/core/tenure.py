@@ -1,14 +1,18 @@
-"""Becoming controller; `resigning` is about ceasing to be.
+"""Becoming controller; `resigning` ends the tenure.
 
-Being elected is one multi: create `/controller` (ephemeral) and raise `/controller_epoch` from the version just read.
-From then on every write checks that version; where the check fails control is lost, whatever else happened, and we
-resign at once. `/controller` is looked at with the same task whoever holds it: nobody: be elected; another: stand by;
-another while we lead: resign. It is ours only if our session owns it.
+An election is one multi: create `/controller` (ephemeral) and raise `/controller_epoch` from the version just read.
+Every later write checks that version (the *fence*). If the check fails, control is lost and the controller resigns at
+once. The task `Stand` reads `/controller` and decides:
 
-Whether control is taken from one that holds it is `takeover`'s.
+    `/controller`                              this controller leads    it does not lead
+    -----------------------------------------  -----------------------  ----------------------------------------
+    owned by this session, same epoch version  goes on                  has won unnoticed, or finishes a takeover
+    owned by this session, other version       resigns                  has won unnoticed, or finishes a takeover
+    owned by another session                   resigns                  stands by, or takes control (`takeover`)
+    absent                                     resigns, stands later    stands for election
 
-A cluster in migration to KRaft (`/migration` exists, or `/controller` is persistent) is refused: two kinds of
-controller writing the same znodes would destroy it.
+A cluster in migration to KRaft is refused (`/migration` exists, or `/controller` is persistent or names a KRaft
+controller): two kinds of controller that write the same znodes would destroy it.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ _IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or 
 
 
 def session_established(turn: Turn, session_id: int, entropy: bytes) -> None:
-    """A new session: stand for election, unless a fault has to be waited out first."""
+    """Start with a new session: stand for election, unless the back-off after a fault lasts."""
     context = turn.context
     context.session_id = session_id
     context.entropy = entropy
@@ -63,9 +67,9 @@ def session_established(turn: Turn, session_id: int, entropy: bytes) -> None:
 
 
 def stand(turn: Turn) -> None:
-    """Arm the watch on `/controller` and read what decides whether we may be elected.
+    """Arm the watch on `/controller`, and read the znodes that decide about the election.
 
-    The epoch before its holder: a write that finds this version concerns the very tenure that was read after it.
+    The epoch is read before the holder. So a write that finds this epoch version is about the holder that was read.
     """
     turn.read(
         (
@@ -79,7 +83,7 @@ def stand(turn: Turn) -> None:
 
 
 def stand_again(turn: Turn) -> None:
-    """The time of backing off is over, control may be taken, or a refused cluster is looked at again."""
+    """The timer fired: the back-off is over, control may be taken, or a refused cluster is checked again."""
     context = turn.context
     if context.role in (Role.REFUSED, Role.STANDING_BY, Role.TAKING):
         turn.do(Stand())
@@ -90,7 +94,7 @@ def stand_again(turn: Turn) -> None:
 
 
 def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
-    """Decide on who holds `/controller` now."""
+    """Decide by the holder of `/controller`: see the table above."""
     context = turn.context
     _, epoch, controller, migration = outcomes
     if isinstance(controller, Data):
@@ -98,7 +102,7 @@ def looked_up(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
         return
     context.takings.going_on = None
     if context.is_leading:
-        # Whoever removed it wants another controller: Kafka's brokers have it within milliseconds, if we let them.
+        # It was removed so that another controller takes over: a Kafka broker does within milliseconds, if we wait.
         resign(turn, "/controller is gone")
         if not context.retired:
             context.role = Role.BACKING_OFF
@@ -147,7 +151,7 @@ def _somebody_holds(turn: Turn, controller: Data, epoch: ReadOutcome, migration:
 
 
 def _come_to_rest(context: Context, *, stands: bool) -> None:
-    """Nothing keeps us from control any more; but a preflight that failed does until another one has succeeded."""
+    """Set the idle role. After a failed preflight, the role stays until another preflight has passed."""
     if not stands:
         preflight.forget(context)
     if not context.preflights_failed:
@@ -155,7 +159,7 @@ def _come_to_rest(context: Context, *, stands: bool) -> None:
 
 
 def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: ReadOutcome) -> None:
-    """Take control from who holds it, now or when that is due; not at all where that is not what we are told."""
+    """Take control from its holder, now or when it is due; do nothing where it is not configured."""
     due_ms = takeover.due_ms(turn.context, turn.now_ms)
     if due_ms is None:
         return
@@ -170,14 +174,14 @@ def _take_in_time(turn: Turn, controller: Data, epoch: ReadOutcome, migration: R
 
 
 def take_control(turn: Turn, task: TakeControl) -> None:
-    """Brokers can be commanded: take control from its holder."""
+    """Take control from its holder, after a preflight."""
     number = _next_epoch(turn, task.epoch)
     if number is not None:
         takeover.take(turn, task.holder, task.epoch, ControllerEpoch(number - 1), _own_znode(turn))
 
 
 def _finish_taking(turn: Turn, epoch: ReadOutcome, migration: ReadOutcome) -> None:
-    """`/controller` is ours, and its former holder has had time to notice, or has not yet."""
+    """Raise the epoch when the grace period of the former holder is over; wait before."""
     takings = turn.context.takings
     if isinstance(migration, Present):
         step_back(turn, _IN_MIGRATION)
@@ -197,7 +201,7 @@ def _finish_taking(turn: Turn, epoch: ReadOutcome, migration: ReadOutcome) -> No
 
 
 def _have_raised(turn: Turn, epoch: Data) -> bool:
-    """Our write of the epoch was applied, whatever became of its reply: its version and its number are there."""
+    """True if this controller's write of the epoch was applied, with or without a reply: version and number match."""
     takings = turn.context.takings
     if takings.raising is None or epoch.stat.version != takings.raising + 1:
         return False
@@ -205,7 +209,7 @@ def _have_raised(turn: Turn, epoch: Data) -> bool:
 
 
 def _find_own_election(turn: Turn, epoch: ReadOutcome) -> None:
-    """Our session owns `/controller` but we never heard that we won: the reply was lost."""
+    """Begin the tenure: this session owns `/controller`, and the reply to the election was lost."""
     number = _readable_epoch(turn, epoch)
     if number is not None and isinstance(epoch, Data):
         _won(turn, number, EpochVersion(epoch.stat.version))
@@ -227,7 +231,7 @@ def _refuse_cluster(turn: Turn, why: str) -> None:
     if turn.context.refusal != why:
         turn.context.refusal = why
         turn.refuse("cluster", "standing for election", why)
-    # Nothing tells when a migration is over: look again from time to time.
+    # No event shows the end of a migration: check again from time to time.
     turn.set_timer(StandAgain(), turn.now_ms + turn.context.config.stand_back_off_max_ms)
 
 
@@ -241,7 +245,7 @@ def _be_elected(turn: Turn, epoch: ReadOutcome) -> None:
 
 
 def elect_self(turn: Turn, task: ElectSelf) -> None:
-    """Brokers can be commanded, or none is registered: be elected, unless another controller is quicker."""
+    """Write the election, after a preflight. It fails if another controller was faster."""
     epoch = task.epoch
     new_epoch = _next_epoch(turn, epoch)
     if new_epoch is None:
@@ -261,37 +265,37 @@ def _own_znode(turn: Turn) -> Create:
 
 
 def _next_epoch(turn: Turn, epoch: Data) -> ControllerEpoch | None:
-    """The epoch of a tenure that begins now; None where there can be none, and the cluster is refused."""
+    """Return the epoch of a tenure that begins now; None: there is none, and the cluster is refused."""
     number = _readable_epoch(turn, epoch)
     if number is None:
         return None
     if number >= INT32_MAX:
-        # Nobody reaches it by elections, and no request can carry the next one.
+        # Elections cannot reach this number, and no request can carry the next one.
         _refuse_cluster(turn, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
         return None
     return ControllerEpoch(number + 1)
 
 
 def epoch_node_created(turn: Turn, outcome: GroupOutcome) -> None:
-    """Created, or somebody else was quicker: read it."""
+    """Read `/controller_epoch`, which this or another controller has created."""
     _look_again(turn, outcome)
 
 
 def election_written(turn: Turn, task: ElectionWritten, outcome: GroupOutcome) -> None:
-    """Won, or look again: somebody else was quicker, or our reply was lost."""
+    """Begin the tenure, or look again: another controller was faster, or the reply was lost."""
     context = turn.context
     if isinstance(outcome, GroupDone) and outcome.stats[-1] is not None:
         context.active_controller = context.config.controller_id
         _won(turn, task.new_epoch, EpochVersion(outcome.stats[-1].version))
     else:
         if isinstance(outcome, GroupFailed):
-            # It was not applied: whoever wrote the next version, its epoch is not that of a tenure of ours.
+            # The write was not applied, so the next version of the epoch is another controller's.
             context.takings.raising = None
         _look_again(turn, outcome)
 
 
 def _look_again(turn: Turn, outcome: GroupOutcome) -> None:
-    """Somebody else's write explains some errors; for the others looking at once would only fail again at once."""
+    """Stand again at once if another controller's write explains the error; back off after other errors."""
     if isinstance(outcome, GroupFailed) and outcome.error not in takeover.OVERTAKEN:
         step_back(turn, f"standing for election failed with {outcome.error.name}")
     else:
@@ -299,7 +303,7 @@ def _look_again(turn: Turn, outcome: GroupOutcome) -> None:
 
 
 def _won(turn: Turn, epoch: ControllerEpoch, version: EpochVersion) -> None:
-    """Load the cluster in the order in which Kafka does: what is read last is acted on first."""
+    """Begin the tenure: load the cluster in Kafka's order."""
     context = turn.context
     context.role, context.refusal = Role.LOADING, None
     context.cluster.epoch, context.cluster.epoch_version = epoch, version

@@ -1,7 +1,7 @@
-"""The states of replicas and partitions, and which may follow which: data, from which docs and checks are made.
+"""States of replicas and partitions, and their legal transitions: data for the code, the docs and the tests.
 
-Numbers are those of Kafka's own state machines. A replica or partition without an entry is NonExistent. What a
-transition does beside changing the state stands in `replica_machine` and `partition_machine`.
+Numbers are those of Kafka's state machines. A replica or partition without an entry is NonExistent. The other effects
+of a transition are in `replica_machine` and `partition_machine`.
 """
 
 from __future__ import annotations
