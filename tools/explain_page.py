@@ -13,10 +13,10 @@ _HEAD = """# Why is this topic not gone yet?
     lethe explain --all --zookeeper zk1:2181/kafka
     lethe explain orders --watch --zookeeper zk1:2181/kafka
 
-It reads ZooKeeper, asks every live broker, reads the log directories of this machine (`--log-dir` names those of
-brokers that are down), and asks the active controller over HTTP where it is one of Lethe's. `--controller-url` says
-where, if `/controller` does not; `--without-controller` leaves it out. Without the controller's word the answer has no
-attempts, no errors of brokers and fewer times, and says so.
+It reads ZooKeeper and the log directories of this machine (`--log-dir` names those of brokers that are down), asks
+every live broker, and over HTTP the active controller if it is one of Lethe's. `--controller-url` names it where
+`/controller` does not; `--without-controller` leaves it out. Without it the answer has no attempts, no brokers' errors
+and fewer times, and says so.
 
 Brokers 2 and 3 of three are down:
 
@@ -26,8 +26,8 @@ Brokers 2 and 3 of three are down:
     orders waits for broker 3, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 3 with its disks
     (an empty one with its id only where lethe brokers describe 3 allows it).
 
-A table follows with each replica that is not done: its state, what is on disk, since when, how often it was tried, the
-last error, the next try, and what would unblock it. `--all` groups the backlog by cause first.
+A table of the replicas that are not done follows: state, what is on disk, since when, attempts, last error, next try,
+what would unblock it. `--all` groups the backlog by cause first.
 """
 
 _JSON = """## For scripts
@@ -41,11 +41,14 @@ _JSON = """## For scripts
 `seen`, `waiting_for`, `since_ms`, `attempts`, `last_error`, `next_try_ms`, `unblock`). What is not
 known is null. Times are milliseconds since 1970.
 
-Exit codes: 6 where a marked topic waits for something; 0 where there is something else to explain (a deletion that goes
-on, bytes that wait for their removal, what is left over); 1 where nothing of the topic is left (or it never was); 3
-where nothing is left as far as could be seen, where deletion markers cannot be read, or where ZooKeeper cannot be
-reached. A broker that is down may have some of a topic that is gone: where it has replicas of any topic and `--log-dir`
-does not name its directories, the answer names it, and the code is 3.
+| exit code | |
+|---|---|
+| 0 | something else to explain: a deletion that goes on, bytes that wait for their removal, leftovers |
+| 1 | nothing of the topic is left, or it never was |
+| 3 | nothing is left as far as could be seen, or deletion markers or ZooKeeper could not be read |
+| 6 | a marked topic waits for something |
+
+A broker that is down and has replicas of any topic is named in the answer, unless `--log-dir` names its directories.
 """
 
 
@@ -60,7 +63,7 @@ def page() -> str:
             _HEAD,
             "## Causes",
             "",
-            "What stands in angle brackets depends on the case. Answers add since when, and details, where known.",
+            "Angle brackets depend on the case. Answers add times and details, where they have them.",
             "",
             "| cause | the topic … | what unblocks it |",
             "|---|---|---|",

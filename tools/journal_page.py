@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from lethe.protocol.journal import FactType
-from lethe.protocol.journal_forms import KeyKind
+from lethe.protocol.journal_forms import Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
 _INTRODUCTION: Final = """\
@@ -13,49 +14,54 @@ _INTRODUCTION: Final = """\
 
 Generated from `protocol/journal_schema.py`; `make docs` writes it.
 
-Controllers and agents write what they decide, do and learn as one line of JSON per fact, where `lethe.journal.dir` is
-set. A line is a CloudEvents 1.0 object:
+Where `lethe.journal.dir` is set, controllers and agents write each fact as one line of JSON, a CloudEvents 1.0 object:
 
     {"specversion":"1.0","id":"19b1f2c3a4b-17","source":"/lethe/controller/1001","type":"lethe.election",
      "subject":"controller/1001","time":"2026-01-02T03:04:05.678Z","datacontenttype":"application/json",
      "data":{"what":"elected","epoch":7,"version":6}}
 
-(on one line). `id` is unique for its `source`: the start of the process in hexadecimal milliseconds, and a counter.
-`subject` names what the fact is about. `time` never goes back within one process: the process reads the machine's clock
-once, at its start.
+(on one line). `id` is unique for its `source`: the process's start in hexadecimal milliseconds, and a counter.
+`subject` names what the fact is about. `time` never goes back within a process, which reads the clock once, at its
+start.
 
-Files are `<daemon>-<id>-00000001.jsonl` and so on; the highest number is being written, and a process that starts
-appends to it. A file is closed at `lethe.journal.max.bytes`, and the oldest files are removed beyond
-`lethe.journal.max.files`.
+Files are `<daemon>-<id>-00000001.jsonl` and so on; the highest number is being written, also after a restart. A file is
+closed at `lethe.journal.max.bytes`; beyond `lethe.journal.max.files` the oldest are removed.
 
-A thread of its own writes the lines, so the daemon never waits for the disk. Lines that a full or stalled disk does not
-take are counted: a `lethe.gap` line says how many are missing, from when to when, and why. Each batch is handed to the
-operating system at once, and files are synced when they are closed: the death of the process loses nothing, a power
-failure the last lines. A last line that was cut off stays; readers pass over a line that is not JSON.
+A thread writes the lines, so the daemon never waits for the disk. A `lethe.gap` line says how many lines a full or
+stalled disk did not take, from when to when, and why. Each batch is handed to the operating system at once; files are
+synced when closed. So the death of the process loses nothing, a power failure the last lines. Readers pass over a line
+that is not JSON, such as a last one that was cut off.
 
-With `lethe.journal.kafka.bootstrap.servers` the same lines also go into the topic `lethe.journal.kafka.topic`, which
-you have to create; the cluster may be the controlled one. They are keyed by source, so those of one daemon lie in one
-partition, in order. After a lost answer a line can be there twice, with the same `id`. Brokers that are away hold up
-neither the daemon nor the files. An outage of half a minute costs nothing while the queue has room; what is lost beyond
-that is told by `lethe.gap` lines in the topic alone, with ids of their own (`…-t1`). A stalled disk holds up the topic
-too; a full disk does not.
+`lethe.journal.kafka.bootstrap.servers` sends the same lines into the topic `lethe.journal.kafka.topic` too, which you
+create; the cluster may be the controlled one. The key is the source, so a daemon's lines lie in one partition, in
+order. After a lost answer a line can be there twice, with the same `id`. Absent brokers delay neither daemon nor files;
+half a minute of outage loses nothing while the queue has room, and later losses are told by `lethe.gap` lines in the
+topic alone, with ids of their own (`…-t1`). A stalled disk delays the topic too; a full disk does not.
 
 Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
-Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there.
+Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there. Keys that
+several forms share:
 """
 _KINDS: Final = {KeyKind.ID: "id", KeyKind.COUNT: "count", KeyKind.RANGES: "ranges", KeyKind.NUMBER: "number"}
+_SEVERAL: Final = 3
+_TALLY: Final = Counter(key for schema in SCHEMAS.values() for form in schema.forms for key in form.keys)
+_SHARED: Final = tuple(key for key, times in _TALLY.items() if times >= _SEVERAL)
 
 
 def page() -> str:
     """The text of `docs/journal.md`."""
-    lines = [_INTRODUCTION]
+    lines = [_INTRODUCTION, *map(_entry, _SHARED), ""]
     for fact_type in FactType:
         schema = SCHEMAS[fact_type]
         lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
         for form in schema.forms:
             lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
-            for key in form.keys:
-                kind = _KINDS.get(key.kind, key.kind.value) + ("?" if key.optional else "")
-                lines.append(f"* `{key.name}` ({kind}): {key.meaning}")
-            lines.append("")
+            if shared := ", ".join(f"`{key.name}`" for key in form.keys if key in _SHARED):
+                lines.append(f"* As above: {shared}")
+            lines += [*(_entry(key) for key in form.keys if key not in _SHARED), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _entry(key: Key) -> str:
+    kind = _KINDS.get(key.kind, key.kind.value) + ("?" if key.optional else "")
+    return f"* `{key.name}` ({kind}): {key.meaning}"

@@ -20,7 +20,7 @@ from lethe.protocol.journal import FactType
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
-from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Recording, record
+from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Directories, Recording, record
 from tools.life_words import BROKER_STEP, TEMPLATE, WORDS, paragraph
 from tools.wire_cluster import RecordingFailed
 
@@ -116,7 +116,9 @@ def page(recording: Recording) -> str:
         disks_before=_rows((broker, _found(first[broker])) for broker in BROKERS),
         steps="\n\n".join(_step(recording, step) for step in steps),
         states=_rows(_states(recording)),
-        disks=_rows((_ms(recording, each.time_ns), each.broker, _found(each.found)) for each in later),
+        disks=_rows(
+            (_ms(recording, each.time_ns), each.broker, _found(each.found)) for each in _renamed_or_gone(later)
+        ),
         znodes_after=_rows(_znodes(recording.znodes_after)),
     )
 
@@ -164,6 +166,15 @@ def _disk_times(recording: Recording) -> tuple[list[int], list[int]]:
         if not each.found:
             gone[each.broker] = each.time_ns
     return sorted(renamed.values()), sorted(gone.values())
+
+
+def _renamed_or_gone(seen: Iterable[Directories]) -> Iterator[Directories]:
+    """Of each broker, what was seen when the names of its directories had changed."""
+    names: dict[int, set[str]] = {}
+    for each in seen:
+        if names.get(each.broker) != (found := set(each.found)):
+            names[each.broker] = found
+            yield each
 
 
 def _znodes(znodes: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:

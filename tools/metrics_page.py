@@ -13,28 +13,27 @@ CONTROLLER = """\
 
 Generated from `controller/runtime/metric_catalog.py` and what that names; `make docs` writes it.
 
-`lethe controller` serves them at `/metrics` in Prometheus' text format, together with the process's `process_*`
-metrics. What Kafka's own controller measures too has the name that the Prometheus JMX exporter gives it (lower-case
-output names), so dashboards and alerts made for Kafka keep working. A *summary* has `_count`, `_sum` and a series per
-quantile of the latest 1,028 values. A metric without a kind is a gauge. The number of series depends on the number of
-brokers, never on that of topics or partitions.
+`lethe controller` serves them at `/metrics`, with `process_*`. What Kafka's controller measures has the name that the
+Prometheus JMX exporter gives it (lower case), so dashboards and alerts made for Kafka work. A *summary* has `_count`,
+`_sum` and a series per quantile of the latest 1,028 values. A metric without a kind is a gauge. The number of series
+depends on the number of brokers, not of topics or partitions.
 """
 AGENT = """\
 
 # Metrics of the broker agent
 
-`lethe broker` serves them at `/metrics`, together with the process's `process_*` metrics and those of the journal
-above.
+`lethe broker` serves them at `/metrics`, with `process_*` and those of the journal above.
 
 """
 SURVEY = """\
 
 # Metrics of surveys
 
-`lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run every hour, writes them for the textfile collector of
-Prometheus' node exporter.
+`lethe survey --textfile /var/lib/node_exporter/lethe.prom`, run every hour, writes them for the node exporter's
+textfile collector.
 
 """
+_TIMERS = tuple(metric_catalog.STATE_TIMERS.values())
 
 
 def page() -> str:
@@ -51,8 +50,26 @@ def _controller() -> Iterator[str]:
     for title, remark, metrics in metric_catalog.GROUPS:
         yield f"\n## {title}\n\n" + (f"{remark}\n\n" if remark else "")
         for metric in metrics:
+            if metric in _TIMERS:
+                yield from _timers() if metric == _TIMERS[0] else ()
+                continue
             mbean = f" `{metric.mbean}`" if metric.mbean else ""
             yield _entry(metric.name, metric.kind.value, metric.labels, f"{metric.meaning}.{mbean}")
+
+
+def _timers() -> Iterator[str]:
+    """Kafka's timers, one per state, in one entry."""
+    state, first = next(iter(metric_catalog.STATE_TIMERS.items()))
+    name, mbean = first.name.rpartition("_")[0], (first.mbean or "").rpartition("=")[0]
+    meaning = first.meaning.replace(state.name, "STATE")
+    yield _entry(
+        f"{name}_NAME",
+        first.kind.value,
+        first.labels,
+        f"{meaning}. `{mbean}=NAME`. By STATE, NAME (in lower case above) is",
+    )
+    for each, metric in metric_catalog.STATE_TIMERS.items():
+        yield f"    * {each.name}: `{(metric.mbean or '').rpartition('=')[2]}`\n"
 
 
 def _entry(name: str, kind: str, labels: Sequence[str], meaning: str) -> str:

@@ -16,46 +16,41 @@ _INTRODUCTION: Final = """\
 Generated from `protocol/survey_records.py` and `pipeline/report/remedies.py`; `make docs` writes it.
 
 `lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. It asks
-no controller, and works in front of Kafka's brokers and controller too. `--out DIR` keeps what it saw, for the pipeline
-and for you:
+no controller, and works under Kafka's too. `--out DIR` keeps what it saw, for the pipeline and for you:
 
     lethe survey --zookeeper localhost:2181 --out surveys
 
-makes `surveys/20260102T030405.678Z-host/` with the files below.
+makes `surveys/20260102T030405.678Z-host/` with the files below, whole or not at all.
 
-**Disks.** Brokers report their log directories without topic ids, times, and directories that were set aside or wait
-for removal. So `lethe survey` also reads the directories on its own machine. It finds those of live brokers; name those
-of brokers that are down:
+**Disks.** Brokers report log directories without topic ids, times, and directories that were set aside or wait for
+removal. So `lethe survey` also reads the directories on its own machine. It finds those of live brokers; name those of
+brokers that are down:
 
     lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
 
-`meta.properties` in each says which broker and which cluster own it; `--log-dirs 3=/data/kafka-a` says so where that
-file is missing, and never against it. Symbolic links in the place of a replica's directory or of a segment are not
-followed, and are reported as problems. Run `lethe survey` on each broker host: the report uses the newest survey of
-each host.
+`meta.properties` says which broker and cluster own them; where it is missing, `--log-dirs 3=/data/kafka-a` does.
+Symbolic links in the place of a replica's directory or a segment are problems, and not followed. Run it on each broker
+host: the report uses each host's newest survey.
 
 **What could not be seen** is in the manifest (`problems`, with `complete` false), and nothing is concluded from it:
-without the list of topics nothing is called left over. A broker that has replicas, is not registered, and has no named
-log directory counts as not seen. A log directory that only its broker reports counts as seen; the column `source` says
-which those are. A broker that does not let clients without a name `DESCRIBE` a topic leaves it out of its list; a
-second look asks by name and reports a problem.
+without the list of topics nothing is left over. A broker counts as not seen if it has replicas, is not registered, and
+has no named log directory. A log directory that only its broker reports counts as seen (column `source`). A broker that
+refuses anonymous clients `DESCRIBE` on a topic omits it; a second look asks by name and reports a problem.
 
-**What changes meanwhile.** The places are looked at one after the other. The manifest lists topics that came, went,
-were marked or changed (`in_motion`). Differences that may be on their way (a topic that a cache lacks or still has, a
-replica that is not made or not removed yet) are looked at again two seconds later.
+**What changes meanwhile** is in the manifest's `in_motion`, since the places are read one after the other. Differences
+that may be on their way (a topic in a cache, a replica's directory) are looked at again two seconds later.
 
-A kept survey appears whole or not at all, by a rename. The pipeline refuses a survey with a row that it cannot use.
-Each file but the manifest has one JSON object per line, with every column in each; all may be null. Each line begins
-with `survey_id` and `taken_at` of the manifest. Times are RFC 3339 in UTC, with milliseconds.
+The pipeline refuses a survey with a row that it cannot use. Each file but the manifest has one JSON object per line,
+with every column; all may be null. Each line begins with the manifest's `survey_id` and `taken_at`. Times are RFC 3339
+in UTC, with milliseconds.
 """
 
 
 _REMEDIES: Final = """\
 ## What to do about a finding
 
-By `reason`: TOPIC is the topic of the finding, WHAT the path that the survey names. Restart brokers one at a time, with
-SIGTERM, so that they hand over what they lead. Restart none as long as a `replica_without_directory` is on it and no
-other live broker is in the ISR.
+TOPIC is the finding's topic, WHAT its path. Restart brokers one at a time, with SIGTERM, so that they hand over what
+they lead; none with a `replica_without_directory` while no other live broker is in the ISR.
 """
 _KINDS: Final = {
     ColumnKind.NUMBER: "int32",
