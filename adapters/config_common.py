@@ -26,7 +26,7 @@ COMMON: Final = (
         "broker.id",
         PropertyKind.INTEGER,
         None,
-        "The id under which the process registers; every controller and broker of a cluster has one of its own.",
+        "The process's id; unique among the controllers and brokers of a cluster.",
         required=True,
         minimum=0,
         maximum=MAX_INT,
@@ -36,16 +36,16 @@ COMMON: Final = (
         "zookeeper.connect",
         PropertyKind.TEXT,
         None,
-        "ZooKeeper's servers as host:port,host:port, a chroot path behind the last one where the cluster has one.",
+        "ZooKeeper's servers as host:port,host:port, with the cluster's chroot behind the last one.",
         required=True,
     ),
     Property(
         "zookeeper.session.timeout.ms",
         PropertyKind.INTEGER,
         "18000",
-        "After so long without contact ZooKeeper ends the session, and with it the registration. ZooKeeper keeps it "
-        "between 2 and 20 of its ticks, unless told otherwise. The shorter it is, the smaller the pause of the process "
-        "or the network that costs control; the longer, the later a process that died is missed.",
+        "After so long without contact ZooKeeper ends the session, and with it the registration; ZooKeeper limits "
+        "it to 2 to 20 ticks by default. Shorter: smaller pauses cost control. Longer: a dead process is noticed "
+        "later.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -75,8 +75,8 @@ COMMON: Final = (
         "lethe.http.host",
         PropertyKind.TEXT,
         "127.0.0.1",
-        "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes nothing, "
-        "and asks nobody for a password: let no more people reach it than are to see it.",
+        "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes "
+        "nothing, and has no password: limit who can reach it.",
     ),
     Property(
         "lethe.http.port",
@@ -113,15 +113,15 @@ COMMON: Final = (
         "lethe.journal.kafka.bootstrap.servers",
         PropertyKind.LIST,
         "",
-        "host:port of brokers (PLAINTEXT) through which the journal's lines also go into a topic; without any they do "
-        "not. It may be the cluster that is controlled.",
+        "host:port of brokers (PLAINTEXT) that take the journal's lines in a topic, too. It may be the controlled "
+        "cluster.",
     ),
     Property(
         "lethe.journal.kafka.topic",
         PropertyKind.TEXT,
         DEFAULT_TOPIC,
-        "That topic; somebody has to create it. Lines are keyed by their source, so those of one daemon stay in order. "
-        "Names that begin with __ are never proposed for deletion; one that does not has to be protected by --protect.",
+        "That topic, which you have to create. Lines are keyed by source, so a daemon's stay in order. A name that "
+        "does not begin with __ has to be protected from being proposed for deletion (--protect).",
     ),
     *LIMITS,
     Property(

@@ -19,8 +19,6 @@ WIDTH: Final = 140
 ORDER: Final = (
     "A deletion interrupted between two znodes",
     "A broker that does not return",
-    "A controller that is frozen",
-    "Deletion is switched off",
 )
 """The stories that are told, in order."""
 
@@ -33,8 +31,8 @@ INTRODUCTION: Final = """\
     lethe rescue --zookeeper zk1:2181/kafka
     lethe rescue --zookeeper zk1:2181/kafka --topic orders --topic invoices --yes --json
 
-The cluster may be any in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone; nothing has to be
-installed on it. The command first says what is stuck and why. If you agree (`--yes`, or an answer at the terminal), it
+It works on any cluster in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone, and installs nothing
+there. It first says what is stuck and why. If you agree (`--yes`, or an answer at the terminal), it
 
 1. takes `/controller`, leaves the former controller five seconds to notice, and raises the epoch;
 2. finishes the deletions whose brokers answer: half-deleted topics, topics in the middle of a reassignment (which is
@@ -63,8 +61,12 @@ It does not ([0036](decisions/0036-rescue.md))
 * do anything while deletions are paused, or while the brokers' configuration in ZooKeeper cannot be read;
 * take control from one of Lethe's own controllers, or repair a znode that cannot be understood.
 
-The rest of this page happened on real clusters. Each situation was first watched under Kafka's own controller, until
-nothing had moved for some seconds, or the marker was dropped. `tests/interop/test_rescue.py` sets them up, and others.
+If the former controller is frozen and has a replica, its topic remains; another Kafka controller finishes it when the
+process wakes.
+
+The rest of this page happened on real clusters, after nothing had moved for some seconds under Kafka's own controller.
+`tests/interop/test_rescue.py` sets these situations up, and others, such as a frozen controller and deletion switched
+off.
 """
 
 

@@ -32,14 +32,13 @@ METHOD: Final = """\
 
 ## Compared with Kafka's controller
 
-`make golden` plays one small history of a cluster with real brokers, first under Kafka's own controller, then under
-Lethe's, and records every request between controller and brokers in tests/wire. `make test` compares both recordings
-request by request, each broker for itself, in both directions. `make interop` and `make test-slow` play the history
-again under Lethe's controller, with brokers and with agents. All fail where a difference is not on this page, `make
-test` also where one on this page is gone. Our codec reads every frame of Kafka's and writes the same bytes.
+`make golden` plays one small history of a cluster with real brokers, first under Kafka's controller, then under
+Lethe's, and records every request between controller and brokers in tests/wire. `make test` compares both recordings,
+per broker and direction; `make interop` and `make test-slow` play the history again under Lethe's controller, with
+brokers and with agents. A difference that is not on this page fails them all, one that is gone fails `make test`. Our
+codec reads every frame of Kafka's and writes the same bytes.
 
-Two brokers hold replicas; the controller has an id of its own, and no replicas. The table has the number of requests of
-Kafka's controller and to it, by version of Kafka:
+Two brokers hold replicas, the controller none. Requests from and to Kafka's controller, by version of Kafka:
 """
 
 EQUAL: Final = """\
@@ -47,12 +46,12 @@ EQUAL: Final = """\
 Compared are versions, client id, controller epoch, leader epochs, versions of state znodes, ISRs in their order,
 replicas, flags, live brokers with all endpoints, topic ids and answers. These count as the same:
 
-* The order of partitions, brokers and answers within a request: in Kafka it is that of a hash map.
-* How neighbouring requests of one kind divide partitions among them. The order for one partition counts; an immediate
-  repetition does not.
-* What differs in each run: correlation ids, ports, broker epochs (which become the number of the incarnation).
-* The order of requests to different brokers: connections are independent.
-* A request without an answer, and requests to a broker that has asked for its shutdown: it may hear them or not.
+* the order of partitions, brokers and answers within a request (a hash map's in Kafka);
+* how neighbouring requests of one kind divide partitions, and an immediate repetition; the order for one partition
+  counts;
+* correlation ids, ports, broker epochs (replaced by the incarnation's number);
+* the order of requests to different brokers;
+* a request without an answer, and requests to a broker that has asked for its shutdown.
 """
 
 RELEASES: Final = (*(f"2.{minor}" for minor in range(2, 9)), *(f"3.{minor}" for minor in range(10)))

@@ -33,16 +33,14 @@ CONTROLLER: Final = (
         "delete.topic.enable",
         PropertyKind.BOOLEAN,
         "true",
-        "Whether topics may be deleted; where not, deletion markers are removed and the topics stay. It saves no topic "
-        "whose deletion has begun: a controller that takes over brings back what is left, with empty replicas. To hold "
-        "deletions back, pause them.",
+        "Whether topics may be deleted. If false, markers are removed and the topics stay, but a topic whose "
+        "deletion has begun returns with empty replicas. To hold deletions back, pause them.",
     ),
     Property(
         "inter.broker.protocol.version",
         PropertyKind.TEXT,
         "3.9-IV0",
-        "Selects the version of every request to brokers; as in the brokers' own configuration, 2.2 to 3.9. Older ones "
-        "are refused.",
+        "The brokers' own value, 2.2 to 3.9. It selects the version of every request to them.",
     ),
     Property(
         "inter.broker.listener.name",
@@ -62,11 +60,11 @@ CONTROLLER: Final = (
         PropertyKind.LIST,
         None,
         "Where brokers reach the controller, as NAME://host:port; port 0 takes any free one, an empty host means "
-        "loopback. With it the controller is *listed*: brokers get its address among the live brokers, and can ask it "
-        "to change an ISR or to prepare their shutdown. Nobody has to authenticate. The name must be the one by which "
-        "brokers look for it: `control.plane.listener.name`, or else `inter.broker.listener.name`. Without it the "
-        "controller is a guest that neither brokers nor clients see. Clients take a listed controller for a broker: "
-        "what they ask is passed on to one, under the listener of the same name; so name all that clients use.",
+        "loopback. It makes the controller *listed*: brokers find it among the live brokers, and ask it to change "
+        "an ISR or to prepare their shutdown, without authentication. One name must be "
+        "`control.plane.listener.name`, or else `inter.broker.listener.name`. Clients take it for a broker and are "
+        "passed on to one under the same listener name, so name all that clients use. Without it the controller is "
+        "a guest that neither brokers nor clients see.",
     ),
     Property(
         "advertised.listeners",
@@ -91,7 +89,7 @@ CONTROLLER: Final = (
         "leader.imbalance.check.interval.seconds",
         PropertyKind.INTEGER,
         "300",
-        "How often it is looked whether partitions are to go back to their preferred replicas.",
+        "How often leaders are checked for that.",
         unit="seconds",
         minimum=1,
         maximum=MAX_INT,
@@ -100,7 +98,7 @@ CONTROLLER: Final = (
         "leader.imbalance.per.broker.percentage",
         PropertyKind.INTEGER,
         "10",
-        "Of the partitions that prefer a broker, how many in a hundred another one may lead before they go back.",
+        "How many of a broker's preferred partitions others may lead before these go back.",
         unit="percent",
         minimum=0,
         maximum=MAX_INT,
@@ -109,16 +107,15 @@ CONTROLLER: Final = (
         "controller.takeover",
         PropertyKind.TEXT,
         "never",
-        "Whether control is taken from one of Kafka's own controllers that holds it: `never` (it is waited for until "
-        "nobody does), `once` (at most once while the process lives) or `always` (again and again, at growing "
-        "intervals). Never from another Lethe controller, nor from a KRaft controller.",
+        "Whether control is taken from a Kafka controller that holds it: `never`, `once` (per process) or `always` "
+        "(at growing intervals). Never from a Lethe or KRaft controller.",
     ),
     Property(
         "controller.takeover.grace.ms",
         PropertyKind.INTEGER,
         "5000",
-        "How long Kafka's controller is left to finish what it is at and to notice that control was taken from it, "
-        "before its writes are refused. One that is refused in the middle of a change never leads properly again.",
+        "Grace period before the former Kafka controller's writes are refused. One that is refused in the middle of "
+        "a change never leads properly again.",
         unit="milliseconds",
         minimum=0,
         maximum=MAX_INT,
@@ -127,7 +124,7 @@ CONTROLLER: Final = (
         "controller.takeover.interval.ms",
         PropertyKind.INTEGER,
         "60000",
-        "With `always`: how long after taking control it may be taken again; doubles with each time.",
+        "With `always`: the interval between two takeovers; doubles each time.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -136,7 +133,7 @@ CONTROLLER: Final = (
         "controller.takeover.interval.max.ms",
         PropertyKind.INTEGER,
         "3600000",
-        "The longest such interval. After twice as long without having to take control it begins anew.",
+        "The longest such interval. Twice as long without a takeover resets it.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -145,10 +142,10 @@ CONTROLLER: Final = (
         "lethe.tombstone.timeout.ms",
         PropertyKind.INTEGER,
         "300000",
-        "How long a topic whose replicas are all deleted waits for registered brokers that do not confirm that their "
-        "metadata caches have dropped it. Then its znodes go, and each of these brokers owes the confirmation: it gets "
-        "the order before anything else, and is told of no new topic of that name before it has confirmed. 0: the "
-        "topic waits for as long as it takes. Replicas are waited for without any limit.",
+        "How long a topic whose replicas are all deleted waits for registered brokers to confirm that their "
+        "metadata caches have dropped it. Then its znodes go, and these brokers owe the confirmation: they get the "
+        "order before anything else, and hear of no new topic of that name before. 0: no limit. Replicas are waited "
+        "for without limit.",
         unit="milliseconds",
         minimum=0,
         maximum=MAX_INT,
@@ -157,9 +154,8 @@ CONTROLLER: Final = (
         "lethe.stop.grace.ms",
         PropertyKind.INTEGER,
         "5000",
-        "How long an active controller that is asked to stop waits for such confirmations before it gives control up; "
-        "it begins no deletion meanwhile. No later controller knows of what is still owed then: the log names it. 0: "
-        "it does not wait.",
+        "How long a stopping active controller waits for such confirmations; it begins no deletion meanwhile. The "
+        "log names what is still owed then, which no later controller can tell. 0: no wait.",
         unit="milliseconds",
         minimum=0,
         maximum=MAX_INT,
@@ -168,9 +164,8 @@ CONTROLLER: Final = (
         "lethe.invariants.check",
         PropertyKind.BOOLEAN,
         "false",
-        "Whether the controller checks after its steps that what it keeps in memory does not contradict itself. A "
-        "violation is logged as a fault, and the controller resigns and loads everything anew. Checks take at most a "
-        "twentieth of its time.",
+        "Whether the controller checks the invariants of its memory after its steps. A violation is logged as a "
+        "fault; the controller resigns and loads everything anew. Checks take at most a twentieth of its time.",
     ),
     Property(
         "request.timeout.ms",
