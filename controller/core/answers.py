@@ -1,8 +1,8 @@
-"""What brokers' answers mean. An answer counts only for the request it answers.
+"""Handles brokers' answers to control requests.
 
-Requests are matched by their id, which stands for correlation, both epochs, the partitions and the delete flags that
-went out with it. Answers to requests that are not outstanding (their broker has gone since, or they came twice) are
-recorded and change nothing.
+An answer is matched with its request by the request's id. The outstanding request has the partitions, epochs and delete
+flags that the answer is about. An answer without an outstanding request (its broker has left, or it came twice) changes
+nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_LISTED = "the answer does not list the partition"
 
 
 def received(turn: Turn, event: Answer) -> None:
-    """Find the request that is answered, and act on the answer."""
+    """Match the answer with its request, and handle it."""
     outstanding = _settle(turn.context, event)
     if outstanding is None:
         if _was_dropped(turn.context, event):
@@ -55,12 +55,12 @@ def received(turn: Turn, event: Answer) -> None:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
         return
     if not isinstance(event, LogDirsDescribed):
-        # A question that is answered, or refused, says nothing about orders.
+        # DescribeLogDirs is a query: its answer does not show whether the broker obeys control requests.
         power.note_answer(turn, event.broker, event.broker_epoch, event.response.error)
     if event.response.error != ErrorCode.NONE:
         turn.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
     if event.response.error == ErrorCode.STALE_CONTROLLER_EPOCH:
-        # The broker has heard of a later controller than us: look whether that is so, or `epoch_raise` is to be done.
+        # The broker has seen a higher epoch: check whether another controller leads, or the epoch must be raised.
         turn.do(Stand())
     match event, outstanding.request:
         case LeaderAndIsrAnswered(), LeaderAndIsrRequest() as request:
@@ -84,7 +84,7 @@ def _settle(context: Context, event: Answer) -> Outstanding | None:
 
 
 def _was_dropped(context: Context, event: Answer) -> bool:
-    """Whether the request was forgotten with the term or the broker's incarnation: its late answer means nothing."""
+    """Return whether the request was dropped with the tenure or the broker's incarnation."""
     broker = context.cluster.brokers.get(event.broker)
     return not context.is_leading or broker is None or broker.epoch != event.broker_epoch
 
@@ -93,7 +93,7 @@ def _was_dropped(context: Context, event: Answer) -> bool:
 
 
 def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndIsrRequest) -> None:
-    """Learn on which partitions the broker's log directory has failed, and which replicas it can reach."""
+    """Store for which replicas the broker's log directory has failed, and which ones it can access."""
     context = turn.context
     broker = event.broker
     asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
@@ -110,7 +110,7 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
             partition.hosting.pop(broker, None)
             if broker not in partition.replicas:
-                # It has been moved away since it was announced.
+                # The replica was moved away after the announcement.
                 continue
             if (topic_partition := TopicPartition(topic, number)) not in offline:
                 offline[topic_partition] = None
@@ -120,7 +120,7 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
                 if offline:
                     offline.pop(TopicPartition(topic, number), None)
             elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
-                # That one is how a broker says that it knows this leader epoch already, or a later one.
+                # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
                 problems.setdefault((topic, error), []).append(number)
             hosting = partition.hosting.get(broker)
             if hosting is not None and hosting.request_id == event.request_id:
@@ -136,11 +136,11 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
 
 
 def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Iterator[tuple[str, int, int]]:
-    """Topic, partition and error of each row of the response.
+    """Yield topic, partition and error of each row of the response.
 
-    From version 5 on rows name topics by their ids only. Of topics that have none (those deleted although nobody can
-    understand them) a row tells just the partition's number: it counts for each of them that was asked about under
-    that number, as long as there is one for each of them and all agree. Otherwise nothing has been said.
+    From version 5 on rows have topic ids only. A row without an id (of an unreadable topic that is being deleted) has
+    just the partition's number. Such rows count for all requested topics without an id that have this partition, if
+    there is one row for each and all have the same error. Otherwise they are dropped.
     """
     names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
     nameless: dict[int, list[int]] = {}
@@ -149,7 +149,7 @@ def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Itera
     for row in response.partitions:
         topic = row.topic
         if topic is None:
-            # The rows of a topic share their id: it is looked up only where another one begins.
+            # The rows of a topic share their id, so each id is looked up once.
             if row.topic_id is not last_id:
                 last_id = row.topic_id
                 last_name = None if last_id is None else names.get(last_id)
@@ -173,13 +173,13 @@ def _asked_without_id(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]
 
 
 def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
-    """True where the topic is still the one that was asked about, and not a later one of the same name."""
+    """Return True if the topic is still the one in the request, and not a later one of the same name."""
     known = context.cluster.topics.get(asked.topic)
     return known is not None and known.id == asked.topic_id
 
 
 def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
-    """The request as a whole was refused: the broker has said nothing about any replica."""
+    """Drop the announcements of a request that was refused as a whole: it confirms no replica."""
     for topic in request.topics:
         for row in topic.partitions:
             partition = context.cluster.partition(TopicPartition(topic.topic, row.partition))
@@ -192,7 +192,7 @@ def _forget_announcement(context: Context, broker: BrokerId, request_id: int, re
 
 
 def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
-    """A tombstone that a broker has taken in is settled; one that it refused is sent again later."""
+    """Settle tombstones that the broker has acknowledged; schedule a retry for those that it refused."""
     context = turn.context
     cluster = context.cluster
     settled = []
@@ -203,7 +203,7 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
         if deletion is None or tombstone is None or tombstone.broker_epoch != event.broker_epoch:
             continue
         if event.request_id < tombstone.request_id:
-            # This request told of the topic before it was queued, or was overtaken by another tombstone.
+            # This request was sent before the topic was queued, or a later tombstone has replaced it.
             continue
         if event.response.error == ErrorCode.NONE:
             deletion.tombstones[event.broker] = tombstone._replace(acknowledged=True)
@@ -224,8 +224,9 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
 
 
 def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
-    """Only partitions that were to be deleted matter: each has succeeded, or failed with a reason, or waits for proof.
-    A request without any is a fence, and settles those that waited."""
+    """Settle the partitions that were to be deleted: each succeeded, failed with a reason, or waits for proof.
+
+    A request without partitions is a fence, whose answer settles those that waited."""
     if not request.topics:
         settled, problem = evidence.fenced(turn, event)
         for request_id, replicas in settled:
@@ -250,7 +251,7 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
 def _set_aside_unproven(
     context: Context, event: StopReplicaAnswered, verdicts: dict[PartitionReplica, str | None]
 ) -> None:
-    """What a look is to prove is settled when the look is answered, and has no verdict yet."""
+    """Keep back the replicas whose deletion the log directories must prove; they get their verdict with the proof."""
     unproven = tuple(replica for replica, problem in verdicts.items() if problem == AWAITS_PROOF)
     if not unproven:
         return
@@ -265,7 +266,7 @@ def _set_aside_unproven(
 def _settle_deletions(
     turn: Turn, event: StopReplicaAnswered, request_id: int, verdicts: dict[PartitionReplica, str | None]
 ) -> None:
-    """These replicas were to be deleted by that request: None for those that are gone, else what is wrong."""
+    """Apply the verdicts on a request to delete these replicas: None if the replica is gone, else the problem."""
     succeeded = tuple(replica for replica, problem in verdicts.items() if problem is None)
     failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
     for replica, problem in failed.items():
@@ -279,7 +280,7 @@ def _settle_deletions(
 
 
 def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
-    """Replicas of living topics are deleted only where they were moved away."""
+    """Settle the deletion of replicas that a reassignment has moved away."""
     moving = turn.context.cluster.reassignments
     if not moving:
         return
@@ -302,7 +303,7 @@ def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequ
 def _asked_to_delete(
     context: Context, event: StopReplicaAnswered, request: StopReplicaRequest
 ) -> list[PartitionReplica]:
-    """The replicas that this request was to delete and that have not been settled otherwise since."""
+    """Return the replicas that this request was to delete and that are not settled otherwise."""
     broker, found = event.broker, []
     for topic in request.topics:
         known = context.cluster.topics.get(topic.topic)
@@ -318,15 +319,16 @@ def _asked_to_delete(
 
 
 def _is_overtaken(partition: Partition, event: StopReplicaAnswered) -> bool:
-    """The replica was announced after this request had been sent: it was meant for an earlier topic of that name, or
-    has been repeated since, and the answer to the later one is what counts. Were it held against the replica the two
-    could miss each other for ever."""
+    """Return whether the replica was announced after this request was sent.
+
+    The request was then for an earlier topic of that name, or was repeated, and the answer to the later one counts.
+    Counting this answer as a failure could repeat both requests without end."""
     hosting = partition.hosting.get(event.broker)
     return hosting is not None and hosting.request_id >= event.request_id
 
 
 def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
-    """None where the answer proves the deletion; otherwise what is wrong, or AWAITS_PROOF."""
+    """Return None if the answer proves the deletion; else the problem, or AWAITS_PROOF."""
     if error != ErrorCode.NONE:
         return error_name(error)
     if evidence.is_awaited(context, replica, event.broker_epoch, event.request_id):

@@ -1,20 +1,24 @@
-"""Collects what brokers are to be told, and makes one request of each kind per broker out of it.
+"""Builds one request of each kind per broker from the collected entries of a batch.
 
-Rules, all Kafka's: within one batch a broker gets LeaderAndIsr before UpdateMetadata before StopReplica. Every
-partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all brokers. `is_new` and `delete` are sticky.
-Partitions without leadership are left out of UpdateMetadata. A topic queued for deletion goes out with leader -2 (the
-tombstone) there and with leader epoch -2 in StopReplica. Brokers that are not registered are dropped silently.
+Rules of Kafka:
 
-Brokers that are told the same of the same partitions share one request, which is then built, kept and encoded once:
-with as many replicas as brokers that is so for every request.
+* In one batch a broker gets LeaderAndIsr, then UpdateMetadata, then StopReplica.
+* Every partition in a LeaderAndIsr is also in the UpdateMetadata, which goes to all brokers.
+* `is_new` and `delete` are sticky: once set for a partition in a batch, they stay set.
+* UpdateMetadata leaves out partitions without leadership.
+* A queued topic has leader -2 (the tombstone) in UpdateMetadata and leader epoch -2 in StopReplica.
+* Brokers that are not registered are left out.
 
-A controller that listens for brokers names itself among the live brokers of UpdateMetadata, and nowhere else.
+    add_leader_and_isr((1, 2), orders-0)    LeaderAndIsr to 1 and 2, UpdateMetadata to 1, 2 and 3
 
-A broker that owes the tombstone of an earlier topic (see `owed`) is not told of another one of that name.
+Rules of our own:
 
-Two differences. A queued topic's partition that never had leadership is announced with leader -2 all the same, since a
-broker may remember it from before a crash in the middle of its removal. And LeaderAndIsr names no leader (-1) for a
-queued topic: it asks whether the broker can reach the replica, and is no order to fill one.
+* Brokers with the same entries share one request object, which is built and encoded once.
+* A controller with listeners of its own is among the live brokers of UpdateMetadata, and nowhere else.
+* A broker that owes the tombstone of an earlier topic (`owed`) gets no other topic of that name.
+* A queued topic's partition without leadership has a tombstone too: after a crash during its removal, a broker may
+  still show it.
+* LeaderAndIsr for a queued topic has no leader (-1): it checks whether the broker can access the replica.
 """
 
 from __future__ import annotations
@@ -54,12 +58,12 @@ from lethe.protocol.vocabulary import (
 
 R = TypeVar("R")
 MAX_COMPARED = 8
-"""Other brokers' requests that one is compared with: in a large cluster hardly any are the same."""
+"""Limit of other brokers' requests that one is compared with: in a large cluster hardly any are equal."""
 FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
 
 
 class RequestBatch:
-    """One batch; made empty by `Turn.batch`, sent by `Turn.flush`."""
+    """One batch; `Turn.batch` creates it empty, `Turn.flush` sends it."""
 
     __slots__ = ("_context", "_dropped", "_leader_and_isr", "_stop_replica", "_tell_all", "_told", "_updates")
 
@@ -75,7 +79,7 @@ class RequestBatch:
     # --- collecting ------------------------------------------------------------------------------------------------
 
     def add_leader_and_isr(self, brokers: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
-        """Tell these brokers who leads the partition, and all brokers what to answer clients."""
+        """Add the partition to LeaderAndIsr for these brokers, and to UpdateMetadata for all brokers."""
         for broker in brokers:
             if broker in self._context.cluster.brokers:
                 entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
@@ -87,7 +91,7 @@ class RequestBatch:
         self._tell_all = True
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell these brokers who is live, and all receivers of this batch about the partitions."""
+        """Add these brokers to the receivers of UpdateMetadata, and these partitions for all its receivers."""
         for broker in brokers:
             if broker in self._context.cluster.brokers:
                 self._told[BrokerId(broker)] = None
@@ -95,7 +99,7 @@ class RequestBatch:
             self._updates[topic_partition] = None
 
     def add_stop_replica(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
-        """Tell the broker to stop serving its replica and, with `delete`, to remove it."""
+        """Add the replica to StopReplica for this broker; `delete`: the broker also deletes it."""
         if broker in self._context.cluster.brokers:
             entries = self._stop_replica.setdefault(broker, {})
             if delete:
@@ -104,14 +108,14 @@ class RequestBatch:
                 entries.setdefault(topic_partition, False)
 
     def add_dropped(self, broker: BrokerId, topics: tuple[UpdateMetadataTopic, ...]) -> None:
-        """Tell this broker alone to drop partitions from its metadata cache that no topic has."""
+        """Add tombstones, for this broker alone, of partitions that exist only in its metadata cache."""
         if topics and broker in self._context.cluster.brokers:
             self._dropped[broker] = topics
 
     # --- making requests -------------------------------------------------------------------------------------------
 
     def requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
-        """Receiver and request, in sending order."""
+        """Yield receivers and requests, in sending order."""
         yield from self._leader_and_isr_requests()
         yield from self._update_metadata_requests()
         for broker, dropped in self._dropped.items():
@@ -156,7 +160,7 @@ class RequestBatch:
         if not told:
             return
         topics: dict[str, list[UpdateMetadataPartition]] = {}
-        # Where no directory has failed, which replicas are offline depends on their brokers alone.
+        # Without failed directories, offline replicas depend on their brokers alone.
         has_failures = any(cluster.offline_dirs.values())
         absent: dict[tuple[int, ...], tuple[int, ...]] = {}
         for topic_partition in self._updates:
@@ -210,14 +214,14 @@ class RequestBatch:
 
 
 def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
-    """A request that tells who is live, and these topics."""
+    """Return an UpdateMetadata with the live brokers and these topics."""
     listed = listing.entry(context)
     live = (*context.cluster.brokers.values(), *(() if listed is None else (listed,)))
     return UpdateMetadataRequest(context.config.controller_id, context.cluster.epoch, topics, live)
 
 
 def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
-    """The row of UpdateMetadata that makes brokers drop a topic that is queued for deletion."""
+    """Return the UpdateMetadata entry that makes brokers drop a queued topic."""
     cluster = context.cluster
     rows = []
     for topic_partition, partition in cluster.partitions_of(name):
@@ -229,7 +233,7 @@ def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
 
 
 def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """The request without topics of whose names the broker owes a tombstone."""
+    """Return the request without the topics whose names are in tombstones that the broker owes."""
     debtor = context.cluster.owed.get(broker)
     if debtor is None:
         return request
@@ -238,9 +242,9 @@ def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataReq
 
 
 def _made_of(entries: dict[TopicPartition, bool], made: list[tuple[dict[TopicPartition, bool], R]]) -> R | None:
-    """The request that was made of the same entries in the same order."""
+    """Return the request that was built from the same entries in the same order, if any."""
     for others, request in made[:MAX_COMPARED]:
-        # Equal dicts may differ in their order, which a request shows; most of those that differ at all differ early.
+        # Equal dicts may differ in order, which the request keeps; different ones mostly differ early.
         if len(others) == len(entries) and all(map(operator.eq, others.items(), entries.items())):
             return request
     return None
@@ -250,12 +254,12 @@ def _leader_and_isr_row(
     context: Context, topic_partition: TopicPartition, partition: Partition, is_new: bool
 ) -> LeaderAndIsrPartition:
     assignment = partition.assignment
-    # Only a partition that is being deleted is ever announced without leadership: so that its broker says whether it
-    # can reach the replica's directory before it is asked to delete it.
+    # Only a queued partition is announced without leadership: the answer shows whether the broker can access the
+    # replica's directory.
     leadership = partition.leadership or LeaderAndIsr(
         LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.cluster.epoch
     )
-    # Nobody leads what is about to be deleted: a broker that holds nothing of it opens an empty log and stops there.
+    # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
     leader = LEADER_NONE if context.cluster.is_queued(topic_partition.topic) else leadership.leader
     return LeaderAndIsrPartition(
         topic_partition.partition,

@@ -1,8 +1,10 @@
-"""Brokers that come, go, come back under a new epoch, or change their endpoints.
+"""Handles brokers that register, leave, bounce or change their endpoints.
 
-A broker's epoch is the czxid of its registration: a higher one means that it was away, however short the time, and
-everything it had been told is told again. Within one event the order is Kafka's: new ones, bounced ones, dead ones;
-each bounce is a failure followed by a start.
+A broker's epoch is the czxid of its registration. A higher epoch means a new incarnation (a *bounce*), which is sent
+everything again. Within one event the order is Kafka's: new, bounced, dead brokers.
+
+    known       found        tasks, in order
+    1:10, 2:11  1:15, 3:16   BrokersStarted(3), BrokersFailed(1), BrokersStarted(1), BrokersFailed(2)
 """
 
 from __future__ import annotations
@@ -40,19 +42,19 @@ from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, Get
 
 
 def list_brokers(turn: Turn, task: ListBrokers) -> None:
-    """Read the registrations' names, and be told when they change."""
+    """List the registered broker ids, and watch for changes."""
     turn.read((GetChildren(paths.broker_ids(), watch=True),), BrokersListed(task.loading))
 
 
 def listed(turn: Turn, task: BrokersListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read the registrations themselves; a child that is no broker id is nobody's."""
+    """Read the registrations. A child that is no broker id is ignored."""
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
     turn.read((GetData(paths.broker_id(broker), watch=True) for broker in ids), BrokersRead(task.loading, ids))
 
 
 def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Compare with who was known: by id, and by epoch."""
+    """Compare the registrations with memory by id and epoch; queue tasks for new, bounced and dead brokers."""
     cluster = turn.context.cluster
     found: dict[BrokerId, Broker] = {}
     for broker_id, outcome in zip(task.ids, outcomes, strict=True):
@@ -77,13 +79,13 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
 
 
 def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
-    """The registration, or None where it vanished or cannot be understood; the latter is shown."""
+    """Return the registration; None if it is gone or cannot be understood. The latter is shown."""
     context = turn.context
     cluster = context.cluster
     if is_absent(outcome):
         return None
     if isinstance(outcome, Data) and znodes.is_controller_registration(outcome.data):
-        # Us, or another controller of ours: see `residence`.
+        # A Lethe controller: see `residence`.
         return None
     problem: str | None
     if isinstance(outcome, Data):
@@ -108,7 +110,7 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
 
 
 def _unusable(context: Context, broker: Broker) -> str | None:
-    """Why a registration that can be read is left alone all the same."""
+    """Return why a readable registration cannot be used, or None."""
     config = context.config
     if not broker.endpoints:
         return "it has no endpoint"
@@ -118,12 +120,12 @@ def _unusable(context: Context, broker: Broker) -> str | None:
 
 
 def open_channel(turn: Turn, broker: Broker) -> None:
-    """Start a channel to the broker's listener for controllers."""
+    """Open a channel to the broker's listener for control requests."""
     turn.emit(OpenChannel(broker.id, broker.epoch, turn.context.control_endpoint(broker)))
 
 
 def show(turn: Turn) -> None:
-    """Tell the listener, where there is one, which brokers there are to pass clients on to."""
+    """Give the controller's listener, if any, the brokers to which it may forward clients."""
     context = turn.context
     if context.config.endpoints:
         turn.emit(ShowBrokers(tuple(context.cluster.brokers.values())))
@@ -133,7 +135,7 @@ def show(turn: Turn) -> None:
 
 
 def started(turn: Turn, task: BrokersStarted) -> None:
-    """Tell the others who came, tell the newcomers everything, and use their replicas again."""
+    """Announce the new brokers to the others, send them everything, and bring their replicas online."""
     context = turn.context
     cluster = context.cluster
     existing = tuple(cluster.brokers)
@@ -176,7 +178,7 @@ def _in_service(context: Context) -> list[TopicPartition]:
 
 
 def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
-    """Partitions that are being reassigned to one of these brokers."""
+    """Return the partitions that are being reassigned to one of these brokers."""
     moving = ((tp, context.cluster.partition(tp)) for tp in context.cluster.reassignments)
     return tuple(
         tp
@@ -186,13 +188,14 @@ def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
 
 
 def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
-    """A replica that has confirmed its deletion stays deleted: its broker must not be told to host it again. One that a
-    reassignment adds and could not announce yet is announced with the reassignment."""
+    """Return whether the replica goes online with its broker.
+
+    A deleted replica stays deleted. A replica that a reassignment adds is announced with the reassignment."""
     return context.cluster.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
 def failed(turn: Turn, task: BrokersFailed) -> None:
-    """Forget the incarnation, and take what it hosted out of service."""
+    """Drop the memory of the incarnations, and take their replicas offline."""
     context = turn.context
     cluster = context.cluster
     for broker_id in task.brokers:
@@ -207,20 +210,20 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
     for broker_id in task.brokers if not task.returned else ():
         reassignment_end.broker_failed(turn, broker_id)
     for name in cluster.deletions:
-        # What the broker remembered of the topic is gone with it.
+        # The broker's metadata cache is gone with the incarnation.
         note_tombstoned(turn, name)
     if cluster.leaving is not None:
         context.agenda.append(LeaveIfSettled())
     turn.do(
         TakeReplicasOffline(tuple(cluster.replicas_on(frozenset(task.brokers)))),
-        # Some may have waited for nothing but this broker's answer to the tombstone.
+        # Some deletions may have waited only for this broker's answer to the tombstone.
         ResumeDeletions(tuple(name for name, deletion in cluster.deletions.items() if deletion.all_acknowledged)),
         Register(),
     )
 
 
 def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
-    """New leaders first, then the ISRs without these replicas; deletions learn what they wait for."""
+    """Elect new leaders, then remove these replicas from the ISRs, and mark their deletions as failed for now."""
     context = turn.context
     cluster = context.cluster
     leaderless = tuple(
@@ -242,13 +245,13 @@ def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
 
 
 def announce_unless_elected(turn: Turn, task: AnnounceBrokersUnlessElected) -> None:
-    """An election tells every broker who is live; where there was none, tell them now."""
+    """Send the live brokers to all brokers, unless an election has done so."""
     if turn.context.elections == task.elections_before:
         announce(turn)
 
 
 def announce(turn: Turn) -> None:
-    """Tell all brokers who is live, and nothing else."""
+    """Send the live brokers to all brokers, without partitions."""
     batch = turn.batch()
     batch.add_update_metadata(turn.context.cluster.brokers)
     turn.flush(batch)
@@ -258,12 +261,12 @@ def announce(turn: Turn) -> None:
 
 
 def read_broker(turn: Turn, task: ReadBroker) -> None:
-    """Read one registration again, and be told when it changes again."""
+    """Read one registration again, and watch it."""
     turn.read((GetData(paths.broker_id(task.broker), watch=True),), BrokerRead(task.broker))
 
 
 def modified(turn: Turn, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take over new endpoints under the same registration; another registration is a matter of its own event."""
+    """Store new endpoints of the same registration. A new registration has an event of its own."""
     cluster = turn.context.cluster
     known = cluster.brokers.get(task.broker)
     broker = _understood(turn, task.broker, outcomes[0])

@@ -1,13 +1,17 @@
-"""What may be configured while the cluster runs, and what follows from a change.
+"""Dynamic configuration in ZooKeeper, and the effects of its changes.
 
-Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then leave a notification under
-`/config/changes`. The controller's own id comes before the default, and both before its properties file. Two settings
-matter to a controller: whether a replica outside the ISR may lead, and whether topics may be deleted. The second one is
-not dynamic in Kafka; switched off here, markers of topics whose deletion has not begun are removed and the topics stay.
+Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then a notification under `/config/changes`.
+Precedence: the controller's own id, the default, the properties file. Two settings matter to a controller:
 
-What cannot be read or understood, a value that is neither true nor false included, is recorded and leaves things as
-they are. Who has just taken over does not know how they are: an unclean election is then what the properties file says,
-but whether topics may be deleted is unknown, and deletions are held back as if they were paused until it is known.
+    setting                           a change to                  effect
+    --------------------------------  ---------------------------  ---------------------------------------------------
+    `unclean.leader.election.enable`  true                         leaderless partitions are tried again
+    `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
+    either                            an unreadable znode, or      recorded; the former value stays (**)
+                                      neither true nor false
+
+(*) Not dynamic in Kafka. (**) After a takeover there is no former value: unclean elections follow the properties file,
+but deletions are held, as in a pause, until the value is known.
 """
 
 from __future__ import annotations
@@ -34,12 +38,12 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 def unseen(context: Context, names: Iterable[str]) -> tuple[str, ...]:
-    """The notifications that have not been looked at, oldest first; they count as looked at from now on."""
+    """Return the new notifications, oldest first, and count them as processed."""
     cluster = context.cluster
     numbered = _numbered(names)
     newest = max(numbered, default=-1)
     if 0 <= newest < cluster.last_config_change:
-        # Old ones are purged before new ones: somebody has made the parent anew, and numbers begin again.
+        # Old ones are purged before new ones, so the parent was created again and its numbers start again.
         cluster.last_config_change = -1
     fresh = tuple(numbered[number] for number in sorted(numbered) if number > cluster.last_config_change)
     cluster.last_config_change = max(cluster.last_config_change, newest)
@@ -52,7 +56,7 @@ def _numbered(names: Iterable[str]) -> dict[int, str]:
 
 
 def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
-    """Read the brokers' configuration again where it is ours; try topics again that may be led uncleanly now."""
+    """Read the brokers' configuration again if the change concerns this controller; retry elections of changed topics."""
     context = turn.context
     entities = dict.fromkeys(change.entity_path for change in changes)
     mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")
@@ -62,7 +66,7 @@ def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
         tp for name in topics if not context.cluster.is_queued(name) for tp, _ in context.cluster.partitions_of(name)
     )
     if partitions:
-        # The election reads the topic's configuration by itself, and only where it decides something.
+        # The election reads the topic's configuration if it needs it.
         turn.do(BringOnline(partitions))
     if any(entity in entities for entity in mine):
         turn.do(ReadConfiguration())
@@ -72,7 +76,7 @@ def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
 
 
 def read(turn: Turn, task: ReadConfiguration) -> None:
-    """Read the notifications' names first: what changes after that is announced."""
+    """Read the configuration, after the notifications' names: the watch reports later changes."""
     turn.read(
         (
             GetChildren(paths.config_changes(), watch=True),
@@ -84,7 +88,7 @@ def read(turn: Turn, task: ReadConfiguration) -> None:
 
 
 def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take it over, and do what is possible now that was not before."""
+    """Store the configuration, and run the tasks that the change allows."""
     context = turn.context
     cluster = context.cluster
     listed, *entities = outcomes
@@ -100,7 +104,7 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
     )
     may_delete, not_known = _boolean(turn, config, DELETE_TOPIC, before.delete_topic_enable)
     may_be_unclean, _ = _boolean(turn, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
-    # Who has known it during this tenure goes on with that.
+    # A value that was known in this tenure stays in force.
     unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
@@ -125,7 +129,7 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
 
 
 def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> tuple[dict[str, _Value] | None, Unreadable | None]:
-    """Ours over that of all brokers; None and the reason where one of them is not known."""
+    """Return the settings of this controller's id merged over the default; None and the problem if one is unknown."""
     where = (paths.config_broker_default(), paths.config_broker(turn.context.config.controller_id))
     merged: dict[str, _Value] = {}
     for path, outcome in zip(where, outcomes, strict=True):
@@ -151,7 +155,7 @@ class _Value(NamedTuple):
 def _boolean(
     turn: Turn, config: dict[str, _Value] | None, name: str, before: bool | None
 ) -> tuple[bool | None, Unreadable | None]:
-    """What is configured, None where nothing is; where that cannot be told what was before, and why."""
+    """Return the configured value, or None; if it is unknown, the former value and the problem."""
     value = None if config is None else config.get(name)
     if value is None:
         return (before if config is None else None), None

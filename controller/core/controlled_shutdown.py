@@ -1,12 +1,15 @@
-"""A broker asks to be relieved before it stops, so that its partitions are without a leader for as short as can be.
+"""Controlled shutdown: moves leadership away from a broker before it stops.
 
-What it leads and somebody else can lead, gets another leader; where it follows, it is told to fetch no more and leaves
-the ISR. The broker is told what it still leads, and goes when that is nothing; else it asks again, a few times. From
-the first request until its registration goes it counts as shutting down: nothing is given to it any more.
+    the leaving broker                    result
+    ------------------------------------  ----------------------------------------------------------------------
+    leads a partition                     another replica is elected, if one is live and in the ISR
+    follows                               it gets StopReplica (without delete), then leaves the ISR
+    has the only replica                  the partition is ignored: no replica could take over
+    has a replica of a queued topic       the partition is ignored: it has no leader
 
-Two kinds of partitions never hold a broker up: those of which it has the only replica, since nobody could take over,
-and those of topics queued for deletion, since nobody leads what is being deleted. A shutdown never waits for a
-deletion; a deletion uses the time there is, and goes on when the broker is back.
+The answer lists the partitions that the broker still leads. The broker stops if the list is empty; else it repeats the
+request a few times. From the first request until its registration is removed it counts as shutting down and gets no new
+replicas. A shutdown never waits for a deletion; the deletion goes on when the broker returns.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, Partitio
 
 
 def begin(turn: Turn, task: ControlShutdown) -> None:
-    """Leaders first, then the ISRs, then the answer."""
+    """Queue the tasks: elect other leaders, shrink the ISRs, answer."""
     context = turn.context
     cluster = context.cluster
     request = requests.asked(context, task.key, ControlledShutdownRequest)
@@ -48,7 +51,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
             led.append(topic_partition)
             continue
         replica = PartitionReplica(*topic_partition, leaving)
-        # One that a reassignment adds and could not announce yet is on no disk.
+        # A replica that a reassignment adds and has not announced yet is on no disk.
         if cluster.replica_state(replica) is not ReplicaState.NON_EXISTENT:
             followed.append(replica)
     replicas = tuple(followed)
@@ -61,7 +64,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
 
 
 def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode | None:
-    """Kafka's answers: one that does not know its epoch is not asked for it."""
+    """Return Kafka's error for the request, or None. The broker epoch is checked only if the request has one."""
     broker = context.cluster.brokers.get(request.broker_id)
     if broker is None:
         return ErrorCode.BROKER_NOT_AVAILABLE if request.broker_epoch == NO_EPOCH else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -71,7 +74,7 @@ def _problem(context: Context, request: ControlledShutdownRequest) -> ErrorCode 
 
 
 def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
-    """Partitions with a replica on the broker that somebody else can serve."""
+    """Yield partitions with a replica on the leaving broker that another replica could serve."""
     cluster = context.cluster
     for topic_partition, partition in cluster.all_partitions():
         replicas = partition.assignment.replicas
@@ -84,7 +87,7 @@ def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicParti
 
 
 def stop_followers(turn: Turn, task: StopFollowers) -> None:
-    """Before the ISR is written: a replica that goes on fetching would be taken in again."""
+    """Stop these replicas before the ISR is written: a replica that still fetches would join the ISR again."""
     batch = turn.batch()
     for replica in task.replicas:
         batch.add_stop_replica(replica.broker, replica.topic_partition, delete=False)
@@ -92,7 +95,7 @@ def stop_followers(turn: Turn, task: StopFollowers) -> None:
 
 
 def answer(turn: Turn, task: AnswerControlledShutdown) -> None:
-    """What the broker still leads; nothing means that it may go."""
+    """Answer with the partitions that the broker still leads; an empty list lets it stop."""
     context = turn.context
     leaving = requests.asked(context, task.key, ControlledShutdownRequest).broker_id
     remaining = tuple(

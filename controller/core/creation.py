@@ -1,8 +1,13 @@
-"""Topics that appear, and topics whose znode vanishes behind our back.
+"""Handles new topics, and topics whose znode was removed by others.
 
-A topic is taken in from its znode; without an id it gets one where the protocol version knows ids, written only if
-the znode is still the one that was read. A znode that cannot be understood, or a name that Kafka would refuse, is set
-aside with its reason; all other topics go on. Every znode is watched: what changes in it later is `expansion`'s part.
+    the topic's znode                               result
+    ----------------------------------------------  --------------------------------------------------------------
+    has an id, or the protocol version has no ids   the topic comes into service
+    has no id                                       an id is written, if the znode is unchanged; then the same
+    cannot be understood, or has an illegal name    set aside with the reason; other topics are not affected
+    was removed                                     brokers get the tombstone, and the topic is dropped from memory
+
+Every znode is watched; `expansion` handles later changes.
 """
 
 from __future__ import annotations
@@ -43,12 +48,12 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def list_topics(turn: Turn, task: ListTopics) -> None:
-    """Read the topics' names, and be told when they change."""
+    """List the topics, and watch for changes."""
     turn.read((GetChildren(paths.broker_topics(), watch=True),), TopicsListed(task.loading))
 
 
 def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read the new ones, forget the ones that are gone."""
+    """Read new topics, and drop topics that are gone."""
     context = turn.context
     cluster = context.cluster
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
@@ -58,7 +63,7 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
         _forget_unreadable(turn, name)
     vanished = [name for name in cluster.topics if name not in present]
     if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
-        # Their markers have nothing left to ask for.
+        # Their markers have no topic any more.
         turn.do(ListDeletions())
     if vanished:
         forget(turn, vanished)
@@ -70,7 +75,7 @@ def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> N
 
 
 def forget(turn: Turn, names: list[str]) -> None:
-    """Somebody removed these znodes by hand: tell the caches, so that no ghost stays, and forget them."""
+    """Drop topics whose znodes were removed by hand; the tombstone leaves no ghosts in metadata caches."""
     cluster = turn.context.cluster
     batch = turn.batch()
     for name in names:
@@ -90,7 +95,7 @@ def _forget_unreadable(turn: Turn, name: str) -> None:
 
 
 def _record_vanished(turn: Turn, name: str) -> None:
-    """Whoever follows a deletion by its phases is to know that no other one follows."""
+    """Record the last phase of a deletion or hold whose topic has vanished."""
     deletion, mark = turn.context.cluster.deletions.get(name), turn.context.cluster.marks.get(name)
     if deletion is not None:
         phase(turn, name, VANISHED, since_ms=deletion.queued_at_ms)
@@ -99,7 +104,7 @@ def _record_vanished(turn: Turn, name: str) -> None:
 
 
 def read_topics(turn: Turn, task: ReadTopics) -> None:
-    """Read the znodes, and be told when they change."""
+    """Read the znodes of these topics, and watch them."""
     turn.read(
         (GetData(paths.topic(name), watch=True) for name in task.topics),
         TopicsRead(task.topics, task.loading),
@@ -107,7 +112,7 @@ def read_topics(turn: Turn, task: ReadTopics) -> None:
 
 
 def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take in what can be understood, and set aside what cannot."""
+    """Store the topics that can be understood, and set the others aside."""
     context = turn.context
     cluster = context.cluster
     taken: list[str] = []
@@ -121,7 +126,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
             is_first_look = name not in cluster.set_aside_topics
             _set_aside(turn, name, str(znode))
             if is_first_look and not task.loading:
-                # It may be marked already, and what it waits for is to be shown.
+                # It may be marked already: then its hold must be shown.
                 turn.do(ListDeletions())
             continue
         cluster.set_aside_topics.pop(name, None)
@@ -146,7 +151,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
 
 
 def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
-    """The znode's content, or what is wrong with it or with the topic's name."""
+    """Return the znode's content, or the problem with it or with the topic's name."""
     problem = topic_name_problem(name)
     if problem is not None:
         return problem
@@ -182,7 +187,7 @@ def _write_ids(turn: Turn, topics: list[tuple[str, znodes.TopicZnode, int]], loa
 
 
 def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutcome]) -> None:
-    """A topic whose znode changed or vanished meanwhile is read again."""
+    """Store the written ids; read topics again whose znode has changed or vanished."""
     cluster = turn.context.cluster
     changed = []
     for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
@@ -190,7 +195,7 @@ def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutco
             topic = cluster.topics[name]
             topic.id, topic.version = topic_id, topic.version + 1
         elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
-            # Not somebody else's write, but something that would refuse the next try as well.
+            # Not a concurrent write: a retry would fail in the same way.
             turn.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
         else:
             remove_topic(cluster, name)
@@ -200,7 +205,7 @@ def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutco
 
 
 def _fresh_topic_id(context: Context) -> TopicId:
-    """The next id drawn from the session's entropy: the same events make the same ids."""
+    """Return the next id from the session's entropy: the same events give the same ids."""
     while True:
         context.ids_made += 1
         digest = hashlib.sha256(context.entropy + context.ids_made.to_bytes(8, "big")).digest()
@@ -213,15 +218,17 @@ def _fresh_topic_id(context: Context) -> TopicId:
 
 
 def create(turn: Turn, task: CreateTopics) -> None:
-    """Both state machines, in Kafka's order. A topic that vanished meanwhile has no partitions here; one whose znode
-    changed while it was given an id has been read and created again already."""
+    """Bring these topics into service, unless they are already.
+
+    A topic that has vanished has no partitions here. A topic whose znode changed before its id was written was read and
+    created again already."""
     context = turn.context
     names = [name for name in task.topics if not _is_in_service(context, name)]
     into_service(turn, tuple(tp for name in names for tp, _ in context.cluster.partitions_of(name)))
 
 
 def into_service(turn: Turn, partitions: Partitions) -> None:
-    """Give partitions that have just been taken in their first states, leaders, and hosts."""
+    """Bring new partitions into service: first states, leaders and announcements, in Kafka's order."""
     context = turn.context
     if not partitions:
         return

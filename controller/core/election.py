@@ -1,6 +1,9 @@
-"""Who leads a partition: pure choices over assignment, ISR and live replicas, as Kafka makes them.
+"""Chooses a partition's leader from assignment, ISR and live replicas, like Kafka.
 
-Candidates are always scanned in assignment order, and the new ISR keeps the old one's order.
+Candidates are tried in assignment order, and the new ISR keeps the order of the old one.
+
+    assignment [1, 2, 3], ISR [1, 3], broker 1 down    `offline`: leader 3, ISR [3]
+    assignment [1, 2, 3], ISR [1], broker 1 down       `offline`: NoLeader, or unclean: leader 2, ISR [2]
 """
 
 from __future__ import annotations
@@ -22,21 +25,21 @@ IsOnline = Callable[[int], bool]
 
 
 class Strategy(enum.Enum):
-    """Why a leader is elected, which decides who may lead, what becomes of the ISR and who is told."""
+    """Why a leader is elected. It decides the candidates, the new ISR and the receivers of LeaderAndIsr."""
 
     OFFLINE = "offline"
-    """The leader cannot lead any more, or there never was one."""
+    """The leader is offline."""
     REASSIGN = "reassign"
     """The leader is not among the target replicas of a reassignment, or is not live."""
     PREFERRED = "preferred"
-    """The first replica of the assignment is to lead."""
+    """The first replica of the assignment should lead."""
     CONTROLLED_SHUTDOWN = "controlled shutdown"
-    """The leader's broker asked to be relieved before it stops."""
+    """The leader's broker requested a controlled shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """The leadership to write; `unclean` where the leader comes from outside the ISR and may lack records."""
+    """The leadership to write. `unclean`: the leader is from outside the ISR and may lack records."""
 
     leadership: LeaderAndIsr
     unclean: bool = False
@@ -44,7 +47,7 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class NoLeader:
-    """Nobody can lead. `unclean_would_help`: a live replica outside the ISR is there."""
+    """No replica can lead. `unclean_would_help`: a live replica outside the ISR exists."""
 
     unclean_would_help: bool
 
@@ -52,7 +55,7 @@ class NoLeader:
 def initial(
     assignment: ReplicaAssignment, is_online: IsOnline, controller_epoch: ControllerEpoch
 ) -> LeaderAndIsr | None:
-    """The first leadership of a new partition: the first live replica leads, all live replicas are in sync."""
+    """Return the first leadership of a new partition: the first live replica leads, and the ISR is all live ones."""
     live = tuple(r for r in assignment.replicas if is_online(r))
     if not live:
         return None
@@ -68,7 +71,7 @@ def offline(
     unclean_allowed: bool,
     recovery_supported: bool,
 ) -> Elected | NoLeader:
-    """A leader for a partition whose leader cannot lead: from the ISR, or from outside it where that is allowed."""
+    """Elect a leader after the former one went offline: from the ISR, or from outside it if that is allowed."""
     live = [r for r in assignment.replicas if is_online(r)]
     in_sync = next((r for r in live if r in current.isr), None)
     if in_sync is not None:
@@ -85,7 +88,7 @@ def offline(
 def reassign(
     assignment: ReplicaAssignment, current: LeaderAndIsr, is_online: IsOnline, controller_epoch: ControllerEpoch
 ) -> Elected | NoLeader:
-    """The first target replica that is live and in sync; the ISR stays as it is."""
+    """Elect the first target replica that is live and in the ISR; the ISR stays the same."""
     leader = next((r for r in assignment.target if is_online(r) and r in current.isr), None)
     return _with_the_same_isr(current, leader, controller_epoch)
 
@@ -93,7 +96,7 @@ def reassign(
 def preferred(
     assignment: ReplicaAssignment, current: LeaderAndIsr, is_online: IsOnline, controller_epoch: ControllerEpoch
 ) -> Elected | NoLeader:
-    """The first replica of the assignment, where it is live and in sync, or nobody; the ISR stays as it is."""
+    """Elect the first replica of the assignment, if it is live and in the ISR; the ISR stays the same."""
     leader = next((r for r in assignment.replicas[:1] if is_online(r) and r in current.isr), None)
     return _with_the_same_isr(current, leader, controller_epoch)
 
@@ -105,9 +108,9 @@ def controlled_shutdown(
     is_shutting_down: IsOnline,
     controller_epoch: ControllerEpoch,
 ) -> Elected | NoLeader:
-    """The first replica that is in sync, live and not leaving; all brokers that are leaving leave the ISR too.
+    """Elect the first live replica in the ISR that is not shutting down; brokers shutting down leave the ISR.
 
-    `is_online` says of a broker that is shutting down what it likes: such a broker is no candidate.
+    The result of `is_online` for a broker that is shutting down does not matter.
     """
     leader = next(
         (r for r in assignment.replicas if is_online(r) and r in current.isr and not is_shutting_down(r)), None
@@ -127,7 +130,7 @@ def _with_the_same_isr(
 
 
 def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
-    """The same leadership with only assigned replicas, in sync and as leader; unchanged where none is in sync."""
+    """Return the leadership with assigned replicas only, in the ISR and as leader; unchanged if none is in the ISR."""
     replicas = assignment.replicas
     for broker in current.isr:
         if broker not in replicas:
@@ -141,9 +144,9 @@ def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> L
 
 
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:
-    """The leadership when these replicas went offline, one after the other; None where nothing changes.
+    """Return the leadership after these replicas went offline, one after the other; None if nothing changes.
 
-    The last member stays in the ISR: it alone is known to have every committed record.
+    The last member stays in the ISR: only it is known to have every committed record.
     """
     leader, isr = current.leader, current.isr
     for replica in gone:
@@ -159,7 +162,7 @@ def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: Contr
 
 
 def raised(current: LeaderAndIsr, controller_epoch: ControllerEpoch) -> LeaderAndIsr:
-    """The same leadership under the next leader epoch."""
+    """Return the same leadership under the next leader epoch."""
     return current._replace(leader_epoch=current.leader_epoch + 1, controller_epoch=controller_epoch)
 
 

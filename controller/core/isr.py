@@ -1,13 +1,13 @@
-"""In-sync replicas as the leaders report them.
+"""ISR changes that leaders report.
 
-A leader of protocol 2.7-IV2 or later asks us to write its ISR (AlterPartition). Whether it may is decided from memory,
-in Kafka's order of precedence; all that may be written goes in one write, conditional on the version that the leader
-knows. Verdicts that need no write are given when it is certain that we are still the controller. Leaders of older
-protocols write the state themselves and leave a notification: then the states are read again.
+A leader of protocol 2.7-IV2 or later sends AlterPartition. The controller checks each partition in memory, in Kafka's
+order of precedence, and writes the accepted ones in one write. Each write expects the partition epoch (the znode's
+version) that the leader has sent. Verdicts without a write are answered after a fenced check that this controller is
+still active. Leaders of older protocols write the state themselves and leave a notification: then the states are read
+again.
 
-Stricter than Kafka, because a state that no controller would write by itself helps nobody: a broker that does not lead
-the partition, an ISR without its leader and a replica that is not assigned are refused; so are partitions of topics
-queued for deletion, which nobody leads any more.
+The controller refuses more than Kafka's: a sender that is not the leader, an ISR without its leader, a replica that is
+not assigned, and partitions of queued topics, which have no leader.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 FIRST_ALTER_PARTITION_WITH_TOPIC_IDS = 2
 
 Verdict = LeaderAndIsr | ErrorCode
-"""The state that a partition has, or why the request was refused for it."""
+"""The partition's state, or the error that refuses the request for it."""
 
 
 # --- AlterPartition -----------------------------------------------------------------------------------------------
 
 
 def alter(turn: Turn, task: AlterPartitions) -> None:
-    """Judge every partition, and write those that may be written in one go."""
+    """Check every partition of the request, and write the accepted ISRs in one write."""
     context = turn.context
     request = requests.asked(context, task.key, AlterPartitionRequest)
     version = context.cluster.unanswered[task.key].version
@@ -88,7 +88,7 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
 
 
 def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | None:
-    """Why nothing of the request is done."""
+    """Return the error that refuses the request as a whole, or None."""
     broker = context.cluster.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
@@ -101,7 +101,7 @@ def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | No
 def _asked(
     context: Context, request: AlterPartitionRequest, version: int
 ) -> Iterator[tuple[TopicPartition, AlterPartition]]:
-    """The known partitions that are asked for; of one that is named twice, what is said last."""
+    """Yield the known partitions of the request; for a partition named twice, the last entry."""
     names = _names(context, request, version)
     rows: dict[TopicPartition, AlterPartition] = {}
     for topic in request.topics:
@@ -115,7 +115,7 @@ Names = dict[object, str]
 
 
 def _names(context: Context, request: AlterPartitionRequest, version: int) -> Names:
-    """Topic id to name, for the topics of the request."""
+    """Return the names of the request's topics by topic id."""
     if version < FIRST_ALTER_PARTITION_WITH_TOPIC_IDS:
         return {}
     wanted = frozenset(topic.topic_id for topic in request.topics)
@@ -131,13 +131,13 @@ def _name(topic: AlterPartitionTopic, names: Names, version: int) -> str | None:
 def _verdict(
     context: Context, broker: BrokerId, topic_partition: TopicPartition, wanted: AlterPartition, version: int
 ) -> Verdict | None:
-    """What the leader is told without a write; None: its ISR may be written. The first rule that applies decides."""
+    """Return the verdict without a write, or None: the ISR may be written. The first matching rule decides."""
     partition = context.cluster.partition(topic_partition)
     current = None if partition is None else partition.leadership
     if partition is None or current is None or context.cluster.is_queued(topic_partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
-        # The leader has heard of something later than we have: somebody else must be controller.
+        # The leader has a later state than this controller: another controller must be active.
         return ErrorCode.NOT_CONTROLLER
     if wanted.leader_epoch < current.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -161,7 +161,7 @@ def _impossible(
     wanted: AlterPartition,
     version: int,
 ) -> ErrorCode | None:
-    """What is wrong with the ISR itself, asked for by a leader that knows the present state."""
+    """Return the error in the proposed ISR itself, or None. The leader has the present state."""
     recovering = wanted.recovery_state == RecoveryState.RECOVERING
     if recovering and (len(wanted.new_isr) > 1 or current.recovery_state == RecoveryState.RECOVERED):
         return ErrorCode.INVALID_REQUEST
@@ -174,7 +174,7 @@ def _impossible(
 
 
 def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> None:
-    """Take in what was written, tell everybody, answer; look again where somebody else had written."""
+    """Store the written states, announce them and answer; read states again that others have written."""
     context = turn.context
     results = iter(zip(task.written, outcomes, strict=True))
     verdicts: dict[TopicPartition, Verdict] = {}
@@ -227,7 +227,7 @@ def _record_refusals(turn: Turn, broker: BrokerId, verdicts: dict[TopicPartition
 def _response(
     context: Context, request: AlterPartitionRequest, version: int, verdicts: dict[TopicPartition, Verdict]
 ) -> AlterPartitionResponse:
-    """A row for each partition of the request, in its order."""
+    """Return the response, with one row for each partition of the request, in its order."""
     names = _names(context, request, version)
     topics = []
     for topic in request.topics:
@@ -252,7 +252,7 @@ def _row(number: int, verdict: Verdict) -> AlteredPartition:
 
 
 def refresh(turn: Turn, task: RefreshStates) -> None:
-    """Read the states of these partitions, all in one go; those of queued topics matter to nobody."""
+    """Read the states of these partitions in one read, except those of queued topics."""
     cluster = turn.context.cluster
     partitions = tuple(
         tp for tp in task.partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)
@@ -262,7 +262,7 @@ def refresh(turn: Turn, task: RefreshStates) -> None:
 
 
 def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take the states in, and tell all brokers."""
+    """Store the states, and send them to all brokers."""
     context = turn.context
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
         problem = take_in_state(context, topic_partition, outcome)
@@ -274,14 +274,14 @@ def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]
 
 
 def _move_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
-    """A reassignment waits for nothing but its targets in the ISR."""
+    """Continue reassignments of these partitions: all their targets may be in the ISR now."""
     moving = tuple(tp for tp in partitions if tp in turn.context.cluster.reassignments)
     if moving:
         turn.do(ProgressReassignments(moving))
 
 
 def _tell_everybody(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
-    """UpdateMetadata for those that are in service; none where none is."""
+    """Send UpdateMetadata for those of these partitions that are in service, if any."""
     cluster = turn.context.cluster
     told = [tp for tp in partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)]
     if told:

@@ -1,23 +1,28 @@
-"""Deletion markers: which topics somebody wants gone, which of them are queued, and which are held back, and why.
+"""Deletion markers: which topics are marked, which of them are queued, and which are held, and why.
 
-Theory of operation. The children of `/admin/delete_topics` are read whenever they change, and everything follows from
-the list, never from what changed in it. A marked topic that we know is *queued*, and from then on it is `deletion`'s.
-One that must not be queued yet is *held*: it has a `Mark` that names the reason, and stays in service as if nobody had
-marked it. It is held while deletions are paused, while its partitions are being moved (that is ended first), while its
-znode cannot be understood, and where only other topics are to be deleted. A held topic whose marker somebody removes
-is let go of, untouched. Once it is queued the marker is no longer looked at: its replicas may be gone already, and half
-a topic is of use to nobody.
+`/admin/delete_topics` is listed whenever its children change. The decision depends on the whole list, not on the
+change:
 
-A deletion is as old as its marker: the time at which ZooKeeper made the znode is read once for each new marker, for all
-new ones together, so that a failover does not make it younger. ZooKeeper's clock may be ahead of ours: what it dates
-later than now counts as made now.
+    the marked topic                                  result
+    ------------------------------------------------  ------------------------------------------------------------
+    is not among `CoreConfig.only_topics`             held; its marker is never removed
+    is queued already                                 its deletion goes on, even if the marker is removed later:
+                                                      some replicas may be deleted already
+    exists, but delete.topic.enable is false          refused: the marker is removed, the topic stays
+    does not exist                                    refused: the marker is removed
+    exists, and deletions are paused (`pausing`)      held
+    exists, and has a reassignment                    held until the reassignment is ended
+    has an unreadable znode                           held (`unreadable`)
+    exists otherwise                                  queued (`deletion`)
+
+A held topic has a `Mark` with the reason and stays in service. If its marker is removed, nothing happens to it. Refused
+markers are kept for display (`refused_marks`).
+
+The age of a deletion is that of its marker, so that a failover does not change it. The creation times of all new
+markers are read together, once. A time in the future (ZooKeeper's clock may be ahead) counts as now.
 
     marker made at 10:00, failover at 10:30  ->  marked since 10:00, queued by this controller since 10:30
 
-A marker goes at once where deletion is known to be disabled and nothing of the topic has been deleted yet, and where
-there is no such topic; that it was refused, and why, is remembered for who asks.
-
-What a pause means, and what becomes of a deletion that had begun before it: `pausing`.
 """
 
 from __future__ import annotations
@@ -67,21 +72,21 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 MAX_REFUSED: Final = 1_000
-"""Of more refused markers than this, the oldest are forgotten."""
+"""Limit of remembered refused markers; the oldest are dropped first."""
 _CONFIG: Final = 2
-"""Where the configuration stands among the operations that remove a ghost."""
+"""Index of the configuration among the operations that remove a marker without a topic."""
 
 
 # --- which are marked ---------------------------------------------------------------------------------------------
 
 
 def list_deletions(turn: Turn, task: ListDeletions) -> None:
-    """Read which topics are marked, and be told when that changes."""
+    """List the marked topics, and watch for changes."""
     turn.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
 
 
 def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Ask when the new markers were made; with all of them dated, go on."""
+    """Read when the new markers were created; continue at once if there are none."""
     cluster = turn.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     _let_go(turn, marked)
@@ -95,7 +100,7 @@ def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -
 
 
 def dated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
-    """Remember when the markers were made. One without a time, or gone since it was listed, counts as made now."""
+    """Store when the markers were created. A marker without a time, or gone since the list, counts as created now."""
     for name, outcome in zip(task.undated, outcomes, strict=True):
         if isinstance(outcome, Present) and outcome.created_at_ms > 0:
             turn.context.cluster.marker_times[name] = min(outcome.created_at_ms, turn.now_ms)
@@ -103,12 +108,12 @@ def dated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> No
 
 
 def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
-    """Queue the topics we know; look again for those we do not; with deletion disabled, remove every marker."""
+    """Queue known topics and look again for unknown ones. If deletion is disabled, remove the markers instead."""
     context = turn.context
     cluster = context.cluster
     marked = _chosen(turn, marked)
     if not context.delete_topic_enable and cluster.dynamic.deletion_unknown is None:
-        # What has been started ends: some of its replicas are gone.
+        # Queued deletions go on: some of their replicas may be gone.
         refused = tuple(name for name in marked if not cluster.is_queued(name))
         _refuse(turn, refused, CauseKind.DISABLED, DISABLED)
         if refused:
@@ -133,7 +138,7 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
     if unknown:
         settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), loading)]
     if loading:
-        # After the takeover: by then the topics have been read later than these markers were.
+        # After the takeover: then the topics are read again, later than these markers.
         context.agenda.extend(settling)
         turn.do(QueueDeletions(known, loading=True) if cluster.paused is None else ReadBegun(known))
     elif marked:
@@ -141,7 +146,7 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
 
 
 def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that may be deleted at all; of the others nothing is touched, not even a marker that is of no use."""
+    """Return the topics that `only_topics` allows; hold the others, and leave even their markers untouched."""
     only = turn.context.config.only_topics
     if only is None:
         return marked
@@ -152,7 +157,7 @@ def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _let_go(turn: Turn, marked: Sequence[str]) -> None:
-    """Topics whose marker is gone, and that were not queued, are nobody's business here any more."""
+    """Drop held topics whose marker is gone."""
     cluster = turn.context.cluster
     if not cluster.marks:
         return
@@ -162,7 +167,7 @@ def _let_go(turn: Turn, marked: Sequence[str]) -> None:
 
 
 def _record_end(turn: Turn, name: str, mark: Mark) -> None:
-    """A hold that was recorded has ended without the topic being queued."""
+    """Record the end of a hold, if its beginning was recorded, without the topic being queued."""
     if mark.held_by not in REFUSED:
         is_there = name in turn.context.cluster.topics or name in turn.context.cluster.set_aside_topics
         phase(turn, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
@@ -187,7 +192,7 @@ def _hold(turn: Turn, name: str, held_by: CauseKind, last_error: str | None = No
 
 
 def queue(turn: Turn, task: QueueDeletions) -> None:
-    """Put these marked topics into the queue, those that may go now, and go on with those that are in it."""
+    """Queue those of these marked topics that may be deleted now, and continue the queued ones."""
     cluster = turn.context.cluster
     waiting = tuple(name for name in task.topics if name in cluster.topics and not cluster.is_queued(name))
     if cluster.paused is not None:
@@ -220,7 +225,7 @@ def _queue(turn: Turn, name: str) -> None:
 
 
 def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
-    """A marker of a topic that does not exist goes; one whose topic has appeared meanwhile is taken up."""
+    """Remove the markers of topics that do not exist; list the markers again if a topic has appeared."""
     context = turn.context
     cluster = context.cluster
     ghosts = tuple(n for n in task.topics if n not in cluster.topics and n not in cluster.set_aside_topics)
@@ -241,10 +246,10 @@ def _refuse(turn: Turn, names: Sequence[str], held_by: CauseKind, why: str) -> N
 
 
 def _remove_ghosts(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
-    """Remove markers, and make sure in the same breath that their topics do not exist.
+    """Remove markers in multis that fail if the topic exists.
 
-    ZooKeeper can check the version of a znode but not its absence: that the topic's znode can be made, and unmade, says
-    it. Otherwise a topic that is made between our look and this write would lose the marker that somebody gave it.
+    ZooKeeper checks a znode's version, but not its absence. So the multi creates the topic's znode and deletes it
+    again. Otherwise a topic created since the last read would lose its marker.
     """
     groups: list[tuple[Operation, ...]] = []
     for name in names:
@@ -255,8 +260,7 @@ def _remove_ghosts(turn: Turn, names: Sequence[str], *, with_config: bool) -> No
 
 
 def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """Where there was no configuration beside the marker, remove the marker alone; where the topic is there after all,
-    take the marker up."""
+    """Remove the marker alone if there was no configuration; list the markers again if the topic exists after all."""
     context = turn.context
     cluster = context.cluster
     alone: list[str] = []

@@ -1,15 +1,17 @@
-"""Whether deletions are paused, and which of them had begun by then.
+"""Whether deletions are paused, and which deletions had begun before the pause.
 
-Theory of operation. `/lethe/deletions_paused` exists: nothing new is queued, and nothing is sent or removed for what is
-queued. Answers that are on their way are taken in, and brokers that return are told what they host. The pause is a
-znode, so that it outlives controllers. Deletions are paused too while nobody can say whether topics may be deleted at
-all (`configuration`).
+Deletions are paused while `/lethe/deletions_paused` exists (a znode, so that the pause survives controllers), or while
+it is unknown whether topics may be deleted (`configuration`). In a pause no topic is newly queued, and nothing is sent
+or removed for queued topics. Pending answers still count, and replicas are still announced to brokers that return.
 
-What has been deleted of a topic outlives no controller: it is in our memory only, and in service again the topic would
-begin anew with replicas that are empty. So when the pause is seen, the markers of the topics whose deletion has begun
-are written: each says for which life of its topic that holds (the czxid of the topic's znode). The controller that
-takes over while deletions are paused reads the markers, and queues those instead of holding them: they stay out of
-service, and nothing is sent for them either. A marker that says so about another life of the topic says nothing.
+Only the controller's memory has what was deleted of a topic. If such a topic came back into service, its deleted
+replicas would be empty. So at the pause the controller writes into the marker of each deletion that has begun the czxid
+of the topic's znode. A controller that takes over during the pause reads the markers:
+
+    the marker has            the topic is
+    ------------------------  ----------------------------------------------------------
+    the czxid of the topic    queued: it stays out of service, and nothing is sent for it
+    another czxid, or none    held: it stays in service
 """
 
 from __future__ import annotations
@@ -47,13 +49,13 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def read_pause(turn: Turn, task: ReadPause) -> None:
-    """Read whether deletions are paused, and be told when that changes."""
+    """Read whether deletions are paused, and watch for changes."""
     path = paths.deletions_paused()
     turn.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
 
 
 def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Hold on, or queue what was held and go on with what was queued."""
+    """Begin the pause; or end it, queue held topics and continue queued ones."""
     context = turn.context
     cluster = context.cluster
     before = cluster.paused
@@ -73,14 +75,14 @@ def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> 
     if now is not None and before is None:
         _note_begun(turn)
     elif now is not None and not task.loading:
-        # What is marked is held by something else from now on.
+        # Marked topics are held for another reason from now on.
         turn.do(ListDeletions())
     elif not task.loading:
         turn.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions())
 
 
 def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int) -> Pause | None:
-    """That the znode is there is what counts, whatever it says and whether or not it may be read."""
+    """Return the pause that the znode orders: it is enough that the znode exists, readable or not."""
     exists, content = outcomes
     if is_absent(exists) and not isinstance(content, Data):
         return None
@@ -97,7 +99,7 @@ def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int)
 
 
 def _own(context: Context) -> Pause | None:
-    """The pause that the controller holds itself, because it cannot tell whether topics may be deleted."""
+    """Return the controller's own pause, if it is unknown whether topics may be deleted."""
     unknown = context.cluster.dynamic.deletion_unknown
     if unknown is None:
         return None
@@ -105,7 +107,7 @@ def _own(context: Context) -> Pause | None:
 
 
 def pauses(context: Context) -> tuple[Pause, ...]:
-    """Everything that has to end before deletions go on; empty where they are not paused."""
+    """Return all pauses that must end before deletions go on; empty if they are not paused."""
     paused, own = context.cluster.paused, _own(context)
     if paused is None:
         return ()
@@ -116,7 +118,7 @@ def pauses(context: Context) -> tuple[Pause, ...]:
 
 
 def _note_begun(turn: Turn) -> None:
-    """Write into the markers of the topics whose deletion has begun that it has, for the controllers to come."""
+    """Note in the markers of started deletions that they have begun, for later controllers."""
     cluster = turn.context.cluster
     begun = tuple(name for name, deletion in cluster.deletions.items() if deletion.started_at_ms is not None)
     groups = []
@@ -129,7 +131,7 @@ def _note_begun(turn: Turn) -> None:
 
 
 def begun_noted(turn: Turn, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
-    """Where somebody has removed the marker there is nothing to be said any more."""
+    """Record failed notes, except for markers that were removed."""
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
             turn.refuse(f"topic/{name}", "noting in its marker that its deletion has begun", outcome.error.name)
@@ -141,7 +143,7 @@ def read_begun(turn: Turn, task: ReadBegun) -> None:
 
 
 def begun_read(turn: Turn, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Have those queued whose deletion had begun, and the others held."""
+    """Queue the topics whose deletion had begun, and hold the others."""
     topics = turn.context.cluster.topics
     begun = tuple(
         name
