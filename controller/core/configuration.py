@@ -56,7 +56,7 @@ def _numbered(names: Iterable[str]) -> dict[int, str]:
 
 
 def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
-    """Read the brokers' configuration again if the change concerns this controller; retry elections of changed topics."""
+    """Read the brokers' configuration again if it applies to this controller; retry elections of changed topics."""
     context = turn.context
     entities = dict.fromkeys(change.entity_path for change in changes)
     mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")

@@ -1,10 +1,11 @@
-"""Looking, before control is taken, whether the registered brokers can be commanded. It is what nothing shows later.
+"""Preflight: checks, before control is taken, whether the registered brokers accept this controller's requests.
 
-A controller that takes `/controller` and cannot command the brokers keeps those from leading that could: no broker's
-death is announced, no leader elected. So before an election and before a takeover each registered broker is probed with
-a request that changes nothing: a StopReplica without topics, under controller epoch -1 and without a broker epoch.
-Every broker checks the right ClusterAction first (CLUSTER_AUTHORIZATION_FAILED) and the controller epoch next. Its own
-is 0 at least, so that the answer of one that can be commanded is STALE_CONTROLLER_EPOCH, whatever it has seen before.
+A controller that holds `/controller` without power over the brokers is harmful: it blocks other controllers, announces
+no broker's death and elects no leader. So before an election or takeover each registered broker is probed with a
+request without effect: a StopReplica without topics, with controller epoch -1 and without a broker epoch.
+
+A broker first checks the permission ClusterAction (CLUSTER_AUTHORIZATION_FAILED), then the controller epoch. Its own
+epoch is at least 0, so a broker that can be commanded answers STALE_CONTROLLER_EPOCH.
 
     answer or sign                              verdict
     STALE_CONTROLLER_EPOCH, NONE                can be commanded
@@ -12,14 +13,18 @@ is 0 at least, so that the answer of one that can be commanded is STALE_CONTROLL
     no listener that Lethe speaks               cannot, until its listeners change
     another error, no answer, no connection     does not answer: broken, or just starting
 
-The rule. No broker registered: go on, there is nothing to be powerless over. Brokers cannot be listed, or no
-registration says where its broker is: do not, for that is not the same as none. Some broker cannot be commanded: do
-not, since a cluster of which a controller commands a part is worse off than under Kafka's, which commands it whole.
-None can be commanded for sure: do not. Otherwise go on, and name those that do not answer: finishing deletions beside
-broken brokers is what this controller is for.
+The first matching rule decides:
 
-Where control is not taken, the reason is shown (`Role.REFUSED`), and it is looked again after a while, and when brokers
-come or go.
+    brokers                                              control is
+    ---------------------------------------------------  ------------------------------------------------------------
+    cannot be listed, or no registration can be used     not taken
+    none registered                                      taken
+    at least one cannot be commanded                     not taken: Kafka's controller would command the whole cluster
+    none is known to obey (all are silent)               not taken
+    at least one obeys                                   taken; the silent brokers are recorded
+
+If control is not taken, the reason is shown (`Role.REFUSED`). The preflight is repeated after a while, and when brokers
+register or leave.
 """
 
 from __future__ import annotations
@@ -53,12 +58,14 @@ _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
 _NAMED: Final = 10
 VALID_MS: Final = 5_000
-"""How long the result of a probe, or a term in which brokers obeyed to its end, is good for another attempt."""
+"""How long a passed probe, or the end of a tenure in which brokers obeyed, replaces a new preflight."""
 
 
 def begin(turn: Turn, task: Preflight) -> None:
-    """Read which brokers are registered, and be told when that changes; or go on where brokers obeyed just now. Whoever
-    lost a race for `/controller` would lose each of them otherwise, against controllers that do not look."""
+    """List the registered brokers and watch for changes; skip the preflight if brokers obeyed just now.
+
+    Without the skip, this controller would lose every race for `/controller` against controllers without a preflight.
+    """
     passed_ms = turn.context.preflight_passed_ms
     if passed_ms is not None and turn.now_ms - passed_ms < VALID_MS:
         _go_on(turn, task)
@@ -67,7 +74,7 @@ def begin(turn: Turn, task: Preflight) -> None:
 
 
 def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read their registrations. Brokers that cannot be listed are no absence of brokers."""
+    """Read the registrations. A failed list does not mean that there are no brokers."""
     (outcome,) = outcomes
     if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
         _stay(turn, f"{paths.broker_ids()} cannot be read ({outcome.error.name})")
@@ -81,8 +88,7 @@ def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome
 
 
 def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Probe those that can be reached. A registration that cannot be understood is passed over, as after the
-    election; where there are only such, nobody can be commanded."""
+    """Probe the brokers whose registration can be used; if there are none but unusable ones, do not take control."""
     context = turn.context
     found = [_understood(broker, outcome) for broker, outcome in zip(task.ids, outcomes, strict=True)]
     brokers = tuple(each for each in found if isinstance(each, Broker))
@@ -103,7 +109,7 @@ def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcom
 
 
 def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
-    """The broker; what is wrong with its registration; or None for a controller's, and for one that is gone again."""
+    """Return the broker, the problem with its registration, or None if it is a controller's or gone."""
     if not isinstance(outcome, Data):
         return None if is_absent(outcome) else f"{paths.broker_id(broker)} cannot be read"
     if znodes.is_controller_registration(outcome.data):
@@ -150,12 +156,12 @@ def _go_on(turn: Turn, task: Preflight) -> None:
 
 
 def forget(context: Context) -> None:
-    """Control can be taken, or is not to be taken any more."""
+    """Drop the failed preflights: control can be taken, or is no longer to be taken."""
     context.preflights_failed, context.preflight_problem = 0, None
 
 
 def _stay(turn: Turn, why: str) -> None:
-    """Leave `/controller` to whoever can command the brokers, and look again later."""
+    """Do not take `/controller`; repeat the preflight later."""
     context = turn.context
     context.role = Role.REFUSED
     context.preflights_failed += 1

@@ -1,11 +1,12 @@
-"""Blocks of producer ids for idempotent and transactional producers (KIP-730, since 3.0-IV0).
+"""Allocates blocks of producer ids for idempotent and transactional producers (KIP-730, since 3.0-IV0).
 
-A broker asks for a block when its own is nearly used up. `/latest_producer_id_block` says which block was handed out
-last, to whomever: brokers of older protocols take theirs from there themselves. So the next block is written where the
-znode is still as it was read; otherwise it is read again. No two brokers ever get the same id, which is what
-exactly-once rests on: a znode that cannot be understood is left as it is, and the request is refused.
+`/latest_producer_id_block` has the block that was allocated last. Brokers of older protocols take blocks from there
+themselves. So the next block is written with the version that was read, and read again after a conflict.
 
-Unlike Kafka's controller, which writes it unfenced, a controller whose tenure is over hands nothing out any more.
+    last block 0-999, written by broker 1    broker 2 requests a block: 1000-1999
+
+No two brokers may get the same id, because exactly-once depends on it. If the znode cannot be understood, it is left as
+it is and the request is refused. The write is fenced, unlike in Kafka: a former controller allocates nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _WHAT = "allocating producer ids"
 
 
 def begin(turn: Turn, task: AllocateProducerIds) -> None:
-    """Read which block was handed out last."""
+    """Read the block that was allocated last."""
     request = requests.asked(turn.context, task.key, AllocateProducerIdsRequest)
     problem = _problem(turn.context, request)
     if problem is None:
@@ -62,7 +63,7 @@ def _refuse(turn: Turn, key: int, error: ErrorCode, why: str) -> None:
 
 
 def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Claim the next block."""
+    """Write the next block."""
     path, outcome = paths.producer_id_block(), outcomes[0]
     last: znodes.ProducerIdBlock | None = None
     if isinstance(outcome, Data):
@@ -87,7 +88,7 @@ def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome])
 
 
 def following(last: znodes.ProducerIdBlock | None, broker: BrokerId) -> znodes.ProducerIdBlock | None:
-    """The block after `last`, for that broker; None where the numbers end before it does."""
+    """Return the block after `last`, for that broker; None if it would pass the last 64-bit number."""
     start = 0 if last is None else last.end + 1
     if start > INT64_MAX - _SIZE:
         return None
@@ -98,7 +99,7 @@ _OVERTAKEN = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 
 def were_written(turn: Turn, task: ProducerIdsWritten, outcome: GroupOutcome) -> None:
-    """The block is the broker's; or somebody else was quicker: look again."""
+    """Answer with the block; after a conflict, read the znode again."""
     if isinstance(outcome, GroupDone):
         block = task.block
         turn.record(

@@ -1,12 +1,14 @@
-"""What brokers ask of their controller: taken in, kept until it is answered, answered exactly once.
+"""Requests of brokers: stored until they are answered, and answered exactly once.
 
-A request is worked on like any other event, and its answer is an effect of the step that knows the outcome. Who does
-not lead, or ceases to, says so: then the broker looks for the controller again and repeats its request there. Kafka's
-controller lets some requests time out instead.
+    this controller                          answer
+    ---------------------------------------  ---------------------------------------------------------------------
+    does not lead                            an error that makes the broker look for the controller, at once
+    leads, and the request needs a write     after the write, which checks the fence
+    leads, and the request needs no write    after a write of the fence alone (`answer`)
+    resigns before it has answered           the same error; Kafka's controller lets some requests time out
 
-Between the election of another controller and the watch that tells us of it we take ourselves for the controller. What
-is answered after a write is safe, since the fence was checked with it. Where nothing had to be written, the fence is
-checked alone before the answer is given: a leader builds on what it is told of its partitions.
+After the election of another controller this one still counts itself as active, until its watch fires. A leader relies
+on the answer, so no answer is given before the fence was checked.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ R = TypeVar("R", bound=ControllerRequest)
 
 
 def received(turn: Turn, event: BrokerRequested) -> None:
-    """Work on the request, or say at once that we are not the controller."""
+    """Handle the request, or answer at once that this controller does not lead."""
     context = turn.context
     if not context.is_leading:
         turn.emit(Reply(event.key, refused(event.request)))
@@ -62,7 +64,7 @@ def received(turn: Turn, event: BrokerRequested) -> None:
 
 
 def asked(context: Context, key: int, kind: type[R]) -> R:
-    """The request under this key, which is of that kind. Raises TypeError where it is not."""
+    """Return the request with this key. Raises TypeError if it is not of this kind."""
     request = context.cluster.unanswered[key].request
     if not isinstance(request, kind):
         raise TypeError(f"request {key} is no {kind.__name__}: {request}")
@@ -70,18 +72,18 @@ def asked(context: Context, key: int, kind: type[R]) -> R:
 
 
 def answer(turn: Turn, key: int, response: ControllerResponse) -> None:
-    """Answer a request for which nothing was written, as soon as ZooKeeper has confirmed that we are in charge."""
+    """Answer a request without a write of its own, after a check of the fence."""
     turn.do(AnswerAsController(key, response))
 
 
 def prove(turn: Turn, task: AnswerAsController) -> None:
-    """Write nothing, fenced. The group is the fence once more, since there is no multi without a group."""
+    """Check the fence in a write. Its only group repeats the check, since a multi needs a group."""
     check = Check(paths.controller_epoch(), turn.context.cluster.epoch_version)
     turn.write([(check,)], ControlProven(task.key, task.response))
 
 
 def proven(turn: Turn, then: ControlProven, outcome: GroupOutcome) -> None:
-    """The fence held: answer. What else went wrong proves nothing, so the broker is to look for its controller."""
+    """Answer if the fence held. After another error, make the broker look for its controller."""
     if isinstance(outcome, GroupDone):
         turn.reply(then.key, then.response)
         return
@@ -91,8 +93,8 @@ def proven(turn: Turn, then: ControlProven, outcome: GroupOutcome) -> None:
 
 
 def refused(request: ControllerRequest) -> ControllerResponse:
-    """The answer of one that is not, or no longer, the controller; the error is the one that makes a broker of any
-    version look for the controller again."""
+    """Return the answer of a process that is not the controller, with the error that makes a broker of any version look
+    for the controller again."""
     match request:
         case ControlledShutdownRequest():
             return ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -105,6 +107,6 @@ def refused(request: ControllerRequest) -> ControllerResponse:
 
 
 def refuse_all(turn: Turn) -> None:
-    """Our tenure ends: nothing that is not answered yet will be done by us."""
+    """Answer all pending requests with `refused`, because the tenure ends."""
     for key, asked in list(turn.context.cluster.unanswered.items()):
         turn.reply(key, refused(asked.request))

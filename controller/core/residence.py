@@ -1,13 +1,12 @@
-"""Being taken for a broker: under which ids controllers are, and the registration that older brokers look for.
+"""Ids of controllers that are listed among the brokers, and the registration that older brokers look for.
 
-A listed controller gets replicas placed on it (see `eviction`). So that every controller knows whose replicas hold
-nothing, the ids are kept in ZooKeeper: `/lethe/controllers/<id>` is written before the first broker is told of that id,
-and stays.
+Replicas can be assigned to a listed controller (`eviction`), and hold nothing. So that every controller can recognize
+them, `/lethe/controllers/<id>` is written before the first broker receives that id, and is never removed.
 
-Brokers up to 2.8 find the controller's address for ControlledShutdown not in UpdateMetadata but in `/brokers/ids`.
-Where the inter-broker protocol is older than 3.0, the active controller is registered there, with what `listing` says
-and a word that says what it is. While it leads and no longer: its znode is ephemeral, and goes in the multi that gives
-`/controller` up. Without brokers there is nothing to be registered with, and nobody who looks.
+Brokers up to 2.8 read the controller's address for ControlledShutdown from `/brokers/ids`, not from UpdateMetadata. If
+the inter-broker protocol is older than 3.0, the active controller registers there with the entry of `listing` and a
+field that marks it as a controller. The znode is ephemeral, and the multi that gives `/controller` up deletes it.
+Without brokers there is no registration.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def list_residents(turn: Turn) -> None:
-    """Read the ids of all controllers that have ever been listed."""
+    """Read the ids of all controllers that were ever listed."""
     turn.read((GetChildren(paths.controllers()),), ResidentsListed())
 
 
 def residents_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
-    """Remember them, and add our own before anybody is told of it."""
+    """Store these ids, and write this controller's own id before any broker receives it."""
     context = turn.context
     cluster = context.cluster
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
@@ -66,7 +65,7 @@ def residents_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 
 def resident_noted(turn: Turn, outcomes: Sequence[GroupOutcome]) -> None:
-    """Without it the next controller takes our id for that of a broker that is away, which harms nothing else."""
+    """Record a failed write. It is harmless: the next controller takes this id for that of an absent broker."""
     outcome = outcomes[-1]
     if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NODE_EXISTS:
         path = paths.controller_known(turn.context.config.controller_id)
@@ -77,7 +76,7 @@ def resident_noted(turn: Turn, outcomes: Sequence[GroupOutcome]) -> None:
 
 
 def register(turn: Turn) -> None:
-    """Write the registration where it is wanted and is not as it should be."""
+    """Create, change or delete the registration, if it differs from the required one."""
     context = turn.context
     wanted = _wanted(context)
     if wanted == context.cluster.registered:
@@ -109,7 +108,7 @@ def _encoded(turn: Turn, wanted: Broker) -> bytes:
 
 
 def registration_written(turn: Turn, task: RegistrationWritten, outcome: GroupOutcome) -> None:
-    """It stands as wanted; or look what is there."""
+    """Store the written registration; after an error, read it or write it again."""
     context = turn.context
     cluster = context.cluster
     if isinstance(outcome, GroupDone):
@@ -117,7 +116,7 @@ def registration_written(turn: Turn, task: RegistrationWritten, outcome: GroupOu
         what = "unregistered" if task.wanted is None else "registered"
         turn.record(FactType.ELECTION, f"controller/{context.config.controller_id}", what=what, epoch=cluster.epoch)
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE:
-        # Somebody has removed it.
+        # It was removed by hand.
         cluster.registered = None
         turn.do(*(() if task.wanted is None else (Register(),)))
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
@@ -128,7 +127,7 @@ def registration_written(turn: Turn, task: RegistrationWritten, outcome: GroupOu
 
 
 def registration_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
-    """What an earlier tenure of a controller of this id has left is replaced; what is a broker's is left alone."""
+    """Replace the registration of an earlier tenure under this id; leave a broker's registration alone."""
     context = turn.context
     found, wanted = outcomes[0], _wanted(context)
     if wanted is None:
@@ -145,7 +144,7 @@ def registration_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 
 def unregister(turn: Turn) -> None:
-    """Unfenced: control is lost. Nobody else writes under our id, and a new tenure of ours registers anew."""
+    """Delete the registration, unfenced because control is lost. Only this controller writes under its id."""
     context = turn.context
     if context.session_id and not context.is_leading:
         turn.write([(Delete(_path(context), ANY_VERSION),)], RegistrationRemoved(), fenced=False)

@@ -1,14 +1,17 @@
-"""Strangers: brokers that an ISR names and that are no replicas of the partition.
+"""Strangers: ISR members that are not replicas of the partition.
 
-Theory of operation. A leader of an older protocol writes its ISR itself, and it may do so after the assignment has
-become smaller and before it hears of that; people write states too. A stranger never leads. But its log may be deleted,
-and were the same broker made a replica again it would count as in sync, with nothing of what it is to have: a
-reassignment would be done at once, and an election could choose it. So wherever a state that has strangers is taken in
-(at a takeover, after a notification, after a conflict) it is written without them under the next leader epoch, and its
-replicas are told; where a stranger led, another leader is elected (a controller may have died between giving up a
-target and replacing its leader). Where nobody else is in sync the state stays: only strangers have every record then.
-Where somebody has removed the state znode by hand, no write is possible before another controller makes it anew; the
-replicas are told of the ISR without strangers all the same.
+A leader of an older protocol writes its ISR itself, perhaps before it receives a smaller assignment. Users write states
+too. A stranger's log may be deleted already. If the broker became a replica again, it would count as in sync with an
+empty log: a reassignment would complete at once, or an election would choose it.
+
+Strangers are therefore removed wherever a state is read (at a takeover, after a notification, after a conflict):
+
+    assignment [1, 2]             what happens
+    ----------------------------  --------------------------------------------------------------------------------
+    ISR [1, 2, 3], leader 1       ISR [1, 2] is written under the next leader epoch, and sent to the replicas
+    ISR [1, 3], leader 3          the same with ISR [1]; then a leader is elected
+    ISR [3]                       the state stays: only the stranger has every record
+    [1, 3], the znode is removed  no write is possible; the replicas are sent the ISR [1] all the same
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 
 
 def drop(turn: Turn, task: DropStrangers) -> None:
-    """Write the states that name strangers without them."""
+    """Write these partitions' states without strangers, if they have any."""
     context = turn.context
     chosen: list[TopicPartition] = []
     leadership: list[LeaderAndIsr] = []
@@ -64,7 +67,7 @@ def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr 
 
 
 def dropped(turn: Turn, task: StrangersDropped, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the replicas; where somebody else has written meanwhile, look again."""
+    """Store the written states and send them to the replicas; read states again that others have written."""
     context = turn.context
     batch = turn.batch()
     leaderless: list[TopicPartition] = []

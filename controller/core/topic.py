@@ -1,4 +1,4 @@
-"""What the controller remembers of a topic: its partitions, who holds their replicas, and where they move to."""
+"""The controller's memory of a topic: partitions, brokers that host replicas, and reassignments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from lethe.protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignme
 
 
 class Hosting(NamedTuple):
-    """What we know of a broker incarnation's hold on a replica: LeaderAndIsr was sent to it last with `request_id`,
-    and that was answered without a storage error (`confirmed`). Only then does the answer to a later StopReplica
-    prove a deletion: brokers answer NONE for what lies on a failed disk.
+    """The latest LeaderAndIsr for a replica to a broker incarnation.
 
-    `by_look`: no LeaderAndIsr was sent. An answer to a StopReplica with an id above `request_id` is proven by a look at
-    the log directories instead: see `evidence`."""
+    `request_id`: id of that request. `confirmed`: it was answered without a storage error. Only then does the answer to
+    a later StopReplica prove a deletion, because brokers answer NONE for replicas on a failed disk.
+
+    `by_look`: no LeaderAndIsr was sent; the log directories prove answers to StopReplica with an id above `request_id`
+    (`evidence`)."""
 
     broker_epoch: BrokerEpoch
     request_id: int
@@ -25,7 +26,7 @@ class Hosting(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: its assignment, its leadership as last written or read, and the two state machines' states."""
+    """One partition: assignment, leadership as last written or read, and the states of both state machines."""
 
     assignment: ReplicaAssignment
     leadership: LeaderAndIsr | None = None
@@ -40,25 +41,25 @@ class Topic:
     id: TopicId | None
     partitions: dict[int, Partition]
     version: int = 0
-    """Of the topic's znode, as last read or written: what we write next expects it."""
+    """Version of the topic's znode, as last read or written: the next write expects it."""
     created_zxid: int = 0
-    """czxid of the topic's znode: a znode of the same name with another one is another topic."""
+    """czxid of the topic's znode: with another czxid, the same name is another topic."""
     is_made_up: bool = False
-    """Its znode could not be understood, and it is being deleted with what there was: none of this is ever written."""
+    """The znode could not be understood: this value is derived for the deletion, and never written."""
 
 
 @dataclass(slots=True)
 class Reassignment:
-    """A partition that moves from its origin to its target replicas."""
+    """A partition's reassignment from its origin to its target replicas."""
 
     since_ms: int
     written: ReplicaAssignment
-    """As the topic's znode has it until the reassignment is done: all that may hold a replica."""
+    """The assignment in the topic's znode until the reassignment is done: all brokers that may host a replica."""
     is_announced: bool = False
-    """The replicas have been told where it goes."""
+    """The replicas were sent the reassignment."""
     held_target: tuple[int, ...] | None = None
-    """Another target that is asked for, and that would lose records as long as the ISR is what it is."""
+    """A newer requested target, which would lose records with the present ISR."""
     is_led: bool = False
-    """A target replica leads, and the others have been taken out of service."""
+    """A target replica leads, and the others are out of service."""
     retiring: dict[int, None] = field(default_factory=dict)
-    """Brokers that were told to delete a replica that was moved away and have not answered."""
+    """Brokers that were sent the deletion of a removed replica and have not answered."""

@@ -1,19 +1,20 @@
-"""Topics whose znode cannot be understood, and that a person wants gone all the same.
+"""Deletes topics whose znode cannot be understood, on explicit order.
 
-Theory of operation. A topic that is set aside has no partitions and no replicas that we know of, so a marker alone
-cannot delete it: it is held. Only a marker whose data says so (`znodes.decode_deletion_marker`) is the order to delete
-the topic with what there is. Then its partitions are the children of `/brokers/topics/T/partitions`, and the replicas
-of each are the ISR of its state, as far as that can be read, followed by every registered broker: whoever holds a
-replica without our knowing is asked as well, and a broker that never had one says NONE. The topic gets no id, since
-nobody can say which incarnation it is; brokers are told so, and delete what lies under its name.
+Such a topic is set aside: its partitions and replicas are unknown. A plain marker holds it. Only a marker with the
+order in its data (`znodes.decode_deletion_marker`) deletes it. The topic is then derived:
 
-From then on it is a topic that is queued like any other: announced, stopped, deleted, its tree searched and removed. A
-broker that is neither registered at that moment nor in an ISR may keep its bytes. That is recorded, and the survey
-finds them.
+    part            derived from
+    --------------  ---------------------------------------------------------------------------------------------
+    partitions      the children of `/brokers/topics/T/partitions`
+    replicas        the ISR of the partition's state, if readable, then every registered broker
+    topic id        none: the incarnation is unknown, and brokers delete the replicas by name
 
-What makes sense again by the time it is looked at is taken in normally, and deleted as what it is. A znode that is
-repaired later than that is left as it is, for the next controller; this one ends what it has begun. A topic whose very
-name Kafka refuses is announced to nobody: no broker can hold it, and its name is fit for no directory.
+A broker that never had a replica answers NONE. From then on the topic is queued like any other: announced, stopped,
+deleted, its tree searched and removed. A broker that is neither registered then nor in an ISR may keep its bytes. This
+is recorded, and the survey finds them.
+
+A znode that has become readable when it is read again is loaded normally. A later repair is not used: this controller
+finishes the deletion. A topic with a name that Kafka refuses is not announced: no broker can host it.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from lethe.protocol.zookeeper.operations import (
 
 
 def read_markers(turn: Turn, task: ReadMarkers) -> None:
-    """Read what the markers of these topics say, and be told when that changes."""
+    """Read the data of these topics' markers, and watch it."""
     turn.read((GetData(paths.delete_topic(name), watch=True) for name in task.topics), MarkersRead(task.topics))
 
 
 def markers_read(turn: Turn, task: MarkersRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Look at what there is of those that are to go although they are unreadable."""
+    """Read the remains of the topics whose markers order the deletion."""
     ordered = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)
@@ -73,7 +74,7 @@ def _may_be_built(context: Context, name: str) -> bool:
 
 
 def read(turn: Turn, task: ReadUnreadable) -> None:
-    """Read the topics' znodes once more, and which partitions they have."""
+    """Read the topics' znodes again, and list their partitions."""
     turn.read(
         (
             read
@@ -85,7 +86,7 @@ def read(turn: Turn, task: ReadUnreadable) -> None:
 
 
 def found(turn: Turn, task: UnreadableRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take in what makes sense by now; read the states of what does not."""
+    """Load topics that are readable now; read the partition states of the others."""
     repaired: list[str] = []
     topics: list[UnreadableTopic] = []
     for number, name in enumerate(task.topics):
@@ -121,7 +122,7 @@ def _numbers(name: str, children: ReadOutcome) -> tuple[int, ...]:
 
 
 def _give_up(turn: Turn, name: str, what: str) -> None:
-    """The topic stays held; its marker, or its znode, has to be written again before it is looked at again."""
+    """Record the problem. The topic stays held until its marker or its znode is written again."""
     turn.refuse(f"topic/{name}", "deleting the unreadable topic", what)
     mark = turn.context.cluster.marks.get(name)
     if mark is not None:
@@ -129,7 +130,7 @@ def _give_up(turn: Turn, name: str, what: str) -> None:
 
 
 def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Build the topics from what is known; `QueueDeletions` is next."""
+    """Derive the topics and add them to memory; `QueueDeletions` is next."""
     context = turn.context
     cluster = context.cluster
     states = iter(outcomes)

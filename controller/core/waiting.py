@@ -1,7 +1,7 @@
-"""Why a topic that is marked for deletion is not gone yet: one value per cause, which views only have to show.
+"""Why a marked topic is not deleted yet: one value for each cause, ready for display.
 
-A cause names the replica or broker that is waited for, what would have to happen, since when, how often it was tried,
-the last error, and when it is tried again (None where that depends on the cause and not on time).
+A cause has the replica or broker that the topic waits for, what must happen, the beginning, the number of attempts, the
+last error and the time of the next attempt (None if it depends on the cause, not on time).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lethe.protocol.vocabulary import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One cause. `partition` and `broker` are None where the cause is not one replica or broker."""
+    """One cause. `partition` and `broker` are None if the cause is not about one replica or broker."""
 
     topic: str
     waiting_for: CauseKind
@@ -34,14 +34,14 @@ class Wait:
     broker: BrokerId | None = None
     attempts: int = 0
     last_error: str | None = None
-    """What the broker, or ZooKeeper, answered last; None where the last answer was no error."""
+    """The latest answer of the broker or ZooKeeper, if it was an error."""
     next_try_ms: int | None = None
     last_error_ms: int | None = None
-    """When."""
+    """When the latest error was answered."""
 
 
 def waits(context: Context, topic: str) -> tuple[Wait, ...]:
-    """Every cause for which this topic is not gone yet; empty where it is not marked for deletion."""
+    """Return all causes why this topic is not deleted yet; empty if it is not marked."""
     deletion = context.cluster.deletions.get(topic)
     if deletion is not None:
         return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not CauseKind.DONE)
@@ -50,11 +50,11 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
 
 
 class Oldest(NamedTuple):
-    """The marked topic that has waited longest, and the cause that a person would name first."""
+    """The marked topic that has waited longest, and its most informative cause."""
 
     topic: str
     marked_since_ms: int
-    """As `marked_since_ms` gives it."""
+    """Result of `marked_since_ms`."""
     reason: CauseKind
     broker: BrokerId | None
 
@@ -73,11 +73,11 @@ _TELLING: Final = (
     CauseKind.ANSWER,
     *PAUSES,
 )
-"""Causes that say more than that other replicas are waited for, the most telling first."""
+"""Causes in order of display, the most informative first; the other causes follow."""
 
 
 def marked_since_ms(context: Context, topic: str) -> int | None:
-    """When the topic's marker was made; None where the topic is not marked."""
+    """Return when the topic's marker was created; None if the topic is not marked."""
     deletion, mark = context.cluster.deletions.get(topic), context.cluster.marks.get(topic)
     if deletion is not None:
         return deletion.marked_at_ms
@@ -89,8 +89,10 @@ def _marked_since_ms(context: Context, topic: str, mark: Mark) -> int:
 
 
 def oldest(context: Context) -> Oldest | None:
-    """The oldest of all marked topics. Costs a comparison for each of them, and not more for a large one: of very many
-    replicas the first ones speak for it, and those that something is known to be wrong with."""
+    """Return the oldest marked topic and its cause.
+
+    The cost is one comparison for each marked topic. Of a large topic only the first replicas, and some with known
+    problems, are examined."""
     topic = _oldest_topic(context)
     if topic is None:
         return None
@@ -105,8 +107,7 @@ def oldest(context: Context) -> Oldest | None:
 
 
 def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
-    """The cause that a person would name first, of so many replicas and as many that met a problem; None where none of
-    these waits."""
+    """Return the most informative cause among the first `at_most` replicas and as many with problems, or None."""
     deletion = context.cluster.deletions.get(topic)
     if deletion is None:
         return next(iter(waits(context, topic)), None)
@@ -117,8 +118,10 @@ def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
 
 
 def _oldest_topic(context: Context) -> str | None:
-    """After a failover topics are queued in the order of their names, and one that was held is queued late. Every
-    scrape asks, with 100,000 topics too: so the ages are compared without a call for each."""
+    """Return the marked topic with the oldest marker.
+
+    The queue is not in order of age: a failover queues by name, and a held topic is queued late. Each scrape calls this
+    with up to 100,000 topics, so the loop makes no Python call for each queued topic."""
     deletions, marks = context.cluster.deletions, context.cluster.marks
     queued_ms = min(map(_MARKED_AT_MS, deletions.values()), default=None)
     held = min(marks, key=lambda name: _marked_since_ms(context, name, marks[name]), default=None)
@@ -128,7 +131,7 @@ def _oldest_topic(context: Context) -> str | None:
 
 
 def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) -> Iterator[Wait]:
-    """Some of the replicas that met a problem."""
+    """Yield the causes of up to `at_most` replicas with problems."""
     for number, broker in islice(deletion.problems, at_most):
         topic_partition = TopicPartition(topic, number)
         partition = context.cluster.partition(topic_partition)
@@ -137,18 +140,18 @@ def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) ->
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
-    """As `waits`, and the replicas that are deleted as well: these wait for nothing (`DONE`)."""
+    """Return `waits` and the deleted replicas, whose cause is `DONE`."""
     deletion = context.cluster.deletions.get(topic)
     return waits(context, topic) if deletion is None else tuple(_causes(context, topic, deletion))
 
 
 def marked_topics(context: Context) -> tuple[str, ...]:
-    """Every topic that is marked for deletion: those that are held back, then the queue, oldest first."""
+    """Return all marked topics: the held ones, then the queue, oldest first."""
     return (*context.cluster.marks, *context.cluster.deletions)
 
 
 def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[Wait, ...]]:
-    """The causes of every marked topic, or of the first so many of them."""
+    """Return the causes of all marked topics, or of the first `at_most`."""
     return {topic: waits(context, topic) for topic in marked_topics(context)[:at_most]}
 
 
@@ -217,7 +220,7 @@ def _reason(
     cluster = context.cluster
     queued_ms = deletion.queued_at_ms
     if broker not in cluster.brokers:
-        # Nobody waited for the broker before the topic was to be deleted.
+        # The wait cannot begin before the topic was queued.
         return CauseKind.BROKER_TO_RETURN, max(cluster.gone_since_ms.get(broker, cluster.elected_at_ms), queued_ms)
     if broker in cluster.shutting_down:
         return CauseKind.BROKER_TO_FINISH_SHUTDOWN, queued_ms
@@ -239,7 +242,7 @@ def _reason(
 
 
 def _refusal(context: Context, broker: BrokerId, queued_ms: int) -> tuple[CauseKind, int] | None:
-    """The cause and its beginning where the broker obeys no request of this controller at all."""
+    """Return the cause and its beginning if the broker refuses all requests of this controller, else None."""
     registered = context.cluster.brokers.get(broker)
     if registered is not None and not is_spoken(context.control_endpoint(registered)):
         return CauseKind.BROKER_NOT_SPOKEN, queued_ms
