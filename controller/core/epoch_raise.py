@@ -1,4 +1,4 @@
-"""Raising `/controller_epoch` above what brokers refuse.
+"""Raises `/controller_epoch` above the epochs that brokers refuse.
 
 Brokers remember the highest controller epoch that they have seen until they restart. Where ZooKeeper says a lower one
 (it was restored from a backup, a migration to KRaft was rolled back, somebody wrote the znode), every elected
@@ -43,8 +43,9 @@ _WHAT: Final = "raising /controller_epoch"
 
 
 def consider(turn: Turn) -> None:
-    """Raise the epoch of our own tenure where most registered brokers refuse it. `/controller` and `/controller_epoch`
-    have just been read and are ours."""
+    """Raise the epoch of this tenure if most registered brokers refuse it.
+
+    `/controller` and `/controller_epoch` have just been read and are this controller's."""
     context = turn.context
     brokers = refusing_epoch(context)
     if not brokers:
@@ -58,14 +59,14 @@ def consider(turn: Turn) -> None:
         return
     epoch = next_epoch(context)
     data = znodes.encode_controller_epoch(epoch)
-    # Noted before the outcome is known: a raise whose reply is lost may have been applied.
+    # Counted before the outcome is known: a raise whose reply is lost may have been applied.
     _note_raise(context, turn.now_ms)
     group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.cluster.epoch_version))
     turn.write([group], EpochRaised(epoch), fenced=False)
 
 
 def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> str | None:
-    """Why the epoch is not raised, with the cure; None where it is to be raised now."""
+    """Return why the epoch is not raised, with the remedy; None: raise it now."""
     raises, registered, epoch = context.raises, context.cluster.brokers, context.cluster.epoch
     named = ", ".join(map(str, brokers))
     if 2 * len(brokers) <= len(registered):
@@ -91,7 +92,7 @@ def _interval(context: Context) -> BackOff:
 
 
 def next_epoch(context: Context) -> ControllerEpoch:
-    """The epoch that is tried next."""
+    """Return the epoch of the next raise."""
     return ControllerEpoch(min(HIGHEST, context.cluster.epoch + 4**context.raises.leaps))
 
 
@@ -108,7 +109,7 @@ def _note_raise(context: Context, now_ms: int) -> None:
 
 
 def raised(turn: Turn, task: EpochRaised, outcome: GroupOutcome) -> None:
-    """Begin anew under the raised epoch, or look who has changed one of the two meanwhile."""
+    """Resign, and stand for election again under the raised epoch; after a failure, look at `/controller` again."""
     context = turn.context
     if isinstance(outcome, GroupDone):
         brokers = ", ".join(map(str, refusing_epoch(context)))

@@ -1,20 +1,22 @@
-"""Replicas that were placed on a controller are moved to brokers.
+"""Moves replicas that were assigned to a controller to brokers.
 
-Theory of operation. Brokers create some topics themselves (automatic creation, `__consumer_offsets`,
-`__transaction_state`), and choose among all that they take for live brokers, a listed controller included. It holds no
-replicas: a partition on it alone would have no leader, and one on it and a single broker would not let that broker shut
-down in good order. So the controller's id is replaced in the topic's znode, provided nobody has written it since,
-before any state is written and anybody is told. Where states are there already, because one of Kafka's controllers
-was quicker, the partition is reassigned. In a topic that is queued for deletion the controller's replicas count as
-gone.
+Brokers create some topics themselves (automatic creation, `__consumer_offsets`, `__transaction_state`), on all live
+brokers that they see, including a listed controller. A controller hosts no replicas. A partition on it alone has no
+leader, and one on it and a single broker prevents a controlled shutdown of that broker.
 
-Whose ids these are is written down in ZooKeeper before anybody is told of them (`residence`), so that the next
-controller knows the ids of its predecessors. An id under which a broker is registered is a broker's, whatever it was.
+    the topic                            the controller's id
+    -----------------------------------  ------------------------------------------------------------------------
+    has no states yet                    is replaced in the topic's znode, with the version that was read, before any
+                                         state is written or announced
+    has states (by Kafka's controller)   is replaced by a reassignment
+    is queued for deletion               stays; the replica counts as deleted
 
-The choice: a broker that has no replica of the partition, of a rack that has none if possible, with the fewest replicas
-of the topics at hand (for a preferred replica, with the fewest preferred ones); among equals they take turns, beginning
-at a place that depends on the topic's name. Where every broker has one already the controller's id stays, as the last
-one: the number of replicas that somebody wanted is not forgotten, and the next broker gets it.
+`residence` stores the ids of controllers in ZooKeeper. An id under which a broker is registered is a broker's.
+
+Choice of the broker: no replica of the partition yet, if possible a rack without one, then the fewest replicas of the
+topics at hand (for a preferred replica, the fewest preferred ones). Ties are broken by rotation, from a start that
+depends on the topic's name. If every broker has a replica already, the controller's id stays as the last replica: so
+the replication factor is kept, and the next new broker gets the replica.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 class Landlord:
-    """Chooses brokers for many partitions, evenly; the same questions in the same order get the same answers."""
+    """Chooses brokers evenly for many partitions. The same calls in the same order give the same results."""
 
     def __init__(self, brokers: Iterable[BrokerRack], residents: Iterable[int]) -> None:
         self._brokers: Sequence[BrokerRack] = sorted(brokers)
@@ -53,18 +55,18 @@ class Landlord:
         self._preferred: Counter[int] = Counter()
 
     def concerns(self, replicas: Iterable[int]) -> bool:
-        """Whether a controller is among them."""
+        """Return whether a controller is among these replicas."""
         return not self._residents.isdisjoint(replicas)
 
     def note(self, replicas: Sequence[int]) -> None:
-        """These replicas of one partition exist, the preferred one first."""
+        """Count the existing replicas of one partition, the preferred one first."""
         self._load.update(replicas)
         self._preferred.update(replicas[:1])
 
     def rehouse(self, replicas: Sequence[int], start: int) -> tuple[int, ...]:
-        """The replicas with brokers in the places of controllers; where there is none left, the controller at the end.
+        """Return the replicas with brokers in place of controllers; a controller without a substitute goes to the end.
 
-        `start` decides whose turn it is among brokers that are equally good."""
+        `start` breaks ties between brokers."""
         staying = [replica for replica in replicas if replica not in self._residents]
         placed: list[int] = []
         waiting: list[int] = []
@@ -103,7 +105,7 @@ class Landlord:
 
 
 def evict(turn: Turn, task: EvictReplicas) -> None:
-    """Rewrite the topics that nobody has been told of, and reassign the partitions of the others."""
+    """Rewrite topics that are not announced yet, and reassign the partitions of the others."""
     context = turn.context
     cluster = context.cluster
     residents = [resident for resident in cluster.residents if cluster.is_resident(resident)]
@@ -130,7 +132,7 @@ def evict(turn: Turn, task: EvictReplicas) -> None:
 
 
 def _concerned(context: Context, task: EvictReplicas, landlord: Landlord) -> Iterator[tuple[TopicPartition, Partition]]:
-    """Partitions with a replica on a controller that may be moved now; the landlord knows their topics then."""
+    """Yield movable partitions with a replica on a controller; count the replicas of their topics."""
     cluster = context.cluster
     for name in cluster.topics if task.topics is None else task.topics:
         if cluster.is_queued(name):
@@ -155,7 +157,7 @@ def _with(context: Context, name: str, new: dict[int, ReplicaAssignment]) -> zno
 
 
 def evicted(turn: Turn, task: ReplicasEvicted, outcomes: Sequence[GroupOutcome]) -> None:
-    """Take the new replicas over where they were written; where somebody else has written, read the topic again."""
+    """Store the written assignments; read topics again that others have written."""
     context = turn.context
     changed: list[str] = []
     for name, assignments, outcome in zip(task.topics, task.assignments, outcomes, strict=True):
@@ -175,7 +177,7 @@ def evicted(turn: Turn, task: ReplicasEvicted, outcomes: Sequence[GroupOutcome])
 
 
 def _read_again(turn: Turn, names: tuple[str, ...], *, loading: bool) -> None:
-    """As if it had never been seen, where none of it is in service yet."""
+    """Read topics again; one without partitions in service is read as a new topic."""
     cluster = turn.context.cluster
     unseen = [
         name

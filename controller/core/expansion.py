@@ -1,15 +1,16 @@
-"""What somebody writes into the znode of a topic that we know: partitions that are added, and what must not stand.
+"""Handles changes that others write into the znode of a known topic.
 
-Only partitions that are added are taken in. Everything else in a topic's znode is ours to write: replicas are moved
-through `/admin/reassign_partitions`, and a topic keeps its id and its partitions for as long as it lives. What a tool
-has written over (it may have read the znode before our last write) is put back from memory, so that the next
-controller finds there what brokers have been told. While the topic is being deleted nothing is taken in at all: an
-added partition would outlive its topic.
+    change                                   result
+    ---------------------------------------  ---------------------------------------------------------------------
+    partitions are added                     they come into service
+    the same, while the topic is deleted     refused, and written back: they would survive their topic
+    another assignment, id or less           written back from memory, so that the next controller reads what brokers
+                                             were sent (a tool may have read the znode before our last write)
+    removed and created again (new czxid)    another topic
+    cannot be understood any more            shown; the topic goes on as it is in memory
 
-A znode that was removed and made again is another topic, known by its czxid. One that cannot be understood any more is
-left alone and shown; the topic goes on as it is remembered.
-
-Kafka ignores what it does not take in and writes it over some time later; it restores only during a deletion.
+Replicas are moved through `/admin/reassign_partitions` only. Kafka ignores other changes and overwrites them some time
+later; it restores the znode only during a deletion.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:
-    """Read those again that we know; what was set aside may make sense now, and may be marked already."""
+    """Read known topics again; read topics that were set aside as new ones, and list the markers."""
     cluster = turn.context.cluster
     known = [name for name in topics if name in cluster.topics]
     aside = [name for name in topics if name in cluster.set_aside_topics]
@@ -44,12 +45,12 @@ def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:
 
 
 def read_modified(turn: Turn, task: ReadModifiedTopics) -> None:
-    """Read the znodes, and be told when they change again."""
+    """Read the znodes of these topics, and watch them."""
     turn.read((GetData(paths.topic(name), watch=True) for name in task.topics), ModifiedTopicsRead(task.topics))
 
 
 def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Take in what was added, and put back what was written over."""
+    """Bring added partitions into service, and write other changes back."""
     context = turn.context
     replaced: list[str] = []
     added: list[TopicPartition] = []
@@ -57,7 +58,7 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
     for name, outcome in zip(task.topics, outcomes, strict=True):
         topic = context.cluster.topics.get(name)
         if topic is None or is_absent(outcome):
-            # That it is gone is told by the list of topics.
+            # The watch on the list of topics reports the removal.
             continue
         if isinstance(outcome, Data) and outcome.stat.czxid != topic.created_zxid:
             replaced.append(name)
@@ -86,7 +87,7 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
 
 
 def _take_in(turn: Turn, name: str, topic: Topic, znode: znodes.TopicZnode) -> list[TopicPartition]:
-    """The partitions that are new, unless the topic is being deleted."""
+    """Store and return the new partitions; refuse them if the topic is being deleted."""
     new = sorted(number for number in znode.assignments if number not in topic.partitions)
     if not new:
         return []
@@ -95,7 +96,7 @@ def _take_in(turn: Turn, name: str, topic: Topic, znode: znodes.TopicZnode) -> l
         turn.refuse(f"topic/{name}", "adding partitions", why, partitions=partition_ranges(new))
         return []
     for number in new:
-        # Nothing moves in a partition that does not exist yet.
+        # A new partition has no reassignment.
         target = znode.assignments[number].target
         set_assignment(turn.context.cluster, TopicPartition(name, number), ReplicaAssignment(target))
     turn.record(FactType.EVENT, f"topic/{name}", what="partitions added", partitions=partition_ranges(new))
@@ -111,7 +112,7 @@ def _differs(context: Context, name: str, znode: znodes.TopicZnode) -> bool:
 
 
 def znode_of(context: Context, name: str) -> znodes.TopicZnode:
-    """The topic's znode as it must be: a partition that moves is written as moving until that is finished."""
+    """Return the required content of the topic's znode, with the reassignments that are not finished."""
     cluster = context.cluster
     topic = cluster.topics[name]
     assignments = {number: partition.assignment for number, partition in topic.partitions.items()}
@@ -123,7 +124,7 @@ def znode_of(context: Context, name: str) -> znodes.TopicZnode:
 
 
 def set_topic(context: Context, name: str, znode: znodes.TopicZnode) -> Operation:
-    """Write the topic's znode, provided nobody else has since we last saw it."""
+    """Return the write of the topic's znode, which expects the version in memory."""
     return SetData(paths.topic(name), znodes.encode_topic(znode), context.cluster.topics[name].version)
 
 
@@ -138,7 +139,7 @@ def _restore(turn: Turn, names: list[str]) -> None:
 
 
 def restored(turn: Turn, task: TopicsRestored, outcomes: Sequence[GroupOutcome]) -> None:
-    """Where somebody has written once more, look again."""
+    """Store the new versions; read topics again that others have written."""
     again = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
@@ -152,7 +153,7 @@ def restored(turn: Turn, task: TopicsRestored, outcomes: Sequence[GroupOutcome])
 
 
 def note_written(context: Context, name: str) -> None:
-    """Our write raised the version of the topic's znode by one."""
+    """Raise the topic's version in memory by one, after a write of its znode."""
     topic = context.cluster.topics.get(name)
     if topic is not None:
         topic.version += 1

@@ -1,9 +1,14 @@
-"""Every change of the cluster state that a derived count depends on. Nothing else writes those fields.
+"""Changes of the cluster state that derived counts depend on. No other module writes these fields.
 
-Counts: offline partitions (topics whose deletion has started do not count), partitions not led by their preferred
-replica (queued topics do not count), partitions with leadership, each deletion's replicas by state, all deletions'
-replicas by state and by the broker that they wait for, and queued topics by stage. So what metrics and the board show
-costs nothing to look up, however many there are.
+    count                                         without
+    --------------------------------------------  ----------------------------------
+    offline partitions                            topics whose deletion has started
+    partitions not led by the preferred replica   queued topics
+    partitions with leadership
+    replicas in deletion, by state and by broker  topics that are not queued
+    queued topics by stage
+
+Metrics and the board read these counts at constant cost, for any number of topics.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from lethe.protocol.vocabulary import (
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 MAX_RETRY_REASONS: Final = 64
-"""Brokers answer with numbers: whoever makes some up does not get to fill our memory."""
+"""Limit of distinct reasons: a broker that answers with arbitrary error codes must not fill the memory."""
 OTHER_REASONS: Final = "other"
 
 
@@ -67,7 +72,7 @@ def add_topic(
     created_zxid: int = 0,
     is_made_up: bool = False,
 ) -> None:
-    """Take a topic in, with all its partitions NonExistent and without leadership."""
+    """Add a topic, with all its partitions NonExistent and without leadership."""
     partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
     cluster.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up)
     for number, partition in partitions.items():
@@ -76,7 +81,7 @@ def add_topic(
 
 
 def remove_topic(cluster: ClusterState, name: str) -> None:
-    """Forget a topic: states, leadership, deletion and offline directories alike."""
+    """Drop a topic: states, leadership, deletion and offline directories."""
     deletion = cluster.deletions.get(name)
     if deletion is not None:
         stop_waiting(cluster, name, deletion)
@@ -96,7 +101,7 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
 
 
 def set_leadership(cluster: ClusterState, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
-    """Remember what the partition's state znode says now."""
+    """Store the present content of the partition's state znode."""
     partition = cluster.partition(topic_partition)
     if partition is None:
         return
@@ -107,7 +112,7 @@ def set_leadership(cluster: ClusterState, topic_partition: TopicPartition, leade
 
 
 def set_assignment(cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-    """Replace the replicas, adding and removing lists of a partition of a known topic; a new partition is added."""
+    """Replace the assignment of a known topic's partition; add the partition if it is new."""
     topic = cluster.topics[topic_partition.topic]
     partition = topic.partitions.get(topic_partition.partition)
     if partition is None:
@@ -121,17 +126,17 @@ def set_assignment(cluster: ClusterState, topic_partition: TopicPartition, assig
 def begin_reassignment(
     cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment, now_ms: int
 ) -> None:
-    """The topic's znode says now that the partition moves; one that moves already is given another target."""
+    """Store a reassignment that was written into the topic's znode, perhaps with a new target."""
     set_assignment(cluster, topic_partition, assignment)
     known = cluster.reassignments.get(topic_partition)
     since_ms = now_ms if known is None else known.since_ms
-    # Who is wanted again is not deleted any more, whatever it was told before.
+    # A broker that is assigned again no longer counts as deleting its replica.
     retiring = {} if known is None else {b: None for b in known.retiring if b not in assignment.replicas}
     cluster.reassignments[topic_partition] = Reassignment(since_ms, assignment, retiring=retiring)
 
 
 def end_reassignment(cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-    """The topic's znode says now that the partition stays with these replicas."""
+    """Store that the topic's znode has no reassignment of the partition any more."""
     set_assignment(cluster, topic_partition, assignment)
     cluster.reassignments.pop(topic_partition, None)
 
@@ -140,14 +145,14 @@ def end_reassignment(cluster: ClusterState, topic_partition: TopicPartition, ass
 
 
 def set_partition_state(cluster: ClusterState, topic_partition: TopicPartition, state: PartitionState) -> None:
-    """Set the state of a known partition; whether the transition is legal has been checked."""
+    """Set the state of a known partition. The caller has checked the transition."""
     partition = cluster.partition(topic_partition)
     if partition is not None:
         set_state_of(cluster, topic_partition.topic, partition, state)
 
 
 def set_state_of(cluster: ClusterState, topic: str, partition: Partition, state: PartitionState) -> None:
-    """As `set_partition_state`, of a partition of that topic that has been looked up."""
+    """As `set_partition_state`, with the partition object at hand."""
     deletion = cluster.deletions.get(topic)
     if deletion is None or deletion.started_at_ms is None:
         before = partition.state is PartitionState.OFFLINE
@@ -157,9 +162,9 @@ def set_state_of(cluster: ClusterState, topic: str, partition: Partition, state:
 
 
 def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: ReplicaState) -> ReplicaState:
-    """Set the state of a replica of a known partition; NonExistent takes it out of the assignment, as in Kafka.
+    """Set the state of a replica of a known partition, and return the former state.
 
-    Returns the state before."""
+    NonExistent removes the replica from the assignment, as in Kafka."""
     partition = cluster.partition_of(replica)
     if partition is None:
         return _NON_EXISTENT
@@ -168,7 +173,7 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
     before = partition.replicas.get(broker, _NON_EXISTENT)
     if deletion is not None:
         count_replicas(cluster, deletion, -1)
-        # Only assigned replicas are counted, which is all there are outside a reassignment.
+        # Only assigned replicas are counted: outside a reassignment there are no others.
         move_replica(deletion, before, state)
         count_waiting(cluster, broker, before, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
@@ -187,9 +192,9 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
 def enter_replica_state(
     cluster: ClusterState, replicas: Iterable[PartitionReplica], state: ReplicaState
 ) -> dict[tuple[str, BrokerId, ReplicaState], list[int]]:
-    """As `set_replica_state`, for many: the partitions by topic, broker and the state before, where that was another.
+    """As `set_replica_state` for many replicas; return the changed partitions by topic, broker and former state.
 
-    Replicas of one topic mostly come together, so that the topic is looked up once for all of them.
+    Replicas of one topic mostly come together, so the topic is looked up once for all of them.
     """
     moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
     if state is _NON_EXISTENT:
@@ -230,7 +235,7 @@ def enter_replica_state(
 def set_first_replica_states(
     cluster: ClusterState, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
 ) -> None:
-    """Replicas of a partition that has just been loaded: these are Online, the others DeletionIneligible."""
+    """Set the first states of a loaded partition's replicas: these are Online, the others DeletionIneligible."""
     replicas = partition.assignment.replicas
     if len(online) == len(replicas):
         first = dict.fromkeys(replicas, ReplicaState.ONLINE)
@@ -248,7 +253,7 @@ def set_first_replica_states(
 
 
 def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
-    """Put the topic into the queue of deletions; it no longer counts as imbalanced. Known ones stay as they are."""
+    """Queue the topic for deletion, unless it is queued; it no longer counts as imbalanced."""
     if name in cluster.deletions:
         return
     for _, partition in cluster.partitions_of(name):
@@ -269,21 +274,21 @@ def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
 
 
 def start_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int) -> None:
-    """Its partitions have left service."""
+    """Store that the deletion has started: the topic's partitions have left service."""
     before = deletion.stage
     deletion.started_at_ms = now_ms
     _count_stage(cluster, before, deletion)
 
 
 def set_ineligible(cluster: ClusterState, deletion: Deletion, ineligible: bool) -> None:
-    """It waits for something that is not there, or no longer."""
+    """Set whether the deletion waits for a cause that must change first."""
     before = deletion.stage
     deletion.ineligible = ineligible
     _count_stage(cluster, before, deletion)
 
 
 def acknowledge_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int) -> None:
-    """Every replica is deleted."""
+    """Store that every replica is deleted."""
     before = deletion.stage
     deletion.acknowledged_at_ms = now_ms
     _count_stage(cluster, before, deletion)
@@ -297,7 +302,7 @@ def _count_stage(cluster: ClusterState, before: Stage, deletion: Deletion) -> No
 
 
 def count_retry(context: Context, what: RetryOf, why: str) -> None:
-    """Part of a deletion failed and will be repeated. `why` is a name from a small vocabulary."""
+    """Count the retry of a failed part of a deletion. `why` is a name from a small set."""
     key = (what, why)
     if key not in context.deletion_retries and len(context.deletion_retries) >= MAX_RETRY_REASONS:
         key = (what, OTHER_REASONS)
@@ -308,7 +313,7 @@ def count_retry(context: Context, what: RetryOf, why: str) -> None:
 
 
 def forget_broker_memory(cluster: ClusterState, broker: BrokerId) -> None:
-    """Drop what belongs to one incarnation of a broker: failed directories, shutting down, requests, tombstones."""
+    """Drop the memory of one incarnation of a broker: failed directories, shutdown, requests, tombstones."""
     cluster.offline_dirs.pop(broker, None)
     cluster.log_dir_evidence.pop(broker, None)
     cluster.shutting_down.pop(broker, None)
@@ -320,7 +325,7 @@ def forget_broker_memory(cluster: ClusterState, broker: BrokerId) -> None:
 
 
 def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) -> None:
-    """Remember a request until it is answered, which replicas it announces, and to whom it is a tombstone."""
+    """Store a request until it is answered, with the replicas that it announces and the tombstones in it."""
     cluster.outstanding[request_id] = outstanding
     broker, epoch, request, _ = outstanding
     match request:

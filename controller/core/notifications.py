@@ -1,8 +1,8 @@
-"""What brokers announce by sequential znodes: read all of it, act on it, delete it.
+"""Notifications of brokers, as sequential znodes: read them, act on them, delete them.
 
-A notification only says where to look, so it does no harm to read one twice; one that cannot be understood is recorded
-and deleted like the others, or it would be read for ever. Changes of configuration are left to the brokers, which all
-read them and purge them when they are old: there, the number of the last one that was looked at is remembered.
+A notification only names what to read again, so reading one twice is harmless. One that cannot be understood is
+recorded and deleted too; otherwise it would be read again without end. Notifications of configuration changes are not
+deleted: all brokers read them, and purge old ones. For these the controller stores the last processed number.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 
 def find(turn: Turn, task: ReadNotifications) -> None:
-    """Look which there are, and be told when there are more."""
+    """List the notifications of this kind, and watch for more."""
     turn.read((GetChildren(task.kind.value, watch=True),), NotificationsFound(task.kind))
 
 
 def found(turn: Turn, task: NotificationsFound, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read them all at once."""
+    """Read the new notifications, all in one read."""
     parent = task.kind.value
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     if task.kind is Notification.CONFIG_CHANGE:
@@ -54,7 +54,7 @@ def found(turn: Turn, task: NotificationsFound, outcomes: Sequence[ReadOutcome])
 
 
 def were_read(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Act on those that can be understood; those that brokers left for us alone are deleted."""
+    """Act on the notifications that can be understood, and delete all, except configuration changes."""
     match task.kind:
         case Notification.ISR_CHANGE:
             changed = _understood(turn, task.paths, outcomes, znodes.decode_isr_change)
@@ -72,7 +72,7 @@ def were_read(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcom
 def _understood(
     turn: Turn, read: Sequence[str], outcomes: Sequence[ReadOutcome], decode: Callable[[str, bytes | None], T]
 ) -> list[T]:
-    """One that is gone already has been dealt with by somebody else."""
+    """Return the decoded notifications. One that is gone was handled by another controller."""
     understood: list[T] = []
     for path, outcome in zip(read, outcomes, strict=True):
         if isinstance(outcome, Data):
@@ -90,5 +90,5 @@ def _subject(path: str) -> str:
 
 
 def delete(turn: Turn, task: DeleteNotifications) -> None:
-    """All of them, each for itself: another one may be gone."""
+    """Delete each notification in a group of its own, since some may be gone."""
     turn.write([(Delete(path),) for path in task.paths], NotificationsDeleted())

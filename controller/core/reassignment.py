@@ -1,25 +1,29 @@
-"""Reassignment: how a partition moves from its origin to its target replicas (KIP-455).
+"""Reassignment: moves a partition from its origin to its target replicas (KIP-455).
 
-Theory of operation. The topic's znode says what moves: `replicas` is the target followed by the rest of the origin,
-`adding` and `removing` are the difference. It is written before anything else happens and once more when all is done,
-so that the next controller goes on wherever this one stopped:
+The topic's znode has the reassignment: `replicas` is the target followed by the rest of the origin, `adding` and
+`removing` are the differences. It is written first and once more at the end, so that the next controller can continue
+at any point:
 
-    start     the topic's znode gets the target; replicas of a target that was given up are retired
-    announce  leader epoch + 1; the origin learns who is being added, the added replicas that they are new
-    (wait)    until every target replica is in the ISR, of which the leader tells
+    start     the topic's znode gets the target; replicas of an abandoned target are retired
+    announce  leader epoch + 1; LeaderAndIsr to the origin, and (as new) to the added replicas
+    (wait)    until the leader reports every target replica in the ISR
     lead      a target replica leads, or the leader's epoch is raised; brokers see the target as the whole assignment
-    retire    the removed replicas are stopped and deleted, and the brokers that are there have answered
-    finish    the topic's znode says that nothing moves any more (`reassignment_end` has these last three)
+    retire    the removed replicas are stopped and deleted, and registered brokers have answered
+    finish    the topic's znode has no reassignment any more (`reassignment_end` has these last three)
 
-A second target while the first is under way is reckoned from the origin; the origin as target cancels. A topic that is
-marked for deletion is moved no further (`reassignment_end.cancel`). All of it is done for many partitions at once: one
-write for each topic's znode and one for each partition's state in a phase.
+    origin [1, 2], target [2, 3]    replicas [2, 3, 1], adding [3], removing [1]
 
-As in Kafka a removed replica on a broker that is not registered leaves its log there; the survey finds it. Unlike in
-Kafka, the last write waits until the removed replicas' brokers have answered (a controller that died before its
-requests left would leave replicas that nobody knows of), every write of a topic's znode expects the version that was
-last seen, `/admin/reassign_partitions` may also be rewritten while it is there, and a reassignment whose target has no
-live member in sync waits instead of completing without a leader.
+A second target during a reassignment counts from the origin; the origin as target cancels. The reassignment of a marked
+topic ends (`reassignment_end.cancel`). Each phase handles many partitions at once.
+
+As in Kafka, a removed replica on an unregistered broker leaves its log there; the survey finds it. Differences from
+Kafka:
+
+* The last write waits for the answers of the removed replicas' brokers. Otherwise a crash before the requests leave
+  would leave replicas that no controller can find.
+* Every write of a topic's znode expects the version in memory.
+* `/admin/reassign_partitions` may be rewritten while it exists.
+* If no target replica is live and in the ISR, the reassignment waits instead of completing without a leader.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def in_words(replicas: Iterable[int]) -> str:
-    """As `1,2,3`, for facts and messages."""
+    """Return the replicas as `1,2,3`, for facts and messages."""
     return ",".join(map(str, replicas))
 
 
@@ -74,7 +78,7 @@ def in_words(replicas: Iterable[int]) -> str:
 
 
 def start(turn: Turn, task: StartReassignments) -> None:
-    """Write the targets into the znodes of their topics, a write for each topic."""
+    """Write the targets into the topics' znodes, with one write for each topic."""
     context = turn.context
     cluster = context.cluster
     by_topic: dict[str, list[Target]] = {}
@@ -97,8 +101,9 @@ def start(turn: Turn, task: StartReassignments) -> None:
 
 
 def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
-    """A target that is given up loses its replicas at once, and with them what only they have. Never so for a partition
-    that is not being moved."""
+    """Return whether no ISR member would remain under the new assignment.
+
+    The replicas of an abandoned target are deleted at once, with records that only they have."""
     isr = () if partition.leadership is None else partition.leadership.isr
     return bool(isr) and not any(replica in after.replicas for replica in isr)
 
@@ -107,13 +112,13 @@ def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> zno
     znode = znode_of(context, name)
     assignments = dict(znode.assignments)
     for (_, number), replicas in targets:
-        # From what memory has: of a partition that only waits for its removed replicas, the target is the origin now.
+        # From memory: if the partition only waits for its removed replicas, its target is the origin now.
         assignments[number] = context.cluster.topics[name].partitions[number].assignment.reassign_to(replicas)
     return znodes.TopicZnode(assignments, znode.topic_id)
 
 
 def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutcome]) -> None:
-    """Take the targets over where they were written; elsewhere look at the znode and write again."""
+    """Store the written targets; after a conflict, read the topic's znode and write again."""
     context = turn.context
     going: list[TopicPartition] = []
     given_up: list[PartitionReplica] = []
@@ -143,7 +148,7 @@ def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutc
 
 
 def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partitions:
-    """The partitions that these replicas lead, which are about to go: they need another leader."""
+    """Return the partitions that these replicas lead: they need another leader before the replicas go."""
     led: list[TopicPartition] = []
     for replica in replicas:
         partition = context.cluster.partition_of(replica)
@@ -154,7 +159,7 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
 
 
 def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
-    """Remember the new assignment; returns the replicas that were under way to a target that is no longer wanted."""
+    """Store the new assignment; return the replicas of an abandoned target that are to be retired."""
     partition = turn.context.cluster.partition(topic_partition)
     if partition is None:
         return []
@@ -179,7 +184,7 @@ def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...])
 
 
 def progress(turn: Turn, task: ProgressReassignments) -> None:
-    """Have the targets lead where all of them are in sync; announce the others where that is asked for."""
+    """Make targets lead that are all in the ISR; announce the other reassignments if the task requires it."""
     context = turn.context
     cluster = context.cluster
     asked = tuple(cluster.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
@@ -211,7 +216,7 @@ def progress(turn: Turn, task: ProgressReassignments) -> None:
 
 
 def _has_arrived(context: Context, topic_partition: TopicPartition, partition: Partition) -> bool:
-    """Nothing is added or removed (any more), or every target replica is in sync and one of them can lead."""
+    """Return whether the reassignment can complete: nothing moves, or all targets are in the ISR and one is online."""
     leadership, target = partition.leadership, partition.assignment.target
     return not partition.assignment.is_being_reassigned or (
         leadership is not None
@@ -221,7 +226,7 @@ def _has_arrived(context: Context, topic_partition: TopicPartition, partition: P
 
 
 def announce(turn: Turn, task: AnnounceReassignments) -> None:
-    """Raise the leader epochs, so that brokers take the new assignment in; what never had a leader gets one."""
+    """Raise the leader epochs, so that brokers accept the new assignment; elect leaders for partitions without one."""
     context = turn.context
     chosen: list[TopicPartition] = []
     leadership: list[LeaderAndIsr] = []
@@ -257,7 +262,7 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
 
 
 def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the origin who is being added, and the added replicas that they are new."""
+    """Send LeaderAndIsr to the origin and, as new, to the added replicas."""
     context = turn.context
     cluster = context.cluster
     batch = turn.batch()
@@ -282,7 +287,7 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
     turn.flush(batch)
     if stale:
         read_again(turn, stale, AnnounceReassignments(tuple(stale)))
-    # Those that were not known before are told that they are new by becoming New.
+    # The transition to New sends LeaderAndIsr to added replicas that had no state before.
     turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
 
 
@@ -302,7 +307,7 @@ def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> t
 
 
 def retry_later(turn: Turn) -> None:
-    """Something was refused: look at all reassignments again when a wait is over that doubles with each refusal."""
+    """Schedule a retry of all reassignments, after a wait that doubles with each refused write."""
     context = turn.context
     if RetryReassignments() in context.timers:
         return
@@ -313,15 +318,16 @@ def retry_later(turn: Turn) -> None:
 
 
 def refuse_state(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
-    """A state could not be written: later, perhaps. Not where it was removed by hand: the next controller makes it,
-    and until then every try would end like this one."""
+    """Record that a state could not be written, and schedule a retry.
+
+    No retry if the znode was removed by hand: only the next controller creates it again."""
     refuse_write(turn, topic_partition, what, outcome)
     if not is_removed(outcome):
         retry_later(turn)
 
 
 def retries_due(turn: Turn) -> None:
-    """The timer fired: read what is asked for, and go on with what is under way."""
+    """The timer fired: read markers and requested reassignments again, and continue the current ones."""
     known = turn.context.cluster.reassignments.items()
     missed = tuple(topic_partition for topic_partition, each in known if not each.is_announced)
     turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(), ProgressReassignments(missed, announce=True))

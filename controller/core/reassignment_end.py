@@ -1,14 +1,16 @@
-"""How a reassignment ends: it arrives, or its topic is marked for deletion.
+"""The end of a reassignment: it completes, or its topic is marked for deletion.
 
-Arriving goes in Kafka's order, so that a controller that dies on the way leaves something that the next one goes on
-with: first a target replica leads, then the removed replicas are stopped and deleted, and when their brokers have
-answered (or are gone) the topic's znode is written. Until that write is known to have succeeded the partition counts
-as being reassigned.
+Completion has Kafka's order, so that the next controller can continue after a crash: a target replica leads, the
+removed replicas are stopped and deleted, their brokers answer or are gone, the topic's znode is written. Until that
+write has succeeded, the partition counts as being reassigned.
 
-A topic that is marked for deletion is not moved any further. One fenced multi for each topic checks that the marker is
-still there and writes the znode with every replica, of origin and target, and nothing being added or removed. Only then
-is the deletion queued, so that it asks all of them. A controller that dies before the multi leaves a marked topic that
-is being moved, one that dies after it leaves a marked topic that is not: the next one knows what to do with either.
+If the topic is marked for deletion, the reassignment is cancelled. One fenced multi for each topic checks that the
+marker exists and writes the znode with every replica, nothing to add and nothing to remove:
+
+    origin [1, 2], target [2, 3]    replicas [2, 3, 1], adding [], removing []
+
+Then the deletion is queued, and so reaches all of them. A crash before or after the multi leaves a marked topic with or
+without a reassignment; the next controller can handle both.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ _DELETING: Final = "deleting a replica that was moved away"
 
 
 def lead(turn: Turn, task: LeadTargets) -> None:
-    """Choose a leader among the targets where there is none, raise the leader epoch elsewhere, and write it."""
+    """Write a leader from the targets, or the next leader epoch if a target leads already."""
     context = turn.context
     chosen: list[TopicPartition] = []
     leadership: list[LeaderAndIsr] = []
@@ -68,7 +70,7 @@ def lead(turn: Turn, task: LeadTargets) -> None:
             chosen.append(topic_partition)
             leadership.append(state)
         elif not partition.assignment.is_being_reassigned:
-            # Cancelled while nobody of the origin can lead: it waits for a leader as any other partition does.
+            # Cancelled while no origin replica can lead: it waits for a leader like any other partition.
             without.append(topic_partition)
     if without:
         _leave(turn, without)
@@ -91,7 +93,7 @@ def _led_by_target(context: Context, topic_partition: TopicPartition, partition:
 
 
 def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
-    """Tell the target replicas; from now on the target is the assignment, and the others can go."""
+    """Announce the leaders to the target replicas: the target is the assignment now, and the others can go."""
     cluster = turn.context.cluster
     batch = turn.batch()
     done: list[TopicPartition] = []
@@ -142,7 +144,7 @@ def _known(context: Context, partitions: Iterable[TopicPartition]) -> Iterable[t
 
 
 def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[PartitionReplica, ...]:
-    """Replicas that have a state and are assigned no more."""
+    """Return replicas that have a state and are not assigned any more."""
     return tuple(
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in _known(context, partitions)
@@ -155,7 +157,7 @@ def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[Pa
 
 
 def retire(turn: Turn, task: RetireReplicas) -> None:
-    """Through all states to NonExistent; a log on a broker that is not registered stays, and that is recorded."""
+    """Move these replicas through all states to NonExistent; record logs that stay on unregistered brokers."""
     if not task.replicas:
         return
     cluster = turn.context.cluster
@@ -163,7 +165,7 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
         known = cluster.reassignments.get(replica.topic_partition)
         partition = cluster.partition(replica.topic_partition)
         if partition is not None and replica.broker not in partition.replicas:
-            # Its broker was told before it registered again.
+            # The broker received the request before it registered again.
             set_replica_state(cluster, replica, ReplicaState.NEW)
         if replica.broker not in cluster.brokers:
             turn.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
@@ -178,7 +180,7 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
 
 
 def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str | None]) -> None:
-    """A broker was to delete these replicas that were moved away: None, or what it said instead."""
+    """Handle a broker's verdicts on deleting removed replicas: None, or the error; continue their reassignments."""
     cluster = turn.context.cluster
     going_on: list[TopicPartition] = []
     for topic_partition, problem in verdicts.items():
@@ -195,8 +197,10 @@ def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str
 
 
 def left_on(context: Context, brokers: Sequence[BrokerId]) -> tuple[PartitionReplica, ...]:
-    """Replicas that were moved away from these brokers, which register just now: what they were told before, and
-    whether they have answered, is of no use any more. Once the topic's znode is written nobody knows of them."""
+    """Return the removed replicas on these brokers, which have just registered again: they must be deleted again.
+
+    Earlier requests and answers no longer count. After the topic's znode is written no controller can find these
+    replicas."""
     return tuple(
         PartitionReplica(*topic_partition, broker)
         for topic_partition, known in context.cluster.reassignments.items()
@@ -212,7 +216,7 @@ def _moved_away(context: Context, topic_partition: TopicPartition, known: Reassi
 
 
 def broker_failed(turn: Turn, broker: BrokerId) -> None:
-    """It will not answer any more."""
+    """Stop waiting for this broker's answers."""
     moving = turn.context.cluster.reassignments.items()
     answered(turn, broker, {tp: "its broker is gone" for tp, known in moving if broker in known.retiring})
 
@@ -221,7 +225,7 @@ def broker_failed(turn: Turn, broker: BrokerId) -> None:
 
 
 def finish(turn: Turn, task: FinishReassignments) -> None:
-    """One write for each topic, of the partitions that hold nothing any more that has to be stopped."""
+    """Write the completed reassignments without replicas to retire, with one write for each topic."""
     context = turn.context
     by_topic: dict[str, list[TopicPartition]] = {}
     for topic_partition, partition in _known(context, task.partitions):
@@ -251,7 +255,7 @@ def _with_arrived(context: Context, name: str, partitions: Iterable[TopicPartiti
 
 
 def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
-    """Done: tell all brokers, and take the entries out of what was asked for."""
+    """Finish the written reassignments: announce them, and remove them from `/admin/reassign_partitions`."""
     context = turn.context
     cluster = context.cluster
     batch = turn.batch()
@@ -280,7 +284,7 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
         batch.add_update_metadata(cluster.brokers, done)
         turn.flush(batch)
         context.agenda.append(TrimReassignments())
-    # What stays is in sync now: nothing keeps the partition from going on to the next target.
+    # The remaining replicas are in sync now, so the held target can start.
     turn.do(StartReassignments(tuple(Target(tp, target) for tp, target in held if target is not None)))
 
 
@@ -288,7 +292,7 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
 
 
 def cancel(turn: Turn, task: EndReassignments) -> None:
-    """Write the znodes of these marked topics with all replicas and nothing moving, provided they are still marked."""
+    """Write the znodes of these topics with all replicas and no reassignment, if they are still marked."""
     context = turn.context
     names = [name for name in task.topics if name in context.cluster.topics and not context.cluster.is_queued(name)]
     if names:
@@ -306,13 +310,13 @@ def _with_all_replicas(context: Context, name: str) -> Operation:
 
 
 def _all_replicas(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Also those that were retired already: nobody has heard that they are gone."""
+    """Return all replicas, including retired ones, whose deletion is not confirmed."""
     known = context.cluster.reassignments.get(topic_partition)
     return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.written.replicas))))
 
 
 def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutcome]) -> None:
-    """The topics can be queued, with every replica; one whose marker is gone is moved on."""
+    """Queue the written topics with every replica; continue the reassignments of topics whose marker is gone."""
     context = turn.context
     ended: list[str] = []
     again: list[str] = []
@@ -342,7 +346,7 @@ def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutc
 
 
 def note_end_refused(context: Context, name: str, why: str) -> None:
-    """For who asks why the topic is not gone yet."""
+    """Store the error for display with the held topic."""
     mark = context.cluster.marks.get(name)
     if mark is not None:
         context.cluster.marks[name] = mark._replace(last_error=why)
@@ -357,7 +361,7 @@ def _take_over(turn: Turn, name: str) -> None:
         replicas = _all_replicas(context, topic_partition, partition.assignment)
         end_reassignment(cluster, topic_partition, ReplicaAssignment(replicas))
         for broker in replicas:
-            # Nobody was told about it, or it was retired: the deletion asks its broker before it is believed.
+            # It was not announced, or was retired: the deletion asks its broker and does not assume that it is gone.
             if broker not in partition.replicas and partition.replicas:
                 set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
         turn.record(

@@ -1,13 +1,16 @@
-"""`/admin/reassign_partitions`: what people ask for, and how it is taken off the list.
+"""`/admin/reassign_partitions`: reads the requested reassignments, and removes finished ones.
 
-The znode lists partitions with the replicas that they are to have. It is read when it is created and when it is
-rewritten, so that a reassignment under way can be given another target, or its origin to cancel it (Kafka's controller
-acts on creation only). An entry leaves the list when it is done or moot; the empty list is removed. The list is written
-expecting the version that was read, so that an entry that is added meanwhile is not lost. Entries say names only: one
-that is older than the topic that has the name now was meant for another topic, and is moot.
+The znode has partitions with their target replicas. It is read when it is created or rewritten, so that users can
+change or cancel a reassignment (Kafka's controller acts on creation only). Writes expect the version that was read, so
+that no concurrent entry is lost.
 
-A partition that we do not know may have been created just before it was to be moved: it is moot only when it was looked
-for after the list was read.
+    entry                                                    result
+    -------------------------------------------------------  -------------------------------------------------------
+    new target                                               the reassignment starts
+    done                                                     removed; an empty list is deleted
+    older than the topic that has its name now               void, because it was for an earlier topic: removed
+    an unknown partition                                     looked for again after the list was read, because it may
+                                                             be new; if it is still unknown, removed as void
 """
 
 from __future__ import annotations
@@ -31,21 +34,21 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def read(turn: Turn, task: ReadReassignments) -> None:
-    """Read the list, and be told when it is created or changed."""
+    """Read the requested reassignments, and watch for changes."""
     path = paths.reassign_partitions()
     then = ReassignmentsRead(trimming=False, looked_for=task.looked_for)
     turn.read((Exists(path, watch=True), GetData(path)), then)
 
 
 def trim(turn: Turn) -> None:
-    """Read the list again, where there is one, to shorten it."""
+    """Read the znode again, if it exists, to remove finished entries."""
     if turn.context.cluster.reassignments_requested:
         path = paths.reassign_partitions()
         turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
 
 
 def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Start what is new, and shorten the list by what is done or moot."""
+    """Start new reassignments, and remove finished and void entries."""
     context = turn.context
     outcome = outcomes[1]
     context.cluster.reassignments_requested = isinstance(outcome, Data)
@@ -79,7 +82,7 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
 
 
 def _looks_for(context: Context, asked: Iterable[TopicPartition]) -> list[Task]:
-    """What tells whether partitions that we do not know are there by now: we may not have heard of them yet."""
+    """Return tasks that look for unknown partitions, whose topics' watches may not have fired yet."""
     cluster = context.cluster
     unknown = [tp for tp in asked if cluster.partition(tp) is None and tp.topic not in cluster.set_aside_topics]
     grown = tuple(dict.fromkeys(tp.topic for tp in unknown if tp.topic in cluster.topics))
@@ -92,7 +95,7 @@ def _looks_for(context: Context, asked: Iterable[TopicPartition]) -> list[Task]:
 def _moot(
     context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...], written_zxid: int
 ) -> str | None:
-    """Why this can never be done; None where it can."""
+    """Return why the reassignment is impossible, or None."""
     cluster = context.cluster
     if topic_partition.topic in cluster.set_aside_topics:
         return None
@@ -127,6 +130,6 @@ def _write(turn: Turn, left: dict[TopicPartition, tuple[int, ...]], version: int
 
 
 def trimmed(turn: Turn, outcome: GroupOutcome) -> None:
-    """Where somebody else has written meanwhile, the watch has us read it again."""
+    """Record errors, except conflicts: after those the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
         turn.refuse("reassignments", f"shortening {paths.reassign_partitions()}", outcome.error.name)

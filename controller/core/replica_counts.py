@@ -1,6 +1,6 @@
-"""Counts of the replicas of topics in deletion: by state, of each topic and of all, and by the broker waited for.
+"""Counts of replicas of queued topics: by state (of each topic and in total), and by the broker that must delete them.
 
-`mutation` calls these wherever a replica's state changes; nothing else does.
+Only `mutation` calls these functions, wherever a replica's state changes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _DELETED: Final = ReplicaState.DELETION_SUCCESSFUL
 
 
 def count_replicas(cluster: ClusterState, deletion: Deletion, sign: int) -> None:
-    """Put the topic's replicas into the total, or take them out while they are being changed."""
+    """Add the topic's replicas to the total (`sign` 1), or remove them (-1)."""
     for state, count in deletion.by_state.items():
         add(cluster.doomed_replicas, state, sign * count)
 
 
 def add(counts: dict[C, int], key: C, number: int) -> None:
-    """Nothing is kept of what there is none of, so that equal memories compare equal."""
+    """Add to a count. Zeros are dropped, so that equal memories compare equal."""
     left = counts.get(key, 0) + number
     if left > 0:
         counts[key] = left
@@ -44,14 +44,14 @@ def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState |
 def count_waiting(
     cluster: ClusterState, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
 ) -> None:
-    """So many replicas on the broker, of topics that are queued, have changed their state; None: it is not assigned."""
+    """Count the state change of queued topics' replicas on the broker. State None: not assigned."""
     change = (after is not None and after is not _DELETED) - (before is not None and before is not _DELETED)
     if change:
         add(cluster.waiting_replicas, broker, change * number)
 
 
 def stop_waiting(cluster: ClusterState, topic: str, deletion: Deletion) -> None:
-    """The topic is forgotten: nobody waits for its replicas any more."""
+    """Remove the topic's replicas from the counts of waiting replicas."""
     if deletion.all_acknowledged:
         return
     for _, partition in cluster.partitions_of(topic):
