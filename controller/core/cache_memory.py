@@ -1,4 +1,4 @@
-"""What the controller remembers of comparing the brokers' metadata caches with ZooKeeper; `caches` has the rules."""
+"""Memory of the comparison of brokers' metadata caches with ZooKeeper; `caches` has the rules."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from lethe.protocol.vocabulary import BrokerId, TopicId
 
 
 class Due(NamedTuple):
-    """A broker's cache is to be read."""
+    """A pending read of a broker's cache."""
 
     topics: tuple[str, ...] | None
-    """Only these; None: all."""
+    """Topics to read; None: all."""
     after_request: int
-    """Not before the broker has answered every request up to this one."""
+    """The read waits until the broker has answered every request up to this one."""
     not_before_ms: int
     attempts: int = 0
-    """How often in a row the cache could not be seen whole, or still had ghosts."""
+    """Number of reads in a row that were incomplete or still showed ghosts."""
 
 
 class Reading(NamedTuple):
-    """The read of a cache that is under way; there is never more than one."""
+    """The outstanding read of a cache; at most one."""
 
     id: int
     broker: BrokerId
@@ -30,41 +30,42 @@ class Reading(NamedTuple):
 
 
 class Ghost(NamedTuple):
-    """A topic, or an earlier incarnation of one, that a broker's metadata cache has and ZooKeeper has not."""
+    """A topic, or an earlier incarnation of one, in a broker's metadata cache and not in ZooKeeper."""
 
     topic: str
     topic_id: TopicId | None
     partitions: tuple[int, ...]
-    """Those that the cache shows and ZooKeeper has not; all of the topic where it is announced anew."""
+    """Partitions in the cache and not in ZooKeeper; all of the topic's if it is announced again."""
     found_at_ms: int
     kept_because: str | None = None
-    """Why the cache still has it; None: the broker has been told to drop it, and is asked again."""
+    """Why the cache still has it; None: a tombstone was sent, and the cache is read again."""
 
 
 class Told(NamedTuple):
-    """A broker was told to drop ghosts."""
+    """Tombstones of ghosts were sent to a broker."""
 
     request_id: int
-    """The last request that does so."""
+    """Id of the last request with these tombstones."""
     topics: tuple[str, ...]
     attempts: int
 
 
 @dataclass(slots=True)
 class CacheComparison:
-    """How far the comparison of this tenure has come."""
+    """State of the comparison in this tenure."""
 
     due: dict[BrokerId, Due] = field(default_factory=dict)
-    """Brokers whose cache is to be read, each with what is to be read next."""
+    """The next read of each broker's cache."""
     reading: Reading | None = None
     told: dict[BrokerId, Told] = field(default_factory=dict)
-    """What brokers have been told to drop, until they answer."""
+    """Tombstones of ghosts that brokers have not answered."""
     ghosts: dict[BrokerId, dict[str, Ghost]] = field(default_factory=dict)
-    """Seen in a cache, and not yet seen to be gone from it."""
+    """Ghosts that a cache showed, until a read shows that they are gone."""
     unseen: dict[BrokerId, str] = field(default_factory=dict)
-    """Registered brokers whose cache has not been seen whole in this incarnation, and why."""
+    """Why a registered broker's cache has not been read completely in this incarnation."""
     missed: dict[BrokerId, dict[str, None]] = field(default_factory=dict)
-    """Brokers whose session ended during this tenure: topics whose znodes went while they were not registered, and the
-    ghosts that their caches showed. Kept until the cache is seen whole, since the process may have lived on."""
+    """For brokers whose session ended in this tenure: topics removed while they were away, and ghosts of their caches.
+
+    Kept until the cache was read completely, because the process may have lived on."""
     cured: list[tuple[BrokerId, Ghost]] = field(default_factory=list)
-    """The latest ghosts that a cache has lost since it was told to, oldest first."""
+    """The latest ghosts that a cache dropped after a tombstone, oldest first."""

@@ -1,36 +1,34 @@
-"""Comparing the brokers' metadata caches with ZooKeeper, and curing what a cache has and ZooKeeper has not.
+"""Compares the brokers' metadata caches with ZooKeeper, and removes ghosts from them.
 
-A *ghost* is a topic, or partitions of an earlier topic of the same name, in one broker's metadata cache. It is left by
-a tombstone that the broker never received: the controller of that time lost its connection to the broker and then its
-memory of it, or the broker's session had expired while the topic was deleted. No UpdateMetadata that follows removes
-it, because brokers merge what they are told partition by partition: only leader -2 for exactly these partitions does.
+A *ghost* is a topic, or partitions of an earlier topic of the same name, in a broker's metadata cache and not in
+ZooKeeper. It remains when the broker never received a tombstone: a former controller lost its connection and then its
+memory, or the broker's session had expired during the deletion. Brokers merge UpdateMetadata partition by partition, so
+only leader -2 for exactly these partitions removes it.
 
     when        a controller has become active, and when a broker registers: each cache once, one broker at a time
-    look        Metadata for all topics. What ZooKeeper's topics, as loaded, do not have is suspected
-    confirm     Metadata for the suspected topics alone. What is not shown any more was on its way out
-    check       the suspected topics' znodes, then /controller_epoch: is the topic there by now, are we still elected?
+    look        Metadata for all topics. Topics and partitions that memory does not have are suspects
+    confirm     Metadata for the suspects alone. A suspect that is gone was being removed already
+    check       the suspects' znodes, then /controller_epoch: does the topic exist by now, are we still elected?
     cure        UpdateMetadata with leader -2 for the partitions shown, to this broker alone; no StopReplica
-    prove       Metadata for these topics again: what the cache has lost is cured, the rest is tried again later
+    prove       Metadata for these topics again: a ghost that is gone is cured, the others are retried later
 
-The order is kept although reads have a connection of their own. A read begins when the broker has answered every
-request that was sent before; so it sees the takeover's UpdateMetadata, or the tombstone. What is sent while it is under
-way can only make a suspect of a topic that is not one: `confirm` and `check` come after it.
+Reads have a separate connection. A read begins when the broker has answered every earlier request, so its result
+includes the takeover's UpdateMetadata, or the tombstone. A request sent during the read can only cause a false suspect,
+which `confirm` or `check` clears.
 
-What is never tombstoned: a topic whose znode is there, or could not be read, and Kafka's internal topics, which a
-broker that misses them makes anew. A topic that is created after the check is announced on the same channel behind the
-tombstone. A topic that is queued for deletion has its own tombstone, which names the partitions that the topic has;
-only others that a cache shows under its name are a ghost.
+Never tombstoned: a topic whose znode exists or could not be read, and Kafka's internal topics, which a broker would
+create again. A topic created after the check is announced on the same channel, behind the tombstone. A queued topic has
+its own tombstone for its partitions; only other partitions under its name are a ghost.
 
-An earlier incarnation under the name of a living topic: the takeover's UpdateMetadata puts the living topic's id and
-partitions in its place, in Kafka 2.5 as in 3.9. What stays is partitions that the living topic has not: they are
-tombstoned one by one. Where the cache still has the other id, the topic is announced to that broker again.
+Earlier incarnation of a living topic: the takeover's UpdateMetadata replaces its id and partitions, in Kafka 2.5 and
+3.9. Partitions that the living topic does not have remain, and are tombstoned one by one. If the cache still has the
+other id, the topic is announced to that broker again.
 
-An answer that lacks topics in service is of a broker that hides topics (an authorizer), or has not been told yet: what
-it does not show is unseen, so the broker is not compared, and asked again at growing intervals. What it does show is
-cured all the same.
+If an answer lacks topics in service, the broker hides topics (an authorizer) or has not received them yet. The cache
+counts as not read, and is read again at growing intervals. The ghosts that it shows are cured all the same.
 
-Cost. The answer for 100,000 partitions is 4 to 5 MB and takes about a second to decode, on a thread. After each the
-controller rests `cache_look_rest` times as long as the look took.
+Cost: the answer for 100,000 partitions has 4 to 5 MB and takes about a second to decode, on a thread. After each, the
+controller pauses `cache_look_rest` times as long as the read took.
 """
 
 from __future__ import annotations
@@ -62,10 +60,10 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent
 
 MAX_NAMED: Final = 1_000
-"""Suspected topics that are asked about at once; the others follow with the next look."""
+"""Limit of suspects in one read; the others follow with the next look."""
 MAX_CURED_SHOWN: Final = 1_000
 SETTLE_MS: Final = 200
-"""So long until it is looked again whether a broker has answered what it was sent before."""
+"""Interval of the checks whether a broker has answered the earlier requests."""
 MAX_REST_MS: Final = 60_000
 _AGAIN: Final = BackOff(1_000, 600_000)
 
@@ -78,7 +76,7 @@ NO_LEADERSHIP: Final = "the topic of that name has no leader yet, so that there 
 
 
 def schedule(turn: Turn, brokers: Iterable[BrokerId]) -> None:
-    """Have these brokers' caches read, each when the broker has answered what it has been sent so far."""
+    """Schedule a read of these brokers' caches, each after the broker has answered its requests so far."""
     context = turn.context
     for broker in brokers:
         context.cluster.caches.due[broker] = Due(None, context.last_request_id, turn.now_ms)
@@ -87,7 +85,7 @@ def schedule(turn: Turn, brokers: Iterable[BrokerId]) -> None:
 
 
 def look(turn: Turn) -> None:
-    """Read the next cache that is due; one at a time."""
+    """Read the next due cache, unless a read is outstanding."""
     context = turn.context
     cluster = context.cluster
     caches = cluster.caches
@@ -116,7 +114,7 @@ def _wake(turn: Turn, at_ms: int) -> None:
 
 
 def _again(turn: Turn, broker: BrokerId, due: Due) -> None:
-    """Look at the whole cache again, later each time."""
+    """Schedule another read of the whole cache, with growing waits."""
     attempts = due.attempts + 1
     at_ms = turn.now_ms + _AGAIN.wait_ms(attempts)
     turn.context.cluster.caches.due[broker] = Due(None, turn.context.last_request_id, at_ms, attempts)
@@ -126,7 +124,7 @@ def _again(turn: Turn, broker: BrokerId, due: Due) -> None:
 
 
 def was_read(turn: Turn, event: CacheRead) -> None:
-    """Compare, and go on with the next step for this broker."""
+    """Compare the cache with memory, and schedule the next step for this broker."""
     context = turn.context
     caches = context.cluster.caches
     reading = caches.reading
@@ -154,7 +152,7 @@ def was_read(turn: Turn, event: CacheRead) -> None:
             )
             return
         elif len(reading.due.topics) == MAX_NAMED or event.broker in caches.unseen:
-            # All that was suspected is gone. What hid behind the limit of names shows in another look.
+            # All suspects are gone. Another look finds those above the limit of names.
             _again(turn, event.broker, reading.due)
     _wake(turn, turn.now_ms + rest_ms)
 
@@ -178,7 +176,7 @@ def _look_is_over(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]
 
 
 def _suspects(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
-    """Topics that the cache has otherwise than ZooKeeper had them when they were loaded."""
+    """Return the topics that the cache shows otherwise than memory."""
     return [name for name, cached in shown.items() if _is_suspect(context, name, cached)]
 
 
@@ -198,7 +196,7 @@ def _has_other_id(context: Context, name: str, cached: CachedTopic) -> bool:
 
 
 def _hidden(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
-    """Topics in service, of which every broker has been told, that are not shown."""
+    """Return topics in service, which every broker was sent, that the cache does not show."""
     return [
         name
         for name, topic in context.cluster.topics.items()
@@ -209,7 +207,7 @@ def _hidden(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
 
 
 def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -> None:
-    """What the broker was told to drop and does not show any more is cured."""
+    """Record the ghosts that the cache does not show any more as cured."""
     caches = turn.context.cluster.caches
     known = caches.ghosts.get(reading.broker, {})
     for name, ghost in list(known.items()):
@@ -232,7 +230,7 @@ def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -
 
 
 def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) -> None:
-    """Tell the broker to drop what ZooKeeper does not have either, if we are still elected."""
+    """Send the broker tombstones of suspects that ZooKeeper does not have, if this controller is still elected."""
     context = turn.context
     cluster = context.cluster
     *found, epoch = outcomes
@@ -266,16 +264,16 @@ def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) ->
 
 
 class _Verdict(NamedTuple):
-    """What is to be done about a suspected topic."""
+    """What to do about a suspect."""
 
     topic: str
     cached: CachedTopic
     is_ghost: bool = True
-    """False: ZooKeeper has it, as far as can be seen; it is looked at again."""
+    """False: ZooKeeper may have the topic; it is checked again."""
     drop: tuple[int, ...] = ()
     """Partitions to tombstone."""
     announce: bool = False
-    """The living topic of that name is announced to the broker again."""
+    """Announce the living topic of that name to the broker again."""
     kept_because: str | None = None
 
 
@@ -287,7 +285,7 @@ def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcom
             return _Verdict(name, cached, kept_because=INTERNAL)
         return _Verdict(name, cached, drop=cached.partitions)
     if known is None or not isinstance(outcome, Data):
-        # It has come or gone meanwhile, of which an event will tell, or it could not be read.
+        # It was created or removed meanwhile, and an event follows; or it could not be read.
         return unproven
     try:
         znode = znodes.decode_topic(name, outcome.data)
@@ -297,7 +295,7 @@ def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcom
         return unproven
     extra = tuple(n for n in cached.partitions if n not in known.partitions and n not in znode.assignments)
     if extra and context.cluster.is_queued(name):
-        # Its answer is one to the topic's own tombstone as well, so it has to be as good as that.
+        # The answer also counts for the topic's own tombstone, so this one must include its partitions.
         return _Verdict(name, cached, drop=tuple(sorted({*cached.partitions, *known.partitions})))
     if not _has_other_id(context, name, cached):
         return _Verdict(name, cached, drop=extra) if extra else unproven
@@ -312,7 +310,7 @@ def _ghost(turn: Turn, verdict: _Verdict) -> Ghost:
 
 
 def _tombstone(context: Context, verdict: _Verdict) -> UpdateMetadataTopic:
-    """Under the id that the name has in the cache afterwards, so that the request changes nothing else."""
+    """Return the tombstone, with the id that the name has afterwards, so that the request changes nothing else."""
     known = context.cluster.topics.get(verdict.topic)
     rows = (UpdateMetadataPartition(n, context.cluster.epoch, LEADER_DURING_DELETE, 0, (), 0, ()) for n in verdict.drop)
     return UpdateMetadataTopic(verdict.topic, verdict.cached.topic_id if known is None else known.id, tuple(rows))
@@ -330,7 +328,7 @@ def _remember(turn: Turn, broker: BrokerId, ghosts: Mapping[str, Ghost]) -> None
 
 
 def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
-    """The broker has answered what told it to drop ghosts: ask whether it has."""
+    """Read the topics again after the broker has answered the tombstones of ghosts."""
     caches = turn.context.cluster.caches
     told = caches.told.get(event.broker)
     if told is None or told.request_id != event.request_id:
@@ -348,7 +346,7 @@ def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
 
 
 def forget(turn: Turn, broker: BrokerId) -> None:
-    """The incarnation is gone, and what was seen of its cache with it."""
+    """Drop the memory of the cache of a broker incarnation that is gone; its ghosts count as missed."""
     caches = turn.context.cluster.caches
     missed.note(turn.context, broker, caches.ghosts.get(broker, ()))
     for memory in (caches.due, caches.told, caches.ghosts, caches.unseen):

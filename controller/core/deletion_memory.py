@@ -1,4 +1,4 @@
-"""What the controller remembers of topics that are marked, and of those that are queued for deletion."""
+"""The controller's memory of marked topics, and of topics that are queued for deletion."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why the deletion of one replica did not succeed when it was last tried."""
+    """Why the last attempt to delete a replica, or a topic's znodes, failed."""
 
     what: str
-    """Kafka's error name, or our own words where no error was answered."""
+    """Kafka's or ZooKeeper's error name, or a text of our own without such an error."""
     since_ms: int
     attempts: int
     last_ms: int
-    """When it was met last."""
+    """When it was last seen."""
 
     @classmethod
     def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
-        """A problem met now, after the one that was remembered for the same thing, if any."""
+        """Return the problem as seen now; `before`: the stored problem of the same thing, if any."""
         return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1, now_ms)
 
 
 class Tombstone(NamedTuple):
-    """UpdateMetadata with leader -2 went to this broker incarnation, and was answered without an error or not yet."""
+    """UpdateMetadata with leader -2 that was sent to this broker incarnation."""
 
     broker_epoch: BrokerEpoch
     request_id: int
@@ -38,36 +38,36 @@ class Tombstone(NamedTuple):
 
 
 class OwedTombstone(NamedTuple):
-    """A topic whose znodes are gone, and whose tombstone one broker has not answered."""
+    """A tombstone that one broker has not confirmed, of a topic without znodes."""
 
     since_ms: int
-    """When the znodes went."""
+    """When the znodes were removed."""
     request_id: int
-    """The request that carried the tombstone last; answered with an error, or not at all."""
+    """The latest request with the tombstone; answered with an error, or not answered."""
     row: UpdateMetadataTopic
-    """The tombstone, to be sent again after an error. Brokers share it."""
+    """The tombstone, to be sent again after an error. The brokers' entries share this object."""
 
 
 @dataclass(slots=True)
 class Debtor:
-    """One broker that owes answers to tombstones; `controller.core.owed` writes it."""
+    """A broker that owes answers to tombstones; `owed` writes it."""
 
     topics: dict[str, OwedTombstone] = field(default_factory=dict)
     """By topic name, oldest first; never empty between two steps."""
     problem: Problem | None = None
-    """The error that the broker answered last, if it answered."""
+    """The latest error that the broker answered, if any."""
     retry_at_ms: int | None = None
     """When the tombstones are sent again after that error."""
 
     @property
     def since_ms(self) -> int:
-        """When the broker's oldest debt began."""
+        """Return when the broker's oldest debt began."""
         return next(iter(self.topics.values())).since_ms
 
 
 @dataclass(slots=True)
 class Look:
-    """DescribeLogDirs that was sent, and the fence behind it: see `evidence`."""
+    """A DescribeLogDirs that was sent, and the fence behind it: see `evidence`."""
 
     request_id: int
     fence_id: int
@@ -76,7 +76,7 @@ class Look:
 
 
 class Unproven(NamedTuple):
-    """NONE was answered to the StopReplica with this id, and no look behind it has been answered yet."""
+    """A StopReplica that was answered with NONE, and whose proof by log directories is outstanding."""
 
     request_id: int
     replicas: tuple[PartitionReplica, ...]
@@ -84,78 +84,78 @@ class Unproven(NamedTuple):
 
 @dataclass(slots=True)
 class LogDirEvidence:
-    """What one broker incarnation says of its log directories."""
+    """Evidence about the log directories of one broker incarnation."""
 
     must_announce: bool = False
-    """A look did not show that all of them work: replicas to be deleted are announced by LeaderAndIsr."""
+    """The log directories did not all prove to work: replicas to be deleted are announced by LeaderAndIsr."""
     looks: list[Look] = field(default_factory=list)
-    """Those whose fence is not answered yet, oldest first."""
+    """Looks whose fence is not answered yet, oldest first."""
     unproven: list[Unproven] = field(default_factory=list)
 
 
 METADATA_CACHE: Final = -1
-"""Stands for the partition where a deletion's problem is with a broker's metadata cache."""
+"""Partition number that stands for a broker's metadata cache in a deletion's problems."""
 
 
 REFUSED: Final = (CauseKind.DISABLED, CauseKind.MARKER_WITHOUT_TOPIC)
-"""These last until the marker is removed, and are recorded as refusals."""
+"""Causes that last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
-"""What such a refusal was to be."""
+"""The refused action in such a fact."""
 DISABLED: Final = "delete.topic.enable is false"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
 LET_GO: Final = "let go"
-"""The phase in which a topic ends that was held, and is not to be deleted any more."""
+"""Last phase of a held topic whose marker was removed."""
 VANISHED: Final = "vanished"
-"""The phase in which a deletion ends whose topic somebody else has removed from ZooKeeper."""
+"""Last phase of a deletion or hold whose topic was removed from ZooKeeper by others."""
 
 
 class Mark(NamedTuple):
-    """A topic is marked for deletion and held back: nothing of it is touched. It stays in service, if it was."""
+    """A marked topic that is held: unchanged, and in service if it was."""
 
     since_ms: int
-    """Since when we know of the marker."""
+    """When this controller first saw the marker."""
     held_by: CauseKind
-    """One that has a `held_code`."""
+    """A cause with a `held_code`."""
     last_error: str | None = None
 
 
 class Pause(NamedTuple):
-    """Nothing new is queued for deletion, and nothing is sent or removed for what is queued."""
+    """A pause: no topic is newly queued, and nothing is sent or removed for queued topics."""
 
     since_ms: int
     reason: str
     held_by: CauseKind
-    """RESUMPTION: somebody paused them. CONFIGURATION: nobody can tell whether topics may be deleted."""
+    """RESUMPTION: a user paused them. CONFIGURATION: it is unknown whether topics may be deleted."""
     path: str
-    """Of the znode that says so, or that should say so."""
+    """The znode that orders the pause, or that could not be read."""
 
 
 PAUSES: Final = (CauseKind.RESUMPTION, CauseKind.CONFIGURATION)
-"""What a pause can be held by."""
+"""Causes of a pause."""
 
 
 class RefusedMark(NamedTuple):
-    """A marker was removed without its topic."""
+    """A marker that the controller removed while the topic stayed, or without a topic."""
 
     at_ms: int
     why: str
 
 
 class Stage(enum.Enum):
-    """How far the deletion of a queued topic has come."""
+    """Progress of a queued topic's deletion."""
 
     QUEUED = "queued"
-    """Nothing has been sent for it yet."""
+    """No request was sent for it yet."""
     DELETING = "deleting"
-    """Out of service; brokers have been asked for its replicas."""
+    """Out of service; brokers were sent the deletion of its replicas."""
     WAITING = "waiting"
-    """Something that it needs is not there; nothing is sent for it until that changes or a timer fires."""
+    """Ineligible: no request is sent for it until the cause changes or a timer fires."""
     REMOVING = "removing"
-    """Every replica is deleted; the tombstone's answers are waited for, or its znodes are being removed."""
+    """Every replica is deleted; waits for answers to the tombstone, or removes the znodes."""
 
 
 class RetryOf(enum.Enum):
-    """What of a deletion failed and is repeated."""
+    """The part of a deletion that failed and is retried."""
 
     REPLICA = "replica"
     TOMBSTONE = "tombstone"
@@ -164,31 +164,30 @@ class RetryOf(enum.Enum):
 
 @dataclass(slots=True)
 class Deletion:
-    """One topic queued for deletion. `mutation` alone writes what `stage` and `by_state` depend on."""
+    """A topic queued for deletion. Only `mutation` writes the fields that `stage` and `by_state` depend on."""
 
     queued_at_ms: int
     marked_at_ms: int
-    """When the marker was made, by ZooKeeper's clock and never after now; where that is unknown, when this controller
-    first saw it."""
+    """When the marker was created, by ZooKeeper's clock, never in the future; else when it was first seen."""
     started_at_ms: int | None = None
     """When its partitions were first taken out of service."""
     asked_at_ms: int | None = None
     """When StopReplica was last sent."""
     attempts: int = 0
-    """How often StopReplica(delete) rounds were sent."""
+    """Number of rounds of StopReplica with delete."""
     ineligible: bool = False
-    """Nothing is sent for it until something that it waits for has changed."""
+    """No new round starts until the cause of the wait has changed."""
     round_is_due: bool = False
-    """What it waited for has changed while replicas were outstanding: it is tried again when they have answered, even
-    if something else has made it ineligible since."""
+    """A cause has changed while answers were outstanding: a new round starts after them, even if another cause has made
+    the topic ineligible since."""
     retry_at_ms: int | None = None
-    """When it is tried again without anything having changed; None: it waits for a change."""
+    """When the next retry is due; None: it waits for a change."""
     by_state: dict[ReplicaState, int] = field(default_factory=dict)
-    """How many replicas are in each state; kept by `mutation`."""
+    """Number of replicas in each state; kept by `mutation`."""
     problems: dict[tuple[int, int], Problem] = field(default_factory=dict)
-    """(partition or METADATA_CACHE, broker) to what went wrong there last."""
+    """The latest problem by (partition or METADATA_CACHE, broker)."""
     tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
-    """What each broker that was here when the tombstone was sent says to it."""
+    """The tombstone of each broker that was sent one."""
     tombstoned_at_ms: int | None = None
     acknowledged_at_ms: int | None = None
     znode_problem: Problem | None = None
@@ -203,12 +202,12 @@ class Deletion:
 
     @property
     def in_progress(self) -> bool:
-        """Some replica has been asked to go and has not answered."""
+        """A replica's deletion was sent and is not answered."""
         return self.by_state.get(ReplicaState.DELETION_STARTED, 0) > 0
 
     @property
     def all_acknowledged(self) -> bool:
-        """Every replica is DeletionSuccessful; also true where there is none."""
+        """Every replica is DeletionSuccessful, or there is none."""
         return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
 
     @property

@@ -1,4 +1,4 @@
-"""The numbers that Kafka's controller shows as gauges, read off the context. All 0 while not active."""
+"""Values of the controller's gauges, from the context. All are 0 while it does not lead."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lethe.protocol.vocabulary import BrokerId
 
 
 class Owed(NamedTuple):
-    """Tombstones of topics whose znodes are gone, that one broker has not answered."""
+    """Tombstones that one broker owes."""
 
     topics: int
     since_ms: int
-    """When the znodes of the first of them went."""
+    """When the oldest debt began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Names are Kafka's, in snake case; from `set_aside_topic_count` on they are ours."""
+    """Names are Kafka's, in snake case; those from `set_aside_topic_count` on are Lethe's."""
 
     active_controller_count: int = 0
     offline_partitions_count: int = 0
@@ -42,15 +42,15 @@ class Gauges:
     ghost_count: int = 0
     unseen_cache_count: int = 0
     topics_in_stage: Mapping[Stage, int] = field(default_factory=dict)
-    """Queued topics; a stage without any may be left out."""
+    """Queued topics by stage; zeros may be missing."""
     doomed_replicas: Mapping[ReplicaState, int] = field(default_factory=dict)
-    """Replicas of queued topics; the same."""
+    """Replicas of queued topics by state; zeros may be missing."""
     owed_tombstones: Mapping[BrokerId, Owed] = field(default_factory=dict)
-    """What each registered broker owes that owes anything."""
+    """Owed tombstones of registered brokers, without brokers that owe none."""
 
 
 def gauges(context: Context) -> Gauges:
-    """The gauges as of the last event. Costs the same however many topics and partitions there are."""
+    """Return the gauges as of the last event, at constant cost for any number of topics."""
     cluster = context.cluster
     if not context.is_leading:
         return Gauges()

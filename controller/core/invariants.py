@@ -1,7 +1,7 @@
-"""What must be true of a context between any two steps, checked from scratch: in simulation and tests, and in
-production where it is wanted (`runtime.invariant_checks`).
+"""Checks the invariants of a context between two steps: in simulation, in tests, and optionally in production
+(`runtime.invariant_checks`).
 
-Returns sentences that name what is wrong; none means that all is well. Costs a look at every replica.
+The result is one sentence for each violation. A check examines every replica.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
 
 
 def violations(context: Context) -> list[str]:
-    """Return everything that is wrong with the context where only controllers and brokers write znodes."""
+    """Return all violations, provided that only controllers and brokers write znodes."""
     found = [*memory_violations(context), *_strangers(context)]
     for topic_partition, partition in context.cluster.all_partitions():
         leadership = partition.leadership
@@ -25,7 +25,7 @@ def violations(context: Context) -> list[str]:
 
 
 def memory_violations(context: Context) -> list[str]:
-    """Return what in the context contradicts itself, whatever was written into ZooKeeper by hand."""
+    """Return the contradictions within the context, which writes by hand into ZooKeeper cannot cause."""
     cluster = context.cluster
     found = [*_counts(context), *_totals(context), *_deletions(context)]
     for topic_partition, partition in cluster.all_partitions():
@@ -38,8 +38,10 @@ def memory_violations(context: Context) -> list[str]:
 
 
 def _strangers(context: Context) -> Iterator[str]:
-    """What somebody else wrote is put right next; of what is being moved or deleted the assignment shrinks first. Where
-    nobody else is in sync, they stay."""
+    """Yield strangers in ISRs, except where they are allowed.
+
+    Strangers are removed by the next write. They are allowed while a result is outstanding, in reassigned or queued
+    partitions (whose assignment shrinks first), and if the ISR has no other member."""
     cluster = context.cluster
     if context.awaiting_result:
         return
@@ -75,7 +77,7 @@ def _counts(context: Context) -> Iterator[str]:
 
 
 def _totals(context: Context) -> Iterator[str]:
-    """What is counted over all deletions, against a count."""
+    """Compare the totals over all deletions with a fresh count."""
     cluster = context.cluster
     stages: dict[Stage, int] = {}
     states: dict[ReplicaState, int] = {}

@@ -1,14 +1,16 @@
-"""How brokers, and through them clients, see this controller: as one more live broker.
+"""This controller's entry among the live brokers of UpdateMetadata.
 
-Brokers look for their controller among the live brokers, by the name of a listener, and clients connect to whatever
-broker is named under the listener by which they came. A live broker that lacks one of the others' listeners makes
-Kafka's own controller fail over again and again, and one without a rack among brokers that have racks makes every
-automatic creation of a topic fail. So the controller is listed with all listeners that its brokers have, and with a
-rack where they have one: the one that most of them stand in, where a replica more is the smallest share (its replicas
-are moved away again, see `eviction`).
+Brokers look for their controller among the live brokers, by the name of a listener. Clients connect to any live broker
+through the listener that they use.
 
-A listener that the controller does not listen on itself is listed with the address of the first one that it has:
-whoever comes that way speaks another security protocol than the controller, and is refused.
+    the entry has           because otherwise
+    ----------------------  -------------------------------------------------------------------------------------
+    all brokers' listeners  Kafka's own controller fails over again and again
+    a rack, if brokers do   every automatic creation of a topic fails
+
+The rack is that of most brokers, where one more replica has the least weight (`eviction` moves its replicas away). A
+listener that the controller does not have itself gets the address of its first one: clients of that listener use
+another security protocol, and are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, Broker, Endpoint
 
 
 def entry(context: Context) -> Broker | None:
-    """This controller among the live brokers; None for a guest, which is not listed."""
+    """Return this controller's entry; None for a guest, which is not listed."""
     config = context.config
     if not config.endpoints:
         return None
@@ -31,7 +33,7 @@ def entry(context: Context) -> Broker | None:
 
 
 def _endpoints(config: CoreConfig, brokers: Iterable[Broker]) -> tuple[Endpoint, ...]:
-    """Ours, each under the protocol by which brokers know its name, and theirs at our first address."""
+    """Return the controller's listeners with the brokers' protocols, and the other listeners at its first address."""
     theirs = {endpoint.listener: endpoint.protocol for broker in brokers for endpoint in broker.endpoints}
     ours = {e.listener: e._replace(protocol=theirs.get(e.listener, e.protocol)) for e in config.endpoints}
     _, host, port, _ = config.endpoints[0]

@@ -1,10 +1,10 @@
-"""Log directories that brokers have lost.
+"""Handles failed log directories of brokers.
 
-A broker says that it has lost one, and not what was in it. So every replica that it hosts is announced to it again,
-with unchanged epochs: its answers name those that it cannot reach (KAFKA_STORAGE_ERROR), and `answers` takes them
-offline. A replica whose topic is being deleted is asked about in the same way, and its deletion is tried again, so that
-what the topic waits for is the failed directory, by name, and not an answer that will never prove anything. Where it
-was never announced, the broker is asked for the state of its log directories first: see `evidence`.
+A broker reports a failed log directory, without the replicas in it. So every replica on the broker is announced to it
+again with unchanged epochs. The broker answers KAFKA_STORAGE_ERROR for the lost ones, and `answers` takes them offline.
+
+A queued topic's replica is announced in the same way, and its deletion is retried: then the topic waits visibly for the
+failed directory. If the replica was never announced, DescribeLogDirs comes first (`evidence`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lethe.controller.core.turn import Turn
 from lethe.protocol.journal import FactType
 
 _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE)
-"""New ones have just been announced; a deletion that was asked for, or is done, has its own answer."""
+"""States of replicas to announce. New ones were just announced, and a deletion has its own answer."""
 
 
 def check(turn: Turn, task: CheckLogDirs) -> None:
-    """Announce what these brokers host, but for what they are known not to reach, and go on with deletions there."""
+    """Announce the replicas on these brokers, except those known to be lost, and retry deletions there."""
     cluster = turn.context.cluster
     lost = frozenset(broker for broker in task.brokers if broker in cluster.brokers)
     for broker in task.brokers:
@@ -35,7 +35,7 @@ def check(turn: Turn, task: CheckLogDirs) -> None:
         replica
         for replica in cluster.replicas_on(lost)
         if cluster.is_replica_reachable(replica)
-        # One that is shutting down is given nothing to serve any more, but may still delete.
+        # A broker that is shutting down gets nothing to serve, but may still delete.
         and (cluster.is_live(replica.broker) or cluster.is_queued(replica.topic))
         and cluster.replica_state(replica) in _ASKED_ABOUT
     )

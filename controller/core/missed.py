@@ -1,15 +1,14 @@
-"""Topics that a broker may still show because its session had ended when they went.
+"""Topics that a broker may still show because it was not registered when they were deleted.
 
-A broker whose session has expired is sent no tombstone, and its process may live on with its metadata cache. While it
-is away, and until its cache has been seen after its return, these topics are *missed* by it: nobody has seen whether it
-shows them.
+A broker with an expired session is sent no tombstone, and its process may live on with its metadata cache. The broker
+has *missed* these topics until its cache was read after its return:
 
-    a topic's znodes go while the broker is away             the topic is missed
-    the broker goes, and its cache was seen with ghosts      the ghosts are missed
-    its cache was read after its return                      what it does not show is settled; what it shows is a ghost
-    this controller's term ends                              what is missed is said (`leaving`), and then forgotten
+    a topic's znodes are removed while the broker is away    the topic is missed
+    the broker leaves, and its cache showed ghosts           the ghosts are missed
+    its cache was read after its return                      topics that it shows are ghosts, the others are settled
+    this controller's tenure ends                            missed topics are reported (`leaving`), then forgotten
 
-Brokers that went before this term began are not known here.
+Brokers that left before this tenure began are unknown here.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from lethe.controller.core.context import Context
 from lethe.protocol.vocabulary import BrokerId
 
 MAX_MISSED: Final = 10_000
-"""Of one broker; further topics are not remembered."""
+"""Limit for one broker; further topics are not stored."""
 
 
 def note_removed(context: Context, name: str) -> None:
-    """The topic's znodes are gone: every broker that is away misses it."""
+    """Add a topic without znodes to the missed topics of every broker that is away."""
     for broker in context.cluster.gone_since_ms:
         note(context, broker, (name,))
 
 
 def note(context: Context, broker: BrokerId, names: Iterable[str]) -> None:
-    """The broker misses these topics."""
+    """Add these topics to the broker's missed topics."""
     for name in names:
         missed = context.cluster.caches.missed.setdefault(broker, {})
         if len(missed) < MAX_MISSED:
@@ -40,7 +39,7 @@ def note(context: Context, broker: BrokerId, names: Iterable[str]) -> None:
 
 
 def settle(context: Context, reading: Reading, suspects: Collection[str]) -> None:
-    """The broker's cache was read, whole or for some topics: what it was asked for and does not show is settled."""
+    """Settle the missed topics that a read of the broker's cache covered and did not show."""
     missed, asked, shown = context.cluster.caches.missed, reading.due.topics, frozenset(suspects)
     kept = {
         name: None

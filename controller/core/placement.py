@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of a new topic: Kafka's rule (AdminUtils.assignReplicasToBrokers in 3.9), made pure.
+"""Assigns a new topic's replicas to brokers: Kafka's rule (AdminUtils.assignReplicasToBrokers in 3.9).
 
 First replicas go round the broker list from `start_index`; the further replicas of a partition follow at a distance
 that grows by one each time the list has been gone round, so that the followers of one leader are spread. With racks,
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 
 class PlacementError(ValueError):
-    """The placement asked for is not possible; the text says why."""
+    """The requested assignment is impossible; the text is the reason."""
 
 
 class BrokerRack(NamedTuple):
-    """A broker that can take replicas, and the rack it says it stands in."""
+    """A broker that can host replicas, and its rack."""
 
     id: int
     rack: str | None = None
@@ -34,10 +34,10 @@ def place_replicas(
     shift: int,
     first_partition: int = 0,
 ) -> tuple[tuple[int, ...], ...]:
-    """Replicas of `partitions` partitions, numbered from `first_partition`, the preferred replica of each first.
+    """Return the replicas of each partition from `first_partition` on, the preferred replica first.
 
-    `start_index` and `shift` are not negative. Raises PlacementError where a count is not positive, where there are
-    fewer brokers than replicas wanted, and where some brokers name a rack and others do not.
+    `start_index` and `shift` are not negative. Raises PlacementError if a count is not positive, if there are fewer
+    brokers than replicas, or if only some brokers have a rack.
     """
     ordered = sorted(brokers)
     if partitions <= 0:
@@ -69,7 +69,7 @@ def place_replicas(
 
 
 def rack_alternated(racks: dict[int, str]) -> list[int]:
-    """Broker ids, one of each rack in turn: racks by name, within a rack by id."""
+    """Return the broker ids, alternating between racks: racks by name, within a rack by id."""
     waiting: dict[str, list[int]] = {rack: [] for rack in sorted(set(racks.values()))}
     for broker in sorted(racks, reverse=True):
         waiting[racks[broker]].append(broker)

@@ -1,4 +1,4 @@
-"""A controller's power as views show it, and the cause that a broker which does not obey is to topics."""
+"""A controller's power for display, and the causes of waiting topics from brokers that do not obey."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CAUSES: Final[Mapping[Standing, CauseKind]] = MappingProxyType(
         Standing.FAILS: CauseKind.BROKER_ERROR,
     }
 )
-"""What a topic waits for that needs a broker of this standing; it is left out where nothing is wrong."""
+"""The cause for a topic that waits for a broker of this standing; without the standings that are in order."""
 
 
 class PowerView(NamedTuple):
-    """At one moment; nothing but zeros where this controller is not active."""
+    """The power at one moment; empty while this controller is not active."""
 
     powers: tuple[BrokerPower, ...] = ()
     powerless_s: float = 0.0
@@ -30,11 +30,11 @@ class PowerView(NamedTuple):
     reason: str | None = None
     """Why this active controller is not ready, or one that could stand is not elected."""
     note: str | None = None
-    """What is wrong although it has power: which broker refuses, and what cures that."""
+    """A problem beside power: which broker refuses, and the remedy."""
     raises: int = 0
     """Raises of the epoch in this episode."""
 
     @property
     def refusing(self) -> tuple[BrokerPower, ...]:
-        """Brokers that do not obey; those that were asked just now are not among them."""
+        """Return brokers that do not obey, without those that have not answered yet."""
         return tuple(each for each in self.powers if each.standing in CAUSES)

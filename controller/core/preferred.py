@@ -1,9 +1,11 @@
-"""Preferred leaders: the first replica of an assignment leads where it can.
+"""Elects preferred leaders: the first replica of each assignment.
 
-Elected when somebody asks for it in `/admin/preferred_replica_election`, once, whether or not it works, and by itself
-from time to time: where more than so many percent of the partitions that prefer a broker are led by another, those
-that can be are moved to it. A partition whose preferred replica is not live or not in sync is left alone, since the
-election would fail; so are topics that are being deleted.
+On request, `/admin/preferred_replica_election` names partitions; the election is tried once. Regularly, each broker's
+imbalance is checked: the share of the partitions that prefer it and are led by another broker.
+
+    broker 1 is preferred by 20 partitions and leads 17 of them    imbalance 15 %: with the limit 10 %, up to 3 move
+
+Partitions whose preferred replica is not live or not in the ISR are left out, and so are queued topics.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, R
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 FIRST_REBALANCE_MS: Final = 5_000
-"""After taking over, as in Kafka: by then the brokers that restarted with the controller may be back."""
+"""Wait after the takeover, as in Kafka: brokers that restarted with the controller may be back by then."""
 _ELECTION: Final = "electing the preferred replica"
 
 
@@ -38,13 +40,13 @@ _ELECTION: Final = "electing the preferred replica"
 
 
 def read(turn: Turn) -> None:
-    """Read the request, and be told when there is one or another one."""
+    """Read the request, and watch for changes."""
     path = paths.preferred_replica_election()
     turn.read((Exists(path, watch=True), GetData(path)), PreferredElectionsRead())
 
 
 def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
-    """Elect what makes sense in one go, and remove the request."""
+    """Elect the requested leaders where possible, in one task, and remove the request."""
     content = outcomes[1]
     if isinstance(content, ReadFailed):
         if content.error is not ZkError.NO_NODE:
@@ -57,7 +59,7 @@ def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
     except znodes.MalformedZnode as error:
         turn.refuse("cluster", _ELECTION, str(error))
         asked = ()
-    # What is written over the request meanwhile is another one: the watch tells of it.
+    # The removal expects this version: the watch reports a later request.
     turn.do(
         ElectLeaders(_sensible(turn, asked), strategy=Strategy.PREFERRED),
         RemovePreferredElections(content.stat.version),
@@ -65,7 +67,7 @@ def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
 
 
 def _sensible(turn: Turn, asked: Partitions) -> Partitions:
-    """Those that are there, that are not being deleted, and whose leader is not the right one already."""
+    """Return the requested partitions that exist, are not queued, and have another leader; refuse the rest."""
     cluster = turn.context.cluster
     chosen: list[TopicPartition] = []
     refused: dict[str, list[TopicPartition]] = {}
@@ -85,12 +87,12 @@ def _sensible(turn: Turn, asked: Partitions) -> Partitions:
 
 
 def remove(turn: Turn, task: RemovePreferredElections) -> None:
-    """Remove the request that was read, and not one that has come in its place."""
+    """Remove the request that was read, if it is unchanged."""
     turn.write([(Delete(paths.preferred_replica_election(), task.version),)], PreferredElectionsRemoved())
 
 
 def removed(turn: Turn, outcome: GroupOutcome) -> None:
-    """Its own removal has set off the watch, so that it is looked at again."""
+    """Record a failed removal. After a success or a conflict, the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         path = paths.preferred_replica_election()
         turn.refuse("cluster", f"removing {path}", f"{outcome.error.name}; remove it by hand")
@@ -100,7 +102,7 @@ def removed(turn: Turn, outcome: GroupOutcome) -> None:
 
 
 def schedule_first_rebalance(turn: Turn) -> None:
-    """Look soon after taking over, and at intervals from then on."""
+    """Set the timer for the first check after the takeover; `rebalance` sets it again."""
     if turn.context.config.auto_leader_rebalance_enable:
         turn.set_timer(RebalanceLeaders(), turn.now_ms + FIRST_REBALANCE_MS)
 
@@ -115,7 +117,9 @@ def rebalance(turn: Turn) -> None:
 
 
 def _imbalanced(context: Context) -> Partitions:
-    """Also of partitions that are being reassigned, as Kafka since 3.4: one that is stuck must not stop the rest."""
+    """Return partitions to move, of brokers above the configured imbalance.
+
+    Partitions in reassignment are included, as in Kafka since 3.4: a stuck one must not stop the rest."""
     preferring: dict[int, int] = {}
     led_by_another: dict[int, list[tuple[TopicPartition, Partition, LeaderAndIsr]]] = {}
     for topic_partition, partition in context.cluster.all_partitions():
