@@ -17,9 +17,8 @@ HEAD = """\
 
 # State machines
 
-The controller keeps a state for each partition and for each replica of it, in memory alone: in ZooKeeper there are only
-assignments, leaders and ISRs, and who takes over works the states out from them and from who is alive. The states are
-those of Kafka's own controller.
+The controller keeps a state for each partition and replica, in memory alone; one that takes over derives them from
+assignments, leaders, ISRs and live brokers. The states are those of Kafka's own controller.
 
 A replica or partition that the controller does not know is NonExistent. A transition that is not drawn here is refused
 for that one replica or partition, recorded, and changes nothing.

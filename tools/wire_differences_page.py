@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,7 +37,8 @@ per broker and direction; `make interop` and `make test-slow` play the history a
 brokers and with agents. A difference that is not on this page fails them all, one that is gone fails `make test`. Our
 codec reads every frame of Kafka's and writes the same bytes.
 
-Two brokers hold replicas, the controller none. Requests from and to Kafka's controller, by version of Kafka:
+Two brokers hold replicas, the controller none. Requests from and to Kafka's controller, by phase
+(`tools/wire_history.py`) and version of Kafka:
 """
 
 EQUAL: Final = """\
@@ -91,10 +91,9 @@ def _by_release() -> Iterator[str]:
 
 def _history(compared: dict[str, Comparison]) -> Iterator[str]:
     yield f"| | {' | '.join(compared)} |\n|---|{'---:|' * len(compared)}"
-    for name, phase in PHASES.items():
+    for name in PHASES:
         counts = [str(each.requests[name]) if name in each.requests else "–" for each in compared.values()]
-        said = " ".join(inspect.getdoc(phase).split())  # type: ignore[union-attr]
-        yield f"| **{name[0].upper()}{name[1:]}.** {said} | {' | '.join(counts)} |"
+        yield f"| {name} | {' | '.join(counts)} |"
 
 
 def _differences(found: list[tuple[str, Found]]) -> Iterator[str]:
