@@ -56,12 +56,16 @@ def page() -> str:
         lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
         for form in schema.forms:
             lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
-            if shared := ", ".join(f"`{key.name}`" for key in form.keys if key in _SHARED):
+            if shared := ", ".join(_name(key) for key in form.keys if key in _SHARED):
                 lines.append(f"* As above: {shared}")
             lines += [*(_entry(key) for key in form.keys if key not in _SHARED), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entry(key: Key) -> str:
+def _name(key: Key) -> str:
     kind = _KINDS.get(key.kind, key.kind.value) + ("?" if key.optional else "")
-    return f"* `{key.name}` ({kind}): {key.meaning}"
+    return f"`{key.name}` ({kind})"
+
+
+def _entry(key: Key) -> str:
+    return f"* {_name(key)}: {key.meaning}"
