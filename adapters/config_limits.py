@@ -20,9 +20,9 @@ LIMITS: Final = (
         "queued.max.request.bytes",
         PropertyKind.INTEGER,
         str(256 * 1024 * 1024),
-        "Bytes that unfinished requests of all connections may take together. Where they take more, the connection "
-        "whose request has been unfinished for longest is closed. 0 or less sets no limit, as Kafka's default of -1 "
-        "does; at least `socket.request.max.bytes` is always allowed.",
+        "Bytes that unfinished requests of all connections may take together; beyond, the connection with the "
+        "oldest one is closed. 0 or less sets no limit, as Kafka's default of -1 does; `socket.request.max.bytes` "
+        "is always allowed.",
         unit="bytes",
         minimum=-1,
     ),
@@ -30,8 +30,8 @@ LIMITS: Final = (
         "lethe.request.receive.timeout.ms",
         PropertyKind.INTEGER,
         "30000",
-        "How long a request may take from its first byte to its last; then its connection is closed. What a controller "
-        "passes on to a broker is not kept, and does not count.",
+        "How long a request may take from its first byte to its last; then its connection is closed. What a "
+        "controller passes on to a broker does not count.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,
@@ -40,8 +40,8 @@ LIMITS: Final = (
         "max.connections",
         PropertyKind.INTEGER,
         "10000",
-        "How many connections of controllers, brokers and clients are taken at once, on all listeners together; "
-        "further ones are closed. Fewer where the process may not open so many files, which the log says.",
+        "Connections taken at once, on all listeners together; further ones are closed. Fewer if the process may "
+        "not open so many files, which the log says.",
         unit="connections",
         minimum=1,
         maximum=MAX_INT,
@@ -59,9 +59,9 @@ LIMITS: Final = (
         "lethe.http.allowed.hosts",
         PropertyKind.LIST,
         "",
-        "Names under which the HTTP server may be asked, besides those that need no mention: addresses, `localhost`, "
-        "names without a dot, this machine's name, hosts of `advertised.listeners`, and names in the search domains of "
-        "`/etc/resolv.conf`. A request for another name is refused, because a page of a stranger may have sent it.",
+        "Names under which the HTTP server may be asked, besides addresses, `localhost`, names without a dot, this "
+        "machine's name, hosts of `advertised.listeners`, and names in the search domains of `/etc/resolv.conf`. "
+        "Others are refused, because a foreign web page may have sent the request.",
     ),
 )
 

@@ -16,7 +16,7 @@ HEAD = """\
 # Configuration
 
 `lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that only Kafka uses are
-ignored. Unknown names are reported, with the nearest known one.
+ignored. Unknown names are reported, with the nearest known one. A property without a default is not set.
 
 Environment variables override the file, or replace it, as in Kafka's container images: the property's name in capitals,
 `_` for `.`, `__` for `_`, `___` for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is
@@ -52,21 +52,14 @@ def readable(default: str, unit: str) -> str:
     return f"`{default}`"
 
 
-def _default(prop: Property) -> str:
-    if prop.required:
-        return "required"
-    if prop.default is None:
-        return "none"
-    return readable(prop.default, prop.unit) if prop.default else "empty"
-
-
 def _entry(prop: Property) -> str:
     return f"### `{prop.name}`\n\n{prop.doc}\n\n{' '.join(f'{fact}.' for fact in _facts(prop))}\n"
 
 
 def _facts(prop: Property) -> Iterator[str]:
     yield (prop.unit or prop.kind.value.partition(",")[0]).capitalize() + _bounds(prop)
-    yield "Required" if prop.required else f"Default: {_default(prop)}"
+    if prop.required or prop.default:
+        yield "Required" if prop.default is None else f"Default: {readable(prop.default, prop.unit)}"
     if prop.choices:
         yield f"One of {', '.join(f'`{choice}`' for choice in prop.choices)}"
     if prop.fallbacks:

@@ -33,8 +33,8 @@ BROKER: Final = (
         "log.dirs",
         PropertyKind.LIST,
         None,
-        "Directories that hold the replicas; nothing outside of them is ever touched. Kafka's default is not taken "
-        "over: where bytes are deleted, the place must be named.",
+        "Directories that hold the replicas; nothing outside of them is ever touched. Kafka's default does not "
+        "apply: where bytes are deleted, the place must be named.",
         required=True,
         fallbacks=("log.dir",),
     ),
@@ -80,8 +80,7 @@ BROKER: Final = (
         "lethe.fill.bytes",
         PropertyKind.INTEGER,
         "4096",
-        "Bytes of segments that a new replica is filled with once it leads or has caught up, so that there is "
-        "something to reclaim.",
+        "Bytes of segments that fill a replica once it leads or has caught up, so that there is something to reclaim.",
         unit="bytes",
         minimum=0,
     ),
@@ -98,8 +97,8 @@ BROKER: Final = (
         "replica.catch.up.delay.ms",
         PropertyKind.INTEGER,
         "1000",
-        "How long a follower takes to catch up: an agent moves no records, so this stands for the fetching. After it "
-        "an empty replica is filled, and a leader asks for the followers outside the ISR to be taken into it.",
+        "Stands for the fetching, since an agent moves no records. After it an empty replica is filled, and a "
+        "leader proposes the followers outside the ISR.",
         unit="milliseconds",
         minimum=0,
     ),
@@ -131,8 +130,8 @@ BROKER: Final = (
         "lethe.acknowledge.only",
         PropertyKind.BOOLEAN,
         "false",
-        "For measuring controllers: control requests are answered as though they had been carried out, and nothing is. "
-        "The agent hosts no replica, keeps no metadata, and does not start where its log directories hold replicas.",
+        "For measuring controllers: control requests are answered and not carried out. The agent hosts no replica, "
+        "keeps no metadata, and does not start where its log directories hold replicas.",
     ),
     Property(
         "lethe.delete.files.per.second",
