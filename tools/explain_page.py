@@ -18,11 +18,9 @@ every live broker, and over HTTP the active controller if it is one of Lethe's. 
 `/controller` does not; `--without-controller` leaves it out. Without it the answer has no attempts, no brokers' errors
 and fewer times, and says so.
 
-Brokers 2 and 3 of three are down:
+Broker 3 is down:
 
     orders is marked for deletion since 14:35:12 (7 s).
-    orders waits for broker 2, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 2 with its disks
-    (an empty one with its id only where lethe brokers describe 2 allows it).
     orders waits for broker 3, which is not registered in ZooKeeper, since 14:35:17 (2 s): start broker 3 with its disks
     (an empty one with its id only where lethe brokers describe 3 allows it).
 

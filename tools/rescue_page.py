@@ -54,8 +54,8 @@ so restart no broker. With `--topic` only these topics are deleted; the marks of
 
 It does not ([0036](decisions/0036-rescue.md))
 
-* delete topics that are neither marked nor named together with `--even-if-disabled`;
-* delete where `delete.topic.enable=false`, unless you name each topic and add `--even-if-disabled`;
+* delete topics that are not marked, or anything where `delete.topic.enable=false`, unless you name each topic and add
+  `--even-if-disabled`;
 * answer for a broker that is away: start it with its disks, and read [this](runbook.md#an-empty-broker) before you
   start an empty one;
 * do anything while deletions are paused, or while the brokers' configuration in ZooKeeper cannot be read;
