@@ -1,7 +1,7 @@
-"""Which listener of a broker receives this controller's requests, and whether Lethe speaks its protocol.
+"""Selects the listener of a broker for this controller's requests.
 
-The configured listener counts where the broker has it. Otherwise the first PLAINTEXT listener does, and where there is
-none, the first listener, which then cannot be spoken to.
+In this order: the configured listener, the first PLAINTEXT listener, the first listener. Lethe does not speak the
+protocol of the last one.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ def control_endpoint(config: CoreConfig, broker: Broker) -> Endpoint:
 
 
 def is_spoken(endpoint: Endpoint) -> bool:
-    """Whether Lethe speaks the listener's security protocol."""
+    """Return whether Lethe speaks the listener's security protocol."""
     return endpoint.protocol is SecurityProtocol.PLAINTEXT

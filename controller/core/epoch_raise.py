@@ -1,23 +1,24 @@
 """Raises `/controller_epoch` above the epochs that brokers refuse.
 
-Brokers remember the highest controller epoch that they have seen until they restart. Where ZooKeeper says a lower one
-(it was restored from a backup, a migration to KRaft was rolled back, somebody wrote the znode), every elected
-controller is refused with STALE_CONTROLLER_EPOCH for as many elections as the difference. Kafka's controller stays
-active and powerless there. This one first looks whether it was deposed: `/controller` or `/controller_epoch` differ
-from its own, and it resigns. If they are its own, it raises the epoch and begins a new tenure.
+Brokers store the highest controller epoch that they have seen, until they restart. ZooKeeper may have a lower one: it
+was restored from a backup, a migration to KRaft was rolled back, or a user wrote the znode. Then brokers refuse every
+elected controller with STALE_CONTROLLER_EPOCH, for as many elections as the difference. Kafka's controller stays active
+without power. This one first checks whether another controller was elected: if `/controller` or `/controller_epoch` is
+not its own, it resigns. Else it raises the epoch and begins a new tenure.
 
-The answer does not say which epoch the broker has, so the raise grows: by 1, 4, 16, ... each time brokers refuse again.
-Each raise is one multi: `/controller` is still ours, `/controller_epoch` still has our version. No other controller
-shares an epoch with us, and a crash at any point leaves an ordinary election.
+The answer does not contain the broker's epoch, so the raise grows: by 1, 4, 16, ... each time brokers refuse again.
+Each raise is one multi that checks `/controller` and the version of `/controller_epoch`. So no two controllers share an
+epoch, and a crash at any point leaves an ordinary election.
 
     brokers refuse 6, they have 8      6 -> 7 (refused) -> 11: obeyed after two raises
 
 Limits:
-* Only where more than half of the registered brokers refuse. One that does not answer does not count as refusing. One
-  broker that refuses while others obey was restored or was sent a forged epoch: it is named, and a restart cures it.
-* Never above `HIGHEST`: half of the epochs stay for elections, whatever a forged request has made brokers believe.
-* One episode of raises at once, the next one an interval later, which doubles up to a longest one. Two controllers that
-  outbid each other (of two ZooKeeper ensembles with the same brokers) so spend a few epochs an hour.
+
+* More than half of the registered brokers must refuse; silent brokers do not count. A single broker that refuses while
+  others obey was restored or received a forged epoch: it is shown, and a restart cures it.
+* The epoch is never raised above `HIGHEST`: half of the epochs stay for elections, even after a forged request.
+* One episode of raises runs at once; the next one waits for an interval, which doubles up to a maximum. So two
+  controllers that outbid each other (two ZooKeeper ensembles with the same brokers) spend a few epochs an hour.
 """
 
 from __future__ import annotations

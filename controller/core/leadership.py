@@ -373,8 +373,8 @@ def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
 def drop_strangers_unwritten(context: Context, topic_partition: TopicPartition) -> None:
     """Remove strangers from the ISR in memory, under the next leader epoch, where the state znode was removed by hand.
 
-    No write can remove them there. Brokers would be told of an ISR with a replica whose log is deleted, and a leader
-    cannot shrink its ISR without the state: producers with acks=all would wait until another controller is elected.
+    No write can remove them there. Brokers would receive an ISR with a replica whose log is deleted. A leader cannot
+    shrink its ISR without the state: producers with acks=all would wait until another controller is elected.
     """
     cluster = context.cluster
     partition = cluster.partition(topic_partition)

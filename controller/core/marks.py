@@ -8,7 +8,7 @@ change:
     is not among `CoreConfig.only_topics`             held; its marker is never removed
     is queued already                                 its deletion goes on, even if the marker is removed later:
                                                       some replicas may be deleted already
-    exists, but delete.topic.enable is false          refused: the marker is removed, the topic stays
+    delete.topic.enable is false                      refused: the marker is removed, the topic stays
     does not exist                                    refused: the marker is removed
     exists, and deletions are paused (`pausing`)      held
     exists, and has a reassignment                    held until the reassignment is ended

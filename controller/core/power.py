@@ -35,7 +35,7 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 
 
 class Standing(enum.Enum):
-    """What a registered broker does with this controller's requests."""
+    """How a registered broker handles this controller's requests."""
 
     OBEYS = "it accepts this controller's requests"
     ASKED = "it has been asked and has not answered yet"
@@ -69,7 +69,7 @@ class BrokerPower(NamedTuple):
 
 
 def of_brokers(context: Context, now_ms: int) -> tuple[BrokerPower, ...]:
-    """Return the standing of each registered broker, in the order of the context; empty where we do not lead."""
+    """Return the standing of each registered broker, in the order of the context; empty while not leading."""
     owing = _owing(context)
     return tuple(_of(context, broker, owing.get(broker.id), now_ms) for broker in context.cluster.brokers.values())
 

@@ -108,7 +108,7 @@ def schedule_first_rebalance(turn: Turn) -> None:
 
 
 def rebalance(turn: Turn) -> None:
-    """Elect the preferred replicas of the brokers that lead too few of the partitions that prefer them."""
+    """Elect the preferred replicas on brokers above the configured imbalance."""
     context = turn.context
     turn.set_timer(RebalanceLeaders(), turn.now_ms + context.config.leader_imbalance_check_interval_ms)
     chosen = _imbalanced(context)

@@ -122,7 +122,7 @@ def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
 
 
 def probed(turn: Turn, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
-    """Decide by the rule of this module."""
+    """Decide by the rules of this module."""
     refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
     if refused:

@@ -18,7 +18,7 @@ class Raises:
     began_ms: int | None = None
     """When the latest episode began."""
     problem: str | None = None
-    """Why the epoch is not raised although brokers refuse it, with the cure."""
+    """Why the epoch is not raised although brokers refuse it, with the remedy."""
 
     def settled(self) -> None:
         """End the episode: most registered brokers obey."""

@@ -292,7 +292,7 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
-    """The replicas that are being added and that nobody has been told about."""
+    """Return the added replicas that have no state yet: they were not announced."""
     known = ((tp, context.cluster.partition(tp)) for tp in partitions)
     return tuple(
         PartitionReplica(*tp, BrokerId(broker))

@@ -6,7 +6,7 @@ Three rules for results are applied here:
     --------------------------------------------------  ------------------------------------
     a write whose fence failed                          the controller resigns
     a write with an unknown outcome                     the controller ends its session (*)
-    a failed read of one of `_INDISPENSABLE`            the controller ends its session
+    a failed read of `_INDISPENSABLE`, except NO_NODE   the controller ends its session
 
 (*) The module of an election or takeover handles an unknown outcome itself.
 """
