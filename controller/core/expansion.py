@@ -4,8 +4,8 @@
     ---------------------------------------  ---------------------------------------------------------------------
     partitions are added                     they come into service
     the same, while the topic is deleted     refused, and written back: they would survive their topic
-    another assignment or id, fewer of them  written back from memory, so that the next controller reads what brokers
-                                             were sent (a tool may have read the znode before our last write)
+    another assignment or topic id,          written back from memory, so that the next controller reads what brokers
+    or partitions are missing                were sent (a tool may have read the znode before our last write)
     removed and created again (new czxid)    another topic
     cannot be understood any more            shown; the topic goes on as it is in memory
 

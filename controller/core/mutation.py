@@ -5,7 +5,7 @@
     offline partitions                            topics whose deletion has started
     partitions not led by the preferred replica   queued topics
     partitions with leadership
-    replicas in deletion, by state and by broker  topics that are not queued
+    replicas to delete, by state and by broker    topics that are not queued
     queued topics by stage
 
 Metrics and the board read these counts at constant cost, for any number of topics.

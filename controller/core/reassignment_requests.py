@@ -9,6 +9,7 @@ that no concurrent entry is lost.
     new target                                               the reassignment starts
     done                                                     removed; an empty list is deleted
     older than the topic that has its name now               void, because it was for an earlier topic: removed
+    a queued topic, repeated brokers, or a controller        void: removed
     an unknown partition                                     looked for again after the list was read, because it may
                                                              be new; if it is still unknown, removed as void
 """
