@@ -280,10 +280,11 @@ class ControllerApp:
                 if loop.context.holds_controller:
                     loop.post(ResignationRequested(self._stop_reason, for_good=True, patience_ms=grace_ms))
                 is_waiting = False
-                while loop.context.holds_controller:
-                    if loop.context.cluster.leaving is not None and not is_waiting:
+                # Nothing is awaited between the look and `changed`: an event handled meanwhile would be missed.
+                while (context := await loop.between_steps()).holds_controller:
+                    if context.cluster.leaving is not None and not is_waiting:
                         is_waiting = True
-                        left = awaited(await loop.between_steps())
+                        left = awaited(context)
                         logger.warning("%s; a second signal ends this at once", waiting_words(left, grace_ms))
                     await loop.changed()
         except TimeoutError:
