@@ -174,7 +174,7 @@ def _disks(
     views = [read_log_dir(broker, Path(path), wanted) for broker, path in seen]
     for view in told:
         if (view.broker, view.path) in seen:
-            views = [_with_failure(mine, view) for mine in views]
+            views = [_with_answer(mine, view) for mine in views]
             continue
         path = Path(view.path)
         if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
@@ -185,7 +185,10 @@ def _disks(
     return tuple(sorted(views, key=lambda view: (view.broker, view.path)))
 
 
-def _with_failure(mine: LogDirView, told: LogDirView) -> LogDirView:
-    if (mine.broker, mine.path) != (told.broker, told.path) or not told.has_failed:
+def _with_answer(mine: LogDirView, told: LogDirView) -> LogDirView:
+    """Return the local view, with the failure that the broker reports, or with its replicas where none can be read."""
+    if (mine.broker, mine.path) != (told.broker, told.path):
         return mine
-    return LogDirView(mine.broker, mine.path, mine.source, mine.directories, told.problem, has_failed=True)
+    if told.has_failed:
+        return replace(mine, problem=told.problem, has_failed=True)
+    return replace(mine, directories=told.directories) if mine.problem and not mine.directories else mine

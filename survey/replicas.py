@@ -24,7 +24,7 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
 from lethe.survey.causes import Cause
 from lethe.survey.evidence import Evidence, ToldReplica, ToldTopic
-from lethe.survey.views import BrokerAnswers, Failure, TopicTree
+from lethe.survey.views import BrokerAnswers, Failure, Source, TopicTree
 
 
 class Seen(enum.Enum):
@@ -135,8 +135,13 @@ def _is_absence_known(evidence: Evidence, answer: BrokerAnswers | None, broker: 
 
 
 def _problems(evidence: Evidence, broker: BrokerId) -> list[tuple[str, str]]:
-    """Path and problem of each of the broker's log directories whose content is not known completely."""
-    return [(view.path, view.problem) for view in evidence.survey.log_dirs if view.broker == broker and view.problem]
+    """Path and problem of each log directory of which the broker did not list the replicas. One that is only unreadable
+    here is not among them."""
+    return [
+        (view.path, view.problem)
+        for view in evidence.survey.log_dirs
+        if view.broker == broker and view.problem and (view.has_failed or view.source is Source.BROKER)
+    ]
 
 
 def _failed_dir(evidence: Evidence, broker: BrokerId) -> str | None:

@@ -16,7 +16,9 @@ from lethe.survey.explain import Verdict, explain, explain_all
 from lethe.survey.replicas import Seen
 from lethe.survey.views import (
     Failure,
+    LogDirView,
     Problem,
+    Source,
     TopicTree,
 )
 from tests.fakes.marked_topic import KAFKA, ORDERS, STATE, evidence, kinds, renamed, stored, told
@@ -71,6 +73,13 @@ def test_a_directory_that_its_broker_does_not_list_may_hold_the_replica() -> Non
         Cause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), detail="/odd: it answers UNKNOWN_SERVER_ERROR"),
     )
     assert [replica.is_done for replica in found.replicas if replica.broker == 1] == [True, False]
+
+
+def test_a_directory_that_only_this_machine_cannot_read_is_no_error_of_its_broker() -> None:
+    given = evidence(brokers=(1,))
+    views = (*given.survey.log_dirs, LogDirView(BrokerId(1), "/elsewhere", Source.LOCAL, problem="no such directory"))
+    found = explain(dataclasses.replace(given, survey=dataclasses.replace(given.survey, log_dirs=views)), "orders")
+    assert kinds(found) == [(CauseKind.BROKER_TO_RETURN, 2)]
 
 
 def test_a_registered_broker_without_an_answer_is_not_taken_for_done() -> None:
