@@ -45,8 +45,10 @@ async def plan_topics(
 ) -> list[TopicPlan]:
     """Return what is to be written for each topic; `there` are the existing topics. `draw` supplies ids and the start
     of the placement. Raises Refusal where one cannot be created."""
+    if not wanted:
+        return []
     brokers, malformed = await topic_znodes.live_brokers(session)
-    for problem in malformed if wanted else ():
+    for problem in malformed:
         warn(f"WARNING: {problem}; no replica is placed on that broker")
     plans: list[TopicPlan] = []
     for each in wanted:

@@ -12,6 +12,9 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import WantedTopic
 from lethe.cli.topics_create import creation, wanted_topic
 from lethe.protocol.vocabulary import topic_id_from_text
+from lethe.protocol.zookeeper import paths
+from lethe.survey.znodes import ZnodeUnreadable
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 
 
@@ -99,6 +102,14 @@ async def test_if_not_exists(session: FakeSession) -> None:
     await topic_znodes.mark_for_deletion(session, ["there"])
     with pytest.raises(Refusal, match="marked for deletion"):
         await creation(session, WantedTopic("there", 5, 3), if_not_exists=True)
+
+
+async def test_brokers_are_not_read_where_all_topics_exist(session: FakeSession) -> None:
+    await creation(session, WantedTopic("there", 1, 1))
+    blind = forbidding(session, paths.broker_ids())
+    assert (await creation(blind, WantedTopic("there", 1, 1), if_not_exists=True)).exit is Exit.OK
+    with pytest.raises(ZnodeUnreadable):
+        await creation(blind, WantedTopic("other", 1, 1), if_not_exists=True)
 
 
 async def test_a_lost_reply_ends_as_unreachable(session: FakeSession) -> None:
