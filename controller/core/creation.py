@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from lethe.controller.core.agenda import CreateTopics, ListTopics, ReadTopics
 from lethe.controller.core.agenda_deletion import ListDeletions
 from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from lethe.controller.core.agenda_reassignment import TrimReassignments
+from lethe.controller.core.agenda_reassignment import ReadReassignments, TrimReassignments
 from lethe.controller.core.agenda_residence import EvictReplicas
 from lethe.controller.core.cluster_state import SetAside
 from lethe.controller.core.context import Context
@@ -117,6 +117,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
     cluster = context.cluster
     taken: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
+    is_repaired = False
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if is_absent(outcome):
             _forget_unreadable(turn, name)
@@ -129,7 +130,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
                 # It may be marked already: then its hold must be shown.
                 turn.do(ListDeletions())
             continue
-        cluster.set_aside_topics.pop(name, None)
+        is_repaired |= cluster.set_aside_topics.pop(name, None) is not None
         version, created_zxid = outcome.stat.version, outcome.stat.czxid
         assignments = dict(znode.assignments)
         add_topic(
@@ -145,7 +146,9 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
         if znode.topic_id is None and context.config.ibp.creates_topic_ids:
             without_id.append((name, znode, version))
     if taken and not task.loading:
-        turn.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)))
+        # Reassignments of a repaired topic have waited in their znode.
+        then = (ReadReassignments(),) if is_repaired else ()
+        turn.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)), *then)
     if without_id:
         _write_ids(turn, without_id, task.loading)
 

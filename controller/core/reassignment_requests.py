@@ -121,7 +121,10 @@ def _is_known(context: Context, topic_partition: TopicPartition, replicas: tuple
 
 
 def _is_done(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
-    return topic_partition not in context.cluster.reassignments and _is_known(context, topic_partition, replicas)
+    cluster = context.cluster
+    # A partition that is not in memory is one of an unreadable topic: its entry waits for the repair.
+    is_loaded = cluster.partition(topic_partition) is not None
+    return is_loaded and topic_partition not in cluster.reassignments and _is_known(context, topic_partition, replicas)
 
 
 def _write(turn: Turn, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:

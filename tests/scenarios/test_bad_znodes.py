@@ -8,7 +8,7 @@ import pytest
 
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
-from lethe.protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment
+from lethe.protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
@@ -43,6 +43,33 @@ def test_unreadable_topic_is_set_aside_and_the_others_go_on_until_it_is_repaired
     world.run()
     assert is_gone(world, "broken")
     assert not world.context.cluster.set_aside_topics
+
+
+@pytest.mark.parametrize("when", ["while leading", "at failover"])
+def test_reassignment_of_an_unreadable_topic_waits_until_it_is_repaired(when: str) -> None:
+    world = cluster()
+    world.write(Create(paths.topic("broken"), b"{"))
+    world.create_topic("sound", (1, 2))
+    world.run()
+    if when == "at failover":
+        world.crash()
+    broken, sound = TopicPartition("broken", 0), TopicPartition("sound", 0)
+    asked = {broken: (2, 3), sound: (2, 1)}
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment(asked)))
+    if when == "at failover":
+        world.elect()
+    world.run()
+    left = world.read(paths.reassign_partitions())
+    assert left is not None
+    assert znodes.decode_reassignment(left.data) == {broken: (2, 3)}
+
+    repaired = znodes.encode_topic(znodes.TopicZnode({0: ReplicaAssignment((1, 2))}))
+    world.write(SetData(paths.topic("broken"), repaired, ANY_VERSION))
+    world.run()
+    assert list(world.context.cluster.reassignments) == [broken]
+    partition = world.context.cluster.partition(broken)
+    assert partition is not None
+    assert partition.assignment.target == (2, 3)
 
 
 def refusing_writes(world: OneController, path: str) -> Callable[[ReadZnodes | WriteZnodes], None]:
