@@ -33,7 +33,6 @@ SURVEY = """\
 textfile collector.
 
 """
-_TIMERS = tuple(metric_catalog.STATE_TIMERS.values())
 
 
 def page() -> str:
@@ -50,26 +49,8 @@ def _controller() -> Iterator[str]:
     for title, remark, metrics in metric_catalog.GROUPS:
         yield f"\n## {title}\n\n" + (f"{remark}\n\n" if remark else "")
         for metric in metrics:
-            if metric in _TIMERS:
-                yield from _timers() if metric == _TIMERS[0] else ()
-                continue
             mbean = f" `{metric.mbean}`" if metric.mbean else ""
             yield _entry(metric.name, metric.kind.value, metric.labels, f"{metric.meaning}.{mbean}")
-
-
-def _timers() -> Iterator[str]:
-    """Kafka's timers, one per state, in one entry."""
-    state, first = next(iter(metric_catalog.STATE_TIMERS.items()))
-    name, mbean = first.name.rpartition("_")[0], (first.mbean or "").rpartition("=")[0]
-    meaning = first.meaning.replace(state.name, "STATE")
-    yield _entry(
-        f"{name}_NAME",
-        first.kind.value,
-        first.labels,
-        f"{meaning}. `{mbean}=NAME`. By STATE, NAME (in lower case above) is",
-    )
-    for each, metric in metric_catalog.STATE_TIMERS.items():
-        yield f"    * {each.name}: `{(metric.mbean or '').rpartition('=')[2]}`\n"
 
 
 def _entry(name: str, kind: str, labels: Sequence[str], meaning: str) -> str:
