@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Most modules of the packages are never imported; Python compiles the others at their first import.
+INSTALL := $(PIP) install --no-compile
 
 SEEDS ?= 1000
 JOBS ?= 2
@@ -17,6 +19,7 @@ JOBS ?= 2
 WORKERS ?= 3
 KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
+TEST ?= not slow and not interop
 SLOW ?= slow and not interop
 export PYTHON
 # Tests start hundreds of processes; without cached bytecode each compiles all of Lethe anew, which doubles its start.
@@ -36,9 +39,9 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/find_
 	@python=$$(tools/find_python.sh); \
 	if [ ! -x $(BIN)/python ]; then echo "making $(VENV) with $$python"; "$$python" -m venv $(VENV); fi
 	@echo "installing the pinned packages into $(VENV) (once; pyspark alone is 450 MB)"
-	@$(PIP) install --require-hashes -r requirements/build.txt
-	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements/build.txt
+	@$(INSTALL) --require-hashes --no-build-isolation -r requirements/dev.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: install
@@ -50,7 +53,7 @@ java:
 
 .PHONY: check
 check: $(STAMP) ## format, lint, strict types, import layers, rules, generated pages
-	@$(MAKE) --keep-going check-format check-lint check-types check-layers check-rules check-docs
+	@$(MAKE) --keep-going --jobs=$(JOBS) --output-sync=target check-format check-lint check-types check-layers check-rules check-docs
 
 .PHONY: check-format check-lint check-types check-layers check-rules check-docs
 check-format: $(STAMP)
@@ -67,8 +70,8 @@ check-docs: $(STAMP)
 	$(BIN)/python -m tools.docs --check
 
 .PHONY: test
-test: $(STAMP) java ## all quick tests, with a real ZooKeeper
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow and not interop" $(PYTEST)
+test: $(STAMP) java ## all quick tests, with a real ZooKeeper (TEST="not interop and not long")
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "$(TEST)" $(PYTEST)
 
 .PHONY: test-slow
 test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters (SLOW="slow and not interop and not long")

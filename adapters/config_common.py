@@ -195,7 +195,9 @@ def read_zookeeper(values: Values) -> ZooKeeperConfig:
     connection_timeout_ms = values.integer("zookeeper.connection.timeout.ms") or session_timeout_ms
     set_acl, credentials = values.boolean("zookeeper.set.acl"), _credentials(values)
     if set_acl and credentials is None and values.setting("lethe.zookeeper.digest") is None:
-        values.wrong("zookeeper.set.acl", "nobody could own the znodes", "set lethe.zookeeper.digest=user:password too")
+        values.wrong(
+            "zookeeper.set.acl", "the znodes would have no owner", "set lethe.zookeeper.digest=user:password too"
+        )
     return ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, set_acl, credentials)
 
 
@@ -206,7 +208,7 @@ def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:
         ibp = InterBrokerProtocol.parse(values.text(name) or "")
     except ValueError:
         remedy = "write the one that the brokers have, from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
-        values.wrong(name, "is no version that a Kafka in ZooKeeper mode knows", remedy)
+        values.wrong(name, "is not a version of a Kafka in ZooKeeper mode", remedy)
         return LATEST
     if ibp < OLDEST:
         remedy = "raise it at the brokers to 2.2 or later first, then write the same here"

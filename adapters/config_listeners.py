@@ -55,7 +55,7 @@ def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityPr
             )
             continue
         if protocol is not SecurityProtocol.PLAINTEXT:
-            reason = f"listener {listener} wants {protocol.name}, which Lethe does not serve"
+            reason = f"listener {listener} requires {protocol.name}, which Lethe does not serve"
             values.wrong(name, reason, "use PLAINTEXT on an address that only trusted machines reach")
             continue
         if any(listener == other.listener for other in found):

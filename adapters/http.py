@@ -1,9 +1,9 @@
 """HTTP server of a daemon: metrics, health, readiness, and views of the daemon's state.
 
 No route changes anything, so there is no authentication. The server listens on loopback by default, and refuses host
-names that a stranger may own (`adapters.http_hosts`). Connections are limited in number and time
-(`adapters.http_door`). If a handler raises, the answer is 500 with the error's name, and the daemon continues. A stream
-lasts as long as its source; a reader that stalls beyond a limit is disconnected.
+names that an attacker may own (`adapters.http_hosts`). Connections are limited in number and time
+(`adapters.http_listener`). If a handler raises, the answer is 500 with the error's name, and the daemon continues. A
+stream lasts as long as its source; a reader that stalls beyond a limit is disconnected.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
 from aiohttp.typedefs import Middleware
 
-from lethe.adapters.http_door import Door, HttpLimits
 from lethe.adapters.http_hosts import AllowedHosts
+from lethe.adapters.http_listener import HttpLimits, HttpListener
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ INDEX: Final = "/paths"
 _CLOSE_LIMIT_S: Final = 1.0
 _WRITE_LIMIT_S: Final = 5.0
 _MAX_REFUSED_NAMES: Final = 20
-"""Each is logged once. The limit is needed because a stranger can invent any number of names."""
+"""Each is logged once. The limit is needed because an attacker can invent any number of names."""
 _MAX_SHOWN: Final = 100
 _ADD_THE_NAME: Final = "if it is a name of this machine, add it to lethe.http.allowed.hosts"
 
@@ -161,9 +161,9 @@ async def _send(request: web.Request, stream: Stream) -> web.StreamResponse:
                 async with asyncio.timeout(stream.write_limit_s):
                     await response.write(piece)
         except ConnectionError:
-            logger.debug("who read %s has gone", request.path)
+            logger.debug("the reader of %s has disconnected", request.path)
         except TimeoutError:
-            logger.info("who reads %s takes nothing any more: the connection is closed", request.path)
+            logger.info("the reader of %s has stalled: the connection is closed", request.path)
             if request.transport is not None:
                 request.transport.abort()
         except Exception:
@@ -179,7 +179,7 @@ def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
     return tuple(Route(path, lambda _: Reply(200, listing)) for path in ("/", INDEX) if path not in taken)
 
 
-def _guard(door: Door, hosts: AllowedHosts) -> Middleware:
+def _guard(door: HttpListener, hosts: AllowedHosts) -> Middleware:
     """Return middleware that refuses foreign host names and marks connections as answering."""
     refused: dict[str, None] = {}
 
@@ -190,7 +190,7 @@ def _guard(door: Door, hosts: AllowedHosts) -> Middleware:
             if host is not None and host not in refused and len(refused) < _MAX_REFUSED_NAMES:
                 refused[host] = None
                 logger.warning("refused HTTP requests for the name %r: %s", host[:_MAX_SHOWN], _ADD_THE_NAME)
-            return web.Response(status=403, text=f"this server is not asked for by that name: {_ADD_THE_NAME}\n")
+            return web.Response(status=403, text=f"this server does not answer for that host name: {_ADD_THE_NAME}\n")
         with door.answering(request.protocol):
             return await handler(request)
 
@@ -210,7 +210,7 @@ async def serve_http(
 
     `names` are allowed in the Host header in addition. Raises AddressUnavailable if the server cannot listen.
     """
-    door = Door(limits)
+    door = HttpListener(limits)
     application = web.Application(middlewares=[_guard(door, AllowedHosts.of_this_machine(names))])
     for route in (*routes, *_indexes(routes)):
         application.router.add_get(route.path, _serve(route.handler))

@@ -1,8 +1,9 @@
-"""Host names that HTTP requests may use, so that a stranger's web page cannot read a daemon's state.
+"""Host names that HTTP requests may use, so that an attacker's web page cannot read a daemon's state.
 
 Theory of operation. A page of evil.example may let its name resolve to 127.0.0.1 after it was loaded (DNS rebinding).
 The browser then sends requests of that page to the daemon, with `Host: evil.example`. The attack needs a name that the
-stranger controls in public DNS. So names that no stranger can own there are allowed without configuration:
+attacker controls in public DNS. Names that an attacker cannot own there are allowed without
+configuration:
 
     Host header                    allowed because
     10.0.3.7:8080, [::1]:8080      an address is no name: Prometheus by pod IP, probes of Kubernetes

@@ -1,7 +1,7 @@
-"""Journal of a daemon: writes facts as lines into files, into a Kafka topic, or into both.
+"""Journal of a daemon: writes event records as lines into files, into a Kafka topic, or into both.
 
-A fact has the same bytes in both, so a reader of both recognizes it by source and id. Neither blocks the daemon, and
-the topic never blocks the files: see `adapters.journal_sink`.
+An event record has the same bytes in both, so a reader of both recognizes it by source and id. Neither blocks the
+daemon, and the topic never blocks the files: see `adapters.journal_sink`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lethe.adapters.clock import Clock
-from lethe.adapters.journal_files import Files, FileSink, Sink
-from lethe.adapters.journal_sink import JournalCounts, JournalSink, Lines, Outlet, Stamped
-from lethe.protocol.journal import Fact
+from lethe.adapters.journal_files import AppendableFile, JournalFiles, UnbufferedFile
+from lethe.adapters.journal_sink import JournalCounts, JournalDestination, JournalSink, LineEncoder, TimedRecord
+from lethe.protocol.journal import EventRecord
 
-__all__ = ["FileSink", "Journal", "JournalConfig", "JournalCounts", "Sink"]
+__all__ = ["AppendableFile", "Journal", "JournalConfig", "JournalCounts", "UnbufferedFile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class JournalConfig:
     """Limit per file."""
     max_files: int = 8
     max_queued: int = 50_000
-    """Limit of facts that wait for the thread of each sink."""
+    """Limit of event records that wait for the thread of each sink."""
     retry_ms: int = 1_000
-    """Time between two attempts while writing fails; facts in between are lost and counted."""
+    """Time between two attempts while writing fails; event records in between are lost and counted."""
 
 
 class Journal:
-    """Writes facts. `record` never blocks and never raises; threads start with the object and end with `close`."""
+    """Writes event records. `record` never blocks or raises; threads start with the object and end with `close`."""
 
     def __init__(
         self,
         config: JournalConfig,
         clock: Clock,
-        open_sink: Callable[[Path], Sink] = FileSink,
+        open_sink: Callable[[Path], AppendableFile] = UnbufferedFile,
         *,
-        topic: Outlet | None = None,
+        topic: JournalDestination | None = None,
     ) -> None:
         run = f"{clock.now_ms():x}"
         sink = functools.partial(JournalSink, clock=clock, max_queued=config.max_queued, retry_ms=config.retry_ms)
@@ -55,11 +55,11 @@ class Journal:
         self._topic: JournalSink | None = None
         self._files: JournalSink | None = None
         if topic is not None:
-            lines = Lines(config.source, run, "t" if has_files else "")
+            lines = LineEncoder(config.source, run, "t" if has_files else "")
             self._topic = sink(f"{config.name} in its topic", topic, lines)
         if config.directory is not None:
-            files = Files(config.directory, config.name, config.max_bytes, config.max_files, open_sink)
-            lines = Lines(config.source, run)
+            files = JournalFiles(config.directory, config.name, config.max_bytes, config.max_files, open_sink)
+            lines = LineEncoder(config.source, run)
             self._files = sink(config.name, files, lines, onward=self._topic)
         self._first = self._files or self._topic
 
@@ -77,13 +77,13 @@ class Journal:
         """Counts of the topic; None without a topic."""
         return None if self._topic is None else self._topic.counts
 
-    def record(self, fact: Fact) -> None:
-        """Write the fact with the present time."""
+    def record(self, record: EventRecord) -> None:
+        """Write the event record with the present time."""
         if self._first is not None:
-            self._first.record(Stamped(self._clock.now_ms(), fact))
+            self._first.record(TimedRecord(self._clock.now_ms(), record))
 
     def close(self, limit_s: float = 2.0) -> None:
-        """Write queued facts as far as possible within the limit, and end the threads."""
+        """Write queued event records as far as possible within the limit, and end the threads."""
         deadline_s = time.monotonic() + limit_s
         if self._topic is not None:
             self._topic.hasten()

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _NUMBER: Final = re.compile(r"-(\d{8,})\.jsonl\Z")
 
 
-class Sink(Protocol):
+class AppendableFile(Protocol):
     """An open journal file; tests provide one that fails."""
 
     def write(self, data: bytes) -> int:
@@ -41,7 +41,7 @@ class Sink(Protocol):
         ...
 
 
-class FileSink:
+class UnbufferedFile:
     """A file opened for appending, unbuffered."""
 
     __slots__ = ("_file",)
@@ -67,18 +67,18 @@ class FileSink:
             self._file.close()
 
 
-class Files:
+class JournalFiles:
     """The numbered files of one journal, as an outlet (`adapters.journal_sink`); used by one thread."""
 
     def __init__(
-        self, directory: Path, name: str, max_bytes: int, max_files: int, open_sink: Callable[[Path], Sink]
+        self, directory: Path, name: str, max_bytes: int, max_files: int, open_sink: Callable[[Path], AppendableFile]
     ) -> None:
         self._directory = directory
         self._name = name
         self._max_bytes = max_bytes
         self._max_files = max_files
         self._open_sink = open_sink
-        self._sink: Sink | None = None
+        self._sink: AppendableFile | None = None
         self._size = 0
         self._mid_line = False
         self._number = 0
@@ -105,7 +105,7 @@ class Files:
             return done, error
         return done, None
 
-    def _append(self, sink: Sink, chunk: bytes) -> tuple[int, OSError | None]:
+    def _append(self, sink: AppendableFile, chunk: bytes) -> tuple[int, OSError | None]:
         taken = 0
         try:
             if self._mid_line:
@@ -122,7 +122,7 @@ class Files:
             return chunk.count(b"\n", 0, taken), error
         return chunk.count(b"\n"), None
 
-    def _sink_with_room_for(self, wanted: int) -> tuple[Sink, int]:
+    def _sink_with_room_for(self, wanted: int) -> tuple[AppendableFile, int]:
         sink = self._sink
         if sink is None:
             sink = self._open(max((self._number, *self._numbers())) or 1)
@@ -132,7 +132,7 @@ class Files:
             sink = self._open(max((self._number, *self._numbers())) + 1)
         return sink, self._max_bytes - self._size
 
-    def _open(self, number: int) -> Sink:
+    def _open(self, number: int) -> AppendableFile:
         sink = self._open_sink(self._path(number))
         self._sink = sink
         self._number = number

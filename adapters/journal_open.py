@@ -5,7 +5,7 @@ from __future__ import annotations
 from lethe.adapters.clock import Clock
 from lethe.adapters.config_common import JournalFilesConfig, JournalTopicConfig
 from lethe.adapters.journal import Journal, JournalConfig
-from lethe.adapters.kafka.journal_topic import TopicOutlet, aiokafka_producer
+from lethe.adapters.kafka.journal_topic import TopicDestination, aiokafka_producer
 
 
 def open_journal(
@@ -16,11 +16,11 @@ def open_journal(
     Files and connections are opened with the first line.
     """
     source, name = f"/lethe/{daemon}/{number}", f"{daemon}-{number}"
-    outlet = None
+    destination = None
     if topic is not None:
-        outlet = TopicOutlet(source, aiokafka_producer(topic.servers, topic.topic, f"lethe-journal-{name}"))
+        destination = TopicDestination(source, aiokafka_producer(topic.servers, topic.topic, f"lethe-journal-{name}"))
     if files is not None:
         return Journal(
-            JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), clock, topic=outlet
+            JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), clock, topic=destination
         )
-    return None if outlet is None else Journal(JournalConfig(None, name, source), clock, topic=outlet)
+    return None if destination is None else Journal(JournalConfig(None, name, source), clock, topic=destination)

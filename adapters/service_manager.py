@@ -68,7 +68,9 @@ class ServiceManager:
         except OSError as error:
             if not self._failed:
                 logger.warning(
-                    "the service manager cannot be told how this process is: NOTIFY_SOCKET=%s: %s", self._address, error
+                    "cannot report this process's state to the service manager: NOTIFY_SOCKET=%s: %s",
+                    self._address,
+                    error,
                 )
             self._failed = True
         else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.controller_identity import ControllerIdentity, acting_controller
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.partition_views import PartitionViews, view_partitions
 from lethe.protocol.vocabulary import TopicPartition
@@ -108,11 +108,11 @@ async def registered_since(session: ZooKeeperSession, views: PartitionViews) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class BrokersSeen:
+class ClusterLoad:
     """State of all brokers. `answers` has those that were asked."""
 
     views: PartitionViews
-    acting: Acting
+    acting: ControllerIdentity
     loads: Mapping[int, BrokerLoad]
     since_ms: Mapping[int, int]
     unreadable: Mapping[int, str]
@@ -132,7 +132,7 @@ class BrokersSeen:
 
 async def look_at_brokers(
     session: ZooKeeperSession, *, ask: AskBroker | None, only: Collection[int] | None = None
-) -> BrokersSeen:
+) -> ClusterLoad:
     """Return the state of all brokers; `ask` asks the registered ones, or only some. Raises NoCluster where there is no
     cluster."""
     views = await view_partitions(session)
@@ -146,4 +146,4 @@ async def look_at_brokers(
         answers = {int(answer.broker): answer for answer in await ask_all(asked, ask)}
     is_paused = await deletions_paused(session) is not None
     loads = broker_loads(views, are_marked_kept=is_paused)
-    return BrokersSeen(views, acting, loads, since_ms, unreadable_registrations(views), answers)
+    return ClusterLoad(views, acting, loads, since_ms, unreadable_registrations(views), answers)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.admin.candidates import Candidate
-from lethe.admin.candidates_look import Now
+from lethe.admin.candidates_look import CurrentTopic
 from lethe.admin.topic_plans import TopicDescription
-from lethe.admin.topic_usage import Group, Readers
+from lethe.admin.topic_usage import Group, TopicUsage
 from lethe.protocol.counting import counted
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
 from lethe.protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
@@ -31,7 +31,7 @@ REMOTE_STORAGE: Final = "remote.storage.enable"
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedCandidate:
     """A candidate that is not deleted."""
 
     topic: str
@@ -39,7 +39,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedCandidate:
     """A candidate that may be deleted, and the consumer groups that it affects."""
 
     candidate: Candidate
@@ -54,7 +54,9 @@ def unwritten_since_ms(candidate: Candidate) -> int:
     return candidate.taken_at_ms - candidate.unwritten_days * DAY_MS
 
 
-def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Chosen | LeftOut:
+def judge(
+    candidate: Candidate, now: CurrentTopic | None, protected: Sequence[str]
+) -> SelectedCandidate | SkippedCandidate:
     """Judge by znodes and sizes."""
     problem = _name_problem(candidate.topic, protected)
     if problem is None and now is None:
@@ -64,49 +66,51 @@ def judge(candidate: Candidate, now: Now | None, protected: Sequence[str]) -> Ch
             _incarnation_problem(candidate, now) or _state_problem(now.description) or _size_problem(candidate, now)
         )
     if problem is not None or now is None:
-        return LeftOut(candidate.topic, problem or "")
-    return Chosen(candidate, now.czxid)
+        return SkippedCandidate(candidate.topic, problem or "")
+    return SelectedCandidate(candidate, now.czxid)
 
 
 def judge_readers(
-    chosen: Chosen, partitions: Sequence[int], readers: Readers, *, allow_unasked: bool = False
-) -> Chosen | LeftOut:
+    chosen: SelectedCandidate, partitions: Sequence[int], readers: TopicUsage, *, allow_unasked: bool = False
+) -> SelectedCandidate | SkippedCandidate:
     """Judge by consumer groups and offsets. An unanswered question leaves the topic out, unless `allow_unasked`."""
     candidate = chosen.candidate
     name = candidate.topic
     groups = readers.groups.get(name, ())
     if reading := [group for group in groups if group.members]:
         members = ", ".join(reading[0].members[:3])
-        return LeftOut(name, f"consumer group {reading[0].name} reads it now: {members}")
+        return SkippedCandidate(name, f"consumer group {reading[0].name} reads it now: {members}")
     wanted = [TopicPartition(name, number) for number in partitions]
     known = [found for each in wanted if (found := readers.offsets.get(each)) is not None]
     if any(found.since is not None for found in known):
-        return LeftOut(name, f"it has records with times after it was last written by the table ({candidate.evidence})")
+        return SkippedCandidate(
+            name, f"it has records with times after it was last written by the table ({candidate.evidence})"
+        )
     if not allow_unasked and (doubt := _doubt(wanted, readers)) is not None:
-        return LeftOut(name, doubt)
+        return SkippedCandidate(name, doubt)
     notes = []
     if known and candidate.is_empty:
         written = sum(found.end for found in known)
         if any(found.end > found.first for found in known):
-            return LeftOut(name, "it has records, and was empty when the survey was taken")
+            return SkippedCandidate(name, "it has records, and was empty when the survey was taken")
         if written and candidate.evidence != "mtime":
-            return LeftOut(
+            return SkippedCandidate(
                 name, "its records were deleted by retention, and sizes do not tell when it was last written"
             )
         if written or len(known) == len(wanted):
             notes.append("its records were deleted by retention" if written else "never written")
     if len(known) < len(wanted):
         notes.append("its offsets could not be asked")
-    return Chosen(candidate, chosen.czxid, None if readers.unasked else groups, tuple(notes))
+    return SelectedCandidate(candidate, chosen.czxid, None if readers.unasked else groups, tuple(notes))
 
 
-def _doubt(wanted: Sequence[TopicPartition], readers: Readers) -> str | None:
+def _doubt(wanted: Sequence[TopicPartition], readers: TopicUsage) -> str | None:
     """Return the first unanswered question."""
     if readers.unasked:
-        return f"nobody could be asked who reads it: {readers.unasked[0]}"
+        return f"its readers are unseen: {readers.unasked[0]}"
     for each in wanted:
         if each not in readers.offsets:
-            return f"nobody could be asked for its offsets: {readers.unknown.get(each, f'of {each} nothing was told')}"
+            return f"its offsets are unseen: {readers.unknown.get(each, f'no answer names {each}')}"
     return None
 
 
@@ -120,7 +124,7 @@ def _name_problem(name: str, protected: Sequence[str]) -> str | None:
     return None
 
 
-def _incarnation_problem(candidate: Candidate, now: Now) -> str | None:
+def _incarnation_problem(candidate: Candidate, now: CurrentTopic) -> str | None:
     if now.description.problem is not None:
         return f"its znodes cannot be understood: {now.description.problem}"
     if candidate.topic_id != now.description.topic_id:
@@ -148,7 +152,7 @@ def _state_problem(topic: TopicDescription) -> str | None:
     return None
 
 
-def _size_problem(candidate: Candidate, now: Now) -> str | None:
+def _size_problem(candidate: Candidate, now: CurrentTopic) -> str | None:
     if candidate.segment_bytes is None:
         return "the table does not say how many bytes its segments have"
     if now.segment_bytes is None:

@@ -14,11 +14,11 @@ from lethe.protocol.vocabulary import Broker, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists, Present
 from lethe.survey.brokers import AskBroker, ask_all, broker_asker
-from lethe.survey.views import BrokerAnswers, Place
+from lethe.survey.views import BrokerAnswers, BrokerPlace
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class CurrentTopic:
     """An existing topic. `segment_bytes` is None where the size of a replica is unknown; `unseen` says why."""
 
     description: TopicDescription
@@ -30,7 +30,7 @@ class Now:
 
 async def look_now(
     session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None
-) -> tuple[dict[str, Now], tuple[Broker, ...]]:
+) -> tuple[dict[str, CurrentTopic], tuple[Broker, ...]]:
     """Return the existing ones of these topics, by name, and the live brokers. Each broker is asked once."""
     there = await topic_znodes.list_topics(session)
     stats = await session.read([Exists(paths.topic(name)) for name in names])
@@ -43,7 +43,7 @@ async def look_now(
     for topic in described:
         size, unseen = _size(topic, answers)
         stat = znodes[topic.name]
-        found[topic.name] = Now(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
+        found[topic.name] = CurrentTopic(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
     return found, brokers
 
 
@@ -73,8 +73,8 @@ def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tupl
 
 def _why(answers: Mapping[int, BrokerAnswers], broker: int, where: TopicPartition, times: int) -> str:
     if broker not in answers:
-        return f"broker {broker} is not there, and nobody else knows its replica of {where}"
-    if (unseen := answers[broker].unseen_at(Place.LOGS)) is not None:
+        return f"broker {broker} is not registered, and no other broker has the size of its replica of {where}"
+    if (unseen := answers[broker].unseen_at(BrokerPlace.LOGS)) is not None:
         return f"broker {broker} did not tell its log directories: {unseen.why}"
     return (
         f"broker {broker} has {where} {counted(times, 'time')}" if times else f"broker {broker} has no log of {where}"

@@ -9,11 +9,11 @@ from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.candidates import Candidate
-from lethe.admin.candidates_judge import Chosen, LeftOut, judge, judge_readers, unwritten_since_ms
-from lethe.admin.candidates_look import Now, look_now
+from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate, judge, judge_readers, unwritten_since_ms
+from lethe.admin.candidates_look import CurrentTopic, look_now
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Refusal
-from lethe.admin.topic_usage import Asked, Readers, ask_readers
+from lethe.admin.topic_usage import LeaderQuery, TopicUsage, ask_readers
 from lethe.protocol.vocabulary import Broker, TopicPartition
 from lethe.survey.zookeeper import read_cluster_id as cluster_here
 
@@ -23,7 +23,7 @@ AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class WantedDeletion:
+class CandidateDeletionRequest:
     """The options of the command."""
 
     path: Path
@@ -41,35 +41,37 @@ class WantedDeletion:
 class DeletionPlan:
     """What would be done. `problems` are the unanswered questions; `is_strict`: these leave topics out."""
 
-    chosen: tuple[Chosen, ...]
-    left_out: tuple[LeftOut, ...]
+    chosen: tuple[SelectedCandidate, ...]
+    left_out: tuple[SkippedCandidate, ...]
     problems: tuple[str, ...] = ()
     is_strict: bool = True
 
 
-async def make_plan(session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion) -> DeletionPlan:
+async def make_plan(
+    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: CandidateDeletionRequest
+) -> DeletionPlan:
     """Return the plan, by the present state."""
     judged, problems = await judge_all(session, candidates, wanted)
-    chosen = tuple(each for each in judged if isinstance(each, Chosen))
-    left_out = sorted((each for each in judged if isinstance(each, LeftOut)), key=lambda out: out.topic)
+    chosen = tuple(each for each in judged if isinstance(each, SelectedCandidate))
+    left_out = sorted((each for each in judged if isinstance(each, SkippedCandidate)), key=lambda out: out.topic)
     return DeletionPlan(chosen, tuple(left_out), problems, not wanted.allow_unasked)
 
 
 async def judge_all(
-    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: WantedDeletion
-) -> tuple[list[Chosen | LeftOut], tuple[str, ...]]:
+    session: ZooKeeperSession, candidates: Sequence[Candidate], wanted: CandidateDeletionRequest
+) -> tuple[list[SelectedCandidate | SkippedCandidate], tuple[str, ...]]:
     """Judge all candidates by znodes and sizes, and the remaining ones by consumer groups and offsets. Return the
     judgements and the unanswered questions."""
     found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
     first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
-    able = [each for each in first if isinstance(each, Chosen)]
-    readers = await _readers(session, brokers, able, found) if able else Readers()
+    able = [each for each in first if isinstance(each, SelectedCandidate)]
+    readers = await _readers(session, brokers, able, found) if able else TopicUsage()
 
-    def second(each: Chosen) -> Chosen | LeftOut:
+    def second(each: SelectedCandidate) -> SelectedCandidate | SkippedCandidate:
         partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
         return judge_readers(each, partitions, readers, allow_unasked=wanted.allow_unasked)
 
-    return [second(each) if isinstance(each, Chosen) else each for each in first], readers.problems
+    return [second(each) if isinstance(each, SelectedCandidate) else each for each in first], readers.problems
 
 
 async def demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: str | None) -> None:
@@ -82,12 +84,15 @@ async def demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: s
 
 
 async def _readers(
-    session: ZooKeeperSession, brokers: Sequence[Broker], able: Sequence[Chosen], found: Mapping[str, Now]
-) -> Readers:
+    session: ZooKeeperSession,
+    brokers: Sequence[Broker],
+    able: Sequence[SelectedCandidate],
+    found: Mapping[str, CurrentTopic],
+) -> TopicUsage:
     asked = {}
     for each in able:
         since_ms = unwritten_since_ms(each.candidate)
         for partition in found[each.candidate.topic].description.partitions:
             where = TopicPartition(each.candidate.topic, partition.partition)
-            asked[where] = Asked(-1 if partition.leader is None else partition.leader, since_ms)
+            asked[where] = LeaderQuery(-1 if partition.leader is None else partition.leader, since_ms)
     return await ask_readers(session, brokers, asked)

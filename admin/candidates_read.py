@@ -59,7 +59,7 @@ def _demand_fresh(path: Path, candidates: Sequence[Candidate], max_age_days: flo
     if newest.taken_at_ms - now_ms > CLOCKS_DIFFER_MS:
         raise Refusal(
             f"{path} rests on the survey {newest.survey_id}, taken at {time_to_text(newest.taken_at_ms)}, and "
-            f"here it is {time_to_text(now_ms)}: nobody can tell how old it is. See which clock is wrong, then take a "
+            f"here it is {time_to_text(now_ms)}: its age is unknown. See which clock is wrong, then take a "
             "new survey and run the pipeline again"
         )
     oldest = min(candidates, key=lambda candidate: candidate.taken_at_ms)

@@ -12,13 +12,13 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_znodes import ActiveController, active_controller
-from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
-from lethe.controller.runtime.left_behind import from_json, waiting_words
+from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeletions
+from lethe.controller.runtime.unconfirmed_deletions import from_json, waiting_words
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
 from lethe.protocol.zookeeper.znodes import decode_controller_epoch
-from lethe.survey.evidence import Owing, Told
+from lethe.survey.evidence import ControllerReport, OwedTombstones
 
 POLL_MS = 50
 
@@ -29,10 +29,10 @@ ASK_TIMEOUT_MS = 2_000
 class Unconfirmed:
     """What brokers had not confirmed at the end of the term; `unseen` says why that is unknown."""
 
-    left: LeftBehind = NOTHING_LEFT
+    left: UnconfirmedDeletions = NOTHING_UNCONFIRMED
     unseen: str | None = None
 
-    def under(self, successor: ActiveController | None) -> LeftBehind:
+    def under(self, successor: ActiveController | None) -> UnconfirmedDeletions:
         """Return what is left under the new controller. Lethe's compares every metadata cache with ZooKeeper itself."""
         if successor is None or successor.znode.admin is None:
             return self.left
@@ -54,7 +54,7 @@ async def resign(
     """End the present term. Raises Refusal where there is none, or where it belongs to KRaft."""
     before = await active_controller(session)
     if before is None:
-        raise Refusal("there is no active controller: nobody to resign")
+        raise Refusal("there is no active controller that could resign")
     if before.is_kraft:
         raise Refusal(
             f"{paths.CONTROLLER} belongs to the KRaft controller {before.znode.broker_id}: it is not deleted, because "
@@ -104,24 +104,24 @@ async def _unconfirmed(
     return Unconfirmed(unproven._replace(gone={**unproven.gone, **_left(told.owed or ()).gone}))
 
 
-def _problem(told: Told, url: str) -> str:
+def _problem(told: ControllerReport, url: str) -> str:
     return told.problem or f"the answer of {url} does not say what brokers owe"
 
 
-def _of_those(first: tuple[Owing, ...], now: tuple[Owing, ...]) -> tuple[Owing, ...]:
+def _of_those(first: tuple[OwedTombstones, ...], now: tuple[OwedTombstones, ...]) -> tuple[OwedTombstones, ...]:
     since = {owing.broker: frozenset(owing.topics) for owing in first}
     return tuple(owing for owing in now if since.get(owing.broker, frozenset()).intersection(owing.topics))
 
 
-def _left(owed: tuple[Owing, ...]) -> LeftBehind:
-    return NOTHING_LEFT._replace(gone={BrokerId(owing.broker): owing.topics for owing in owed})
+def _left(owed: tuple[OwedTombstones, ...]) -> UnconfirmedDeletions:
+    return NOTHING_UNCONFIRMED._replace(gone={BrokerId(owing.broker): owing.topics for owing in owed})
 
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
     """Delete `/controller` of that term, and return its epoch."""
     (data,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     if not isinstance(data, Data):
-        raise Refusal(f"{paths.CONTROLLER_EPOCH} cannot be read, so no tenure can be told from another: {data}")
+        raise Refusal(f"{paths.CONTROLLER_EPOCH} cannot be read, so terms cannot be told apart: {data}")
     outcome = await session.multi(
         [Check(paths.CONTROLLER_EPOCH, data.stat.version), Delete(paths.CONTROLLER, before.stat.version)]
     )

@@ -11,7 +11,14 @@ from lethe.protocol.causes import CauseKind, named
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
-from lethe.survey.evidence import Owing, Refused, Told, ToldPause, ToldReplica, ToldTopic
+from lethe.survey.evidence import (
+    ControllerReport,
+    OwedTombstones,
+    RefusedDeletion,
+    ReportedPause,
+    ReportedReplica,
+    ReportedTopic,
+)
 
 EXPLAIN = "/explain"
 ALL = 1_000_000
@@ -24,24 +31,24 @@ async def ask_active_controller(
     timeout_ms: int = 2_000,
     *,
     at_most: int | None = None,
-) -> Told:
+) -> ControllerReport:
     """Return the active controller's answer about the topic, or (None) about all marked ones, `at_most` of them.
     `problem` says why there is none. Without `url`, the URL in `/controller` is used."""
     if url is not None:
         return await ask_controller(url, topic, timeout_ms, at_most)
     (found,) = await session.read([GetData(paths.CONTROLLER)])
     if not isinstance(found, Data):
-        return Told(problem="none is active")
+        return ControllerReport(problem="none is active")
     try:
         controller = decode_controller(found.data)
     except MalformedZnode as malformed:
-        return Told(problem=str(malformed))
+        return ControllerReport(problem=str(malformed))
     if controller.admin is None:
-        return Told(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
+        return ControllerReport(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
     return await ask_controller(controller.admin, topic, timeout_ms, at_most)
 
 
-async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> Told:
+async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> ControllerReport:
     """Return the answer of the controller at that URL, as `ask_active_controller`. Never raises for its failures:
     `problem` has them."""
     import aiohttp
@@ -58,27 +65,29 @@ async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: 
             # 404: the topic is not marked; the document has what is known about it.
             if response.status not in (200, 404):
                 error = document.get("error") if isinstance(document, Mapping) else None
-                return Told(problem=f"{where} answered {response.status}: {error}")
+                return ControllerReport(problem=f"{where} answered {response.status}: {error}")
             return parse_explanation(document)
     except TimeoutError:
-        return Told(problem=f"{url} did not answer within {timeout_ms} ms")
+        return ControllerReport(problem=f"{url} did not answer within {timeout_ms} ms")
     except (aiohttp.ClientError, ValueError, OSError) as error:
-        return Told(problem=f"{where} cannot be asked: {error}")
+        return ControllerReport(problem=f"{where} cannot be asked: {error}")
 
 
-def parse_explanation(document: object) -> Told:
+def parse_explanation(document: object) -> ControllerReport:
     """Parse a document of `/explain` or `/explain/TOPIC`."""
     if not isinstance(document, Mapping):
-        return Told(problem="it answered something else than was asked")
+        return ControllerReport(problem="it answered something else than was asked")
     topics = document.get("topics")
     listed = topics if isinstance(topics, list) else []
     found = [_topic(each) for each in listed if isinstance(each, Mapping) and "topic" in each]
     enabled, refused = document.get("delete_topic_enable"), document.get("refused")
-    return Told(
+    return ControllerReport(
         {each.topic: each for each in found},
         _number(document.get("epoch")),
         enabled if isinstance(enabled, bool) else None,
-        Refused(_number(refused.get("at_ms")), _text(refused.get("why"))) if isinstance(refused, Mapping) else None,
+        RefusedDeletion(_number(refused.get("at_ms")), _text(refused.get("why")))
+        if isinstance(refused, Mapping)
+        else None,
         _number(document.get("not_shown")) or 0,
         _owed(document.get("owed")),
         document.get("unproven"),
@@ -86,9 +95,9 @@ def parse_explanation(document: object) -> Told:
     )
 
 
-def _pauses(listed: object) -> tuple[ToldPause, ...]:
+def _pauses(listed: object) -> tuple[ReportedPause, ...]:
     return tuple(
-        ToldPause(
+        ReportedPause(
             named(_text(pause.get("cause")) or "") or CauseKind.UNKNOWN,
             _number(pause.get("since_ms")),
             _text(pause.get("reason")),
@@ -99,7 +108,7 @@ def _pauses(listed: object) -> tuple[ToldPause, ...]:
     )
 
 
-def _owed(listed: object) -> tuple[Owing, ...] | None:
+def _owed(listed: object) -> tuple[OwedTombstones, ...] | None:
     if not isinstance(listed, list):
         return None
     rows = [row for row in listed if isinstance(row, Mapping)]
@@ -110,12 +119,12 @@ def _owed(listed: object) -> tuple[Owing, ...] | None:
         if broker is not None:
             count = _number(row.get("topic_count")) or len(topics)
             attempts, error = _number(row.get("attempts")) or 0, _text(row.get("last_error"))
-            found.append(Owing(broker, count, topics, _number(row.get("since_ms")), attempts, error))
+            found.append(OwedTombstones(broker, count, topics, _number(row.get("since_ms")), attempts, error))
     return tuple(found)
 
 
-def _topic(each: Mapping[str, Any]) -> ToldTopic:
-    return ToldTopic(
+def _topic(each: Mapping[str, Any]) -> ReportedTopic:
+    return ReportedTopic(
         str(each["topic"]),
         _number(each.get("marked_since_ms")),
         _text(each.get("phase")),
@@ -124,11 +133,11 @@ def _topic(each: Mapping[str, Any]) -> ToldTopic:
     )
 
 
-def _rows(listed: object) -> tuple[ToldReplica, ...]:
+def _rows(listed: object) -> tuple[ReportedReplica, ...]:
     if not isinstance(listed, list):
         return ()
     return tuple(
-        ToldReplica(
+        ReportedReplica(
             named(_text(row.get("waiting_for")) or "") or CauseKind.UNKNOWN,
             _number(row.get("partition")),
             _number(row.get("broker")),

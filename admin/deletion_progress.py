@@ -30,13 +30,13 @@ from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, Scope, ask_all
-from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Place
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all
+from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
 from lethe.survey.znodes import data_of
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DeletionTarget:
     """A topic whose deletion is watched. `czxid` identifies its incarnation; None where only a mark was left."""
 
     name: str
@@ -52,8 +52,8 @@ class UnseenPlace(NamedTuple):
 
     broker: int | None
     """None: all brokers."""
-    place: Place
-    failure: Failure
+    place: BrokerPlace
+    failure: BrokerFailure
     why: str
 
     @property
@@ -70,7 +70,7 @@ class FailedLogDir(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TopicDeletionProgress:
     """What is left of one topic."""
 
     name: str
@@ -109,7 +109,7 @@ class Progress:
     @property
     def silent(self) -> tuple[int, ...]:
         """Brokers that did not answer, so neither their caches nor their logs were seen."""
-        failures = (Failure.SILENT, Failure.UNREACHABLE)
+        failures = (BrokerFailure.SILENT, BrokerFailure.UNREACHABLE)
         silent = (each.broker for each in self.unseen if each.failure in failures)
         return tuple(dict.fromkeys(broker for broker in silent if broker is not None))
 
@@ -118,7 +118,7 @@ class Progress:
         """True where another look is useless."""
         return self.is_done or self.is_given_up or self.is_blind
 
-    def is_unseen_at(self, place: Place) -> bool:
+    def is_unseen_at(self, place: BrokerPlace) -> bool:
         """True if that place of some broker was not seen."""
         return any(each.place is place for each in self.unseen)
 
@@ -164,7 +164,7 @@ def _failed_words(path: str) -> str:
     return f"log directory {path} has failed"
 
 
-async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Target]:
+async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[DeletionTarget]:
     """Return the topics as they are now, in the order of the names. For an unreadable znode, `Exists` supplies the
     incarnation; raises ZnodeUnreadable where ZooKeeper refuses that too."""
     outcomes = await session.read(
@@ -176,19 +176,23 @@ async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Targe
             if not isinstance(there, Present):
                 # Newer ZooKeepers also refuse `Exists` for an unreadable znode.
                 data_of(outcome, paths.topic(name))
-            found.append(Target(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
+            found.append(DeletionTarget(name, there.stat.czxid if isinstance(there, Present) else None, None, (), ()))
             continue
         try:
             znode = decode_topic(name, outcome.data)
         except MalformedZnode:  # it can be deleted anyway; which brokers have replicas is unknown
-            found.append(Target(name, outcome.stat.czxid, None, (), ()))
+            found.append(DeletionTarget(name, outcome.stat.czxid, None, (), ()))
             continue
         brokers = {broker for assignment in znode.assignments.values() for broker in assignment.replicas}
-        found.append(Target(name, outcome.stat.czxid, znode.topic_id, tuple(sorted(brokers)), tuple(znode.assignments)))
+        found.append(
+            DeletionTarget(name, outcome.stat.czxid, znode.topic_id, tuple(sorted(brokers)), tuple(znode.assignments))
+        )
     return found
 
 
-async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target]) -> list[Progress]:
+async def look(
+    session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[DeletionTarget]
+) -> list[TopicDeletionProgress]:
     """Return what is left of each topic, in the order of `wanted`. Brokers are asked concurrently.
 
     Marks are read before topics. A controller removes the mark last, so "no mark, but a topic" never means a deletion
@@ -204,7 +208,7 @@ async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target
         czxid = topic.stat.czxid if isinstance(topic, Present) else None
         is_recreated = czxid is not None and czxid != target.czxid
         progress.append(
-            Progress(
+            TopicDeletionProgress(
                 target.name,
                 is_marked=isinstance(mark, Present),
                 has_znode=czxid is not None and not is_recreated,
@@ -219,11 +223,11 @@ async def look(session: ZooKeeperSession, ask: AskAbout, wanted: Sequence[Target
     return progress
 
 
-def _scope(wanted: Sequence[Target]) -> Scope:
+def _scope(wanted: Sequence[DeletionTarget]) -> QueryScope:
     names = frozenset(target.name for target in wanted)
     if all(target.partitions for target in wanted):
-        return Scope(names, {target.name: target.partitions for target in wanted})
-    return Scope(names)
+        return QueryScope(names, {target.name: target.partitions for target in wanted})
+    return QueryScope(names)
 
 
 def _number(path: str) -> int | None:
@@ -239,16 +243,16 @@ class _Answers:
         self._registered = {int(answer.broker) for answer in answers} | {*malformed}
         self._stored = {int(answer.broker): _stored(answer.log_dirs or ()) for answer in answers}
 
-    def cached_by(self, target: Target, *, is_recreated: bool) -> tuple[int, ...]:
+    def cached_by(self, target: DeletionTarget, *, is_recreated: bool) -> tuple[int, ...]:
         return tuple(int(answer.broker) for answer in self._answers if _caches(answer, target, is_recreated))
 
-    def stored_by(self, target: Target) -> tuple[int, ...]:
+    def stored_by(self, target: DeletionTarget) -> tuple[int, ...]:
         return tuple(broker for broker, topics in self._stored.items() if target.name in topics)
 
-    def absent(self, target: Target) -> tuple[int, ...]:
+    def absent(self, target: DeletionTarget) -> tuple[int, ...]:
         return tuple(broker for broker in target.brokers if broker not in self._registered)
 
-    def failed_log_dirs(self, target: Target) -> tuple[FailedLogDir, ...]:
+    def failed_log_dirs(self, target: DeletionTarget) -> tuple[FailedLogDir, ...]:
         return tuple(
             FailedLogDir(int(answer.broker), view.path)
             for answer in self._answers
@@ -257,16 +261,16 @@ class _Answers:
             if view.has_failed
         )
 
-    def unseen(self, target: Target, *, is_recreated: bool) -> Iterator[UnseenPlace]:
+    def unseen(self, target: DeletionTarget, *, is_recreated: bool) -> Iterator[UnseenPlace]:
         """Yield unseen places by broker. Logs of a recreated topic are not looked at."""
         if not self._registered:
-            yield UnseenPlace(None, Place.CACHE, Failure.ABSENT, "no broker is registered")
+            yield UnseenPlace(None, BrokerPlace.CACHE, BrokerFailure.ABSENT, "no broker is registered")
             if not target.brokers and not is_recreated:
-                yield UnseenPlace(None, Place.LOGS, Failure.ABSENT, "no broker is registered")
-        places = (Place.CACHE,) if is_recreated else (Place.CACHE, Place.LOGS)
+                yield UnseenPlace(None, BrokerPlace.LOGS, BrokerFailure.ABSENT, "no broker is registered")
+        places = (BrokerPlace.CACHE,) if is_recreated else (BrokerPlace.CACHE, BrokerPlace.LOGS)
         for broker in self._malformed:
             for place in places:
-                yield UnseenPlace(broker, place, Failure.UNASKED, "its registration cannot be understood")
+                yield UnseenPlace(broker, place, BrokerFailure.UNASKED, "its registration cannot be understood")
         for answer in self._answers:
             for place in places:
                 if (unseen := answer.unseen_at(place)) is not None:
@@ -275,15 +279,15 @@ class _Answers:
                 yield from _unseen_log_dirs(answer)
         if not is_recreated:
             for broker in self.absent(target):
-                yield UnseenPlace(broker, Place.LOGS, Failure.ABSENT, "it is not registered")
+                yield UnseenPlace(broker, BrokerPlace.LOGS, BrokerFailure.ABSENT, "it is not registered")
 
 
 def _unseen_log_dirs(answer: BrokerAnswers) -> Iterator[UnseenPlace]:
     for view in answer.log_dirs or ():
         if view.has_failed:
-            yield UnseenPlace(int(answer.broker), Place.LOGS, Failure.FAILED_DISK, _failed_words(view.path))
+            yield UnseenPlace(int(answer.broker), BrokerPlace.LOGS, BrokerFailure.FAILED_DISK, _failed_words(view.path))
         elif view.problem is not None:
-            yield UnseenPlace(int(answer.broker), Place.LOGS, Failure.ERROR, f"{view.path}: {view.problem}")
+            yield UnseenPlace(int(answer.broker), BrokerPlace.LOGS, BrokerFailure.ERROR, f"{view.path}: {view.problem}")
 
 
 def _stored(log_dirs: Iterable[LogDirView]) -> frozenset[str]:
@@ -295,7 +299,7 @@ def _stored(log_dirs: Iterable[LogDirView]) -> frozenset[str]:
     )
 
 
-def _caches(answer: BrokerAnswers, target: Target, is_recreated: bool) -> bool:
+def _caches(answer: BrokerAnswers, target: DeletionTarget, is_recreated: bool) -> bool:
     cached = (answer.cache or {}).get(target.name)
     if cached is None:
         return False

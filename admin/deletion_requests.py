@@ -37,7 +37,7 @@ from lethe.survey.znodes import ZnodeUnreadable, data_of, topic_of
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class TopicReadability:
     """A topic as far as it can be read: `problem` says why its znode cannot be understood, None where it can."""
 
     name: str
@@ -91,10 +91,10 @@ async def resume_deletions(session: ZooKeeperSession) -> tuple[DeletionsPaused |
     outcome = await session.multi([Delete(path)])
     if outcome == MultiFailed(0, ZkError.NO_NODE):
         return before, Outcome(path)
-    return before, outcome_of(path, outcome, act="let deletions go on", done="deletions go on")
+    return before, outcome_of(path, outcome, act="resume deletions", done="deletions are resumed")
 
 
-async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[Unreadable]:
+async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> list[TopicReadability]:
     """Return the existing ones of these topics as far as they can be read, in the order of the names."""
     reads = [
         read
@@ -117,7 +117,7 @@ async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) ->
         marker = data_of(mark, paths.delete_topic(name))
         below = children.names if isinstance(children, Children) else ()
         ordered = marker is not None and decode_deletion_marker(marker.data)
-        found.append(Unreadable(name, problem, below, marker is not None, ordered))
+        found.append(TopicReadability(name, problem, below, marker is not None, ordered))
     return found
 
 

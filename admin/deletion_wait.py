@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.deletion_progress import Progress, Target, look
+from lethe.admin.deletion_progress import DeletionTarget, TopicDeletionProgress, look
 from lethe.survey.brokers import AskAbout
-from lethe.survey.views import Place
+from lethe.survey.views import BrokerPlace
 
 POLL_MS = 200
-_SHORT = {Place.CACHE: "cache", Place.LOGS: "logs"}
+_SHORT = {BrokerPlace.CACHE: "cache", BrokerPlace.LOGS: "logs"}
 
 
 @dataclass(slots=True)
-class Waited:
+class DeletionWaitResult:
     """The last look at each topic, and after how long each place was clean of it. Places that never were have no
     entry."""
 
-    progress: list[Progress]
+    progress: list[TopicDeletionProgress]
     elapsed_ms: int = 0
     zookeeper_ms: dict[str, int] = field(default_factory=dict)
     caches_ms: dict[str, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Waited:
     places: dict[str, None] = field(default_factory=dict)
     """Caches and logs of brokers that were not clean, or not seen, at least once."""
 
-    def note(self, looked: Sequence[Progress], elapsed_ms: int) -> None:
+    def note(self, looked: Sequence[TopicDeletionProgress], elapsed_ms: int) -> None:
         """Store one look. A place is clean only if it was seen at every broker. The logs of a recreated topic never
         are, since brokers do not distinguish them from the new ones."""
         newest = {progress.name: progress for progress in looked}
@@ -41,31 +41,33 @@ class Waited:
             self.places.update(dict.fromkeys(dirty_places(progress)))
             if not progress.is_marked and not progress.has_znode:
                 self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
-            if not progress.cached_by and not progress.is_unseen_at(Place.CACHE):
+            if not progress.cached_by and not progress.is_unseen_at(BrokerPlace.CACHE):
                 self.caches_ms.setdefault(progress.name, elapsed_ms)
-            if not progress.stored_by and not progress.is_recreated and not progress.is_unseen_at(Place.LOGS):
+            if not progress.stored_by and not progress.is_recreated and not progress.is_unseen_at(BrokerPlace.LOGS):
                 self.logs_ms.setdefault(progress.name, elapsed_ms)
 
 
-Display = Callable[[Waited], None]
+Display = Callable[[DeletionWaitResult], None]
 
 
 async def wait_until_gone(
     session: ZooKeeperSession,
-    wanted: Sequence[Target],
+    wanted: Sequence[DeletionTarget],
     ask: AskAbout,
     *,
     timeout_ms: int,
     display: Display,
     poll_ms: int = POLL_MS,
-) -> Waited:
+) -> DeletionWaitResult:
     """Look every `poll_ms` until each topic is gone, refused or certain to stay unseen, or until the time is over.
 
     The pause is at least as long as the last look took, to limit the load on brokers. When the time is over, a look in
     progress is cancelled, except the first.
     """
     began = time.monotonic()
-    waited = Waited([Progress(target.name, is_marked=True, has_znode=True) for target in wanted])
+    waited = DeletionWaitResult(
+        [TopicDeletionProgress(target.name, is_marked=True, has_znode=True) for target in wanted]
+    )
     open_targets = list(wanted)
     has_looked = False
     while True:
@@ -90,7 +92,7 @@ async def wait_until_gone(
         await asyncio.sleep(min(max(poll_ms, took_ms), timeout_ms - elapsed_ms) / 1000)
 
 
-def dirty_places(progress: Progress) -> Iterator[str]:
+def dirty_places(progress: TopicDeletionProgress) -> Iterator[str]:
     yield from (f"broker {broker} cache" for broker in progress.cached_by)
     yield from (f"broker {broker} logs" for broker in progress.stored_by)
     yield from dict.fromkeys(

@@ -32,7 +32,7 @@ DESCRIBE: Final = 1 << 8
 """Bit of the operation DESCRIBE."""
 
 
-class Leadership(NamedTuple):
+class PartitionLeader(NamedTuple):
     leader: int
     leader_epoch: int
 
@@ -41,7 +41,7 @@ class Coordinators(NamedTuple):
     """Leaders of the partitions of `__consumer_offsets`, and why groups may be hidden. Without that topic there are no
     leaders and no groups."""
 
-    leaders: Mapping[int, Leadership]
+    leaders: Mapping[int, PartitionLeader]
     problems: tuple[str, ...] = ()
 
     @property
@@ -61,7 +61,7 @@ AskCoordinator = Callable[[Broker], Awaitable[MetadataResponse]]
 async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]) -> Coordinators:
     """Return the coordinators by ZooKeeper; `brokers` are the registered ones."""
     live = {int(broker.id) for broker in brokers}
-    leaders: dict[int, Leadership] = {}
+    leaders: dict[int, PartitionLeader] = {}
     orphans: list[int] = []
     problems = []
     for topic in await describe(session, [GROUP_METADATA_TOPIC], ()):
@@ -69,14 +69,14 @@ async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]
             problems.append(f"consumer groups: {topic.problem}")
         for each in topic.partitions:
             if each.leader is not None and each.leader in live:
-                leaders[each.partition] = Leadership(each.leader, each.leader_epoch)
+                leaders[each.partition] = PartitionLeader(each.leader, each.leader_epoch)
             else:
                 orphans.append(each.partition)
     if orphans:
         more = f" (and {len(orphans) - 1} more)" if len(orphans) > 1 else ""
         problems.append(
-            f"consumer groups: partition {orphans[0]} of {GROUP_METADATA_TOPIC}{more} has no leader that is there, so "
-            "nobody tells of the groups in it"
+            f"consumer groups: partition {orphans[0]} of {GROUP_METADATA_TOPIC}{more} has no live leader, so "
+            "its groups are unseen"
         )
     return Coordinators(leaders, tuple(problems))
 
@@ -103,17 +103,14 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
     partitions of `__consumer_offsets` in ZooKeeper."""
     of = f"consumer groups of broker {broker}"
     if not answer.cluster_authorized_operations & DESCRIBE:
-        return (
-            f"{of}: it leaves out groups without saying so, because nobody without a name may DESCRIBE the cluster "
-            "(an authorizer decides so)"
-        )
+        return f"{of}: it may hide groups, because its authorizer does not let anonymous clients DESCRIBE the cluster"
     topic = next((topic for topic in answer.topics if topic.name == GROUP_METADATA_TOPIC), None)
     if topic is None or topic.error != ErrorCode.NONE:
         why = "it does not know the topic" if topic is None else error_name(topic.error)
-        return f"{of}: it does not tell what it leads of {GROUP_METADATA_TOPIC}: {why}"
+        return f"{of}: it does not show which partitions it leads of {GROUP_METADATA_TOPIC}: {why}"
     believed = {each.partition: each.leader_epoch for each in topic.partitions if each.leader == broker}
     if missing := sorted(number for number, epoch in led.items() if believed.get(number) != epoch):
-        return f"{of}: it has not heard yet that it leads partition {missing[0]} of {GROUP_METADATA_TOPIC}"
+        return f"{of}: its metadata does not show it yet as leader of partition {missing[0]} of {GROUP_METADATA_TOPIC}"
     return None
 
 
@@ -125,7 +122,7 @@ async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataR
         common = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
         version = min(common, LAST_WITH_OPERATIONS)
         if version < FIRST_WITH_OPERATIONS:
-            raise ClientError("it is older than Kafka 2.3 and does not say whether it tells of all groups")
+            raise ClientError("it is older than Kafka 2.3 and does not say whether it hides groups")
         request = MetadataRequest(
             (MetadataRequestTopic(GROUP_METADATA_TOPIC),),
             allow_auto_topic_creation=False,

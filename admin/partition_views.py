@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.partition_names import Selector, selected
 from lethe.admin.refusal import Refusal
-from lethe.admin.topic_znodes import Topics, list_topics, live_brokers, read_states, requested_reassignments
+from lethe.admin.topic_znodes import ListedTopics, list_topics, live_brokers, read_states, requested_reassignments
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -27,7 +27,7 @@ class PartitionViews:
 
     brokers: Mapping[int, Broker]
     """The registered brokers, by id."""
-    there: Topics
+    there: ListedTopics
     assignments: Mapping[TopicPartition, ReplicaAssignment]
     states: Mapping[TopicPartition, LeaderAndIsr]
     requested: Mapping[TopicPartition, tuple[int, ...]]

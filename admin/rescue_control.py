@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lethe.admin.refusal import Exit, Refusal
-from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.config import Takeover
-from lethe.controller.core.context import Context, LeftBehind, Role
+from lethe.controller.core.context import Context, Role, UnconfirmedDeletions
 from lethe.controller.runtime.app import ControllerApp, ExitCode, application
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.protocol.causes import CauseKind
@@ -38,7 +38,7 @@ POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class TakeoverSettings:
     """Settings with which control is taken."""
 
     connect: str
@@ -60,7 +60,7 @@ _UNREACHED: Final = {
 """Reason of a channel's problem to cause."""
 
 
-class Interrupted(Exception):
+class RescueInterrupted(Exception):
     """The user has asked to end the rescue."""
 
 
@@ -69,7 +69,7 @@ def free_id(taken: Collection[int]) -> BrokerId:
     return BrokerId(next(number for number in range(FIRST_ID, FIRST_ID + len(taken) + 1) if number not in taken))
 
 
-class Guest:
+class RescueController:
     """The rescue's controller, as the rescue uses it."""
 
     def __init__(self, app: ControllerApp, grace_ms: int) -> None:
@@ -85,20 +85,20 @@ class Guest:
         return self._app.http.url
 
     @property
-    def set_aside(self) -> tuple[SetAside, ...]:
+    def quarantined(self) -> tuple[QuarantinedZnode, ...]:
         """Znodes that it cannot understand and leaves unchanged; other controllers may fail on them."""
         context = self._app.loop.context
-        return (*context.cluster.set_aside_topics.values(), *context.cluster.set_aside_brokers.values())
+        return (*context.cluster.quarantined_topics.values(), *context.cluster.quarantined_brokers.values())
 
     @property
-    def left_behind(self) -> LeftBehind:
+    def unconfirmed_deletions(self) -> UnconfirmedDeletions:
         """What brokers had not confirmed when control was handed back; known once the controller has ended."""
-        return self._app.left_behind
+        return self._app.unconfirmed_deletions
 
     @property
     def taken_from(self) -> BrokerId | None:
         """The controller that was taken over; None where there was none, or before that."""
-        return self._app.loop.context.takings.latest
+        return self._app.loop.context.takeover_history.latest
 
     @property
     def unreached(self) -> dict[int, CauseKind]:
@@ -110,9 +110,9 @@ class Guest:
         return await self._app.loop.between_steps()
 
     def check(self) -> None:
-        """Raise Interrupted if the user wants to end, Refusal if control was lost."""
+        """Raise RescueInterrupted if the user wants to end, Refusal if control was lost."""
         if self._app.is_stopping:
-            raise Interrupted
+            raise RescueInterrupted
         context = self._app.loop.context
         if context.is_leading:
             self._lost_at_s = None
@@ -127,16 +127,16 @@ class Guest:
 
     async def elected(self) -> BrokerId | None:
         """Wait until the cluster is loaded, and return the controller that was taken over, None where there was none.
-        Raises Interrupted, and Refusal where control cannot be taken."""
+        Raises RescueInterrupted, and Refusal where control cannot be taken."""
         deadline = time.monotonic() + ELECTION_LIMIT_S + self.grace_ms / 1000
         while self._app.loop.context.role is not Role.ACTIVE:
             context = self._app.loop.context
             if self._app.is_stopping:
-                raise Interrupted
+                raise RescueInterrupted
             if context.role is Role.REFUSED or time.monotonic() > deadline:
                 raise Refusal(f"control could not be taken: {_why_not_in_control(self._app)}", Exit.UNREACHABLE)
             await asyncio.sleep(POLL_S)
-        return self._app.loop.context.takings.latest
+        return self._app.loop.context.takeover_history.latest
 
 
 def _why_not_in_control(app: ControllerApp) -> str:
@@ -148,7 +148,9 @@ def _why_not_in_control(app: ControllerApp) -> str:
     return f"the controller of this rescue is {context.role.value}"
 
 
-async def in_control(means: Means, only_topics: frozenset[str] | None, work: Callable[[Guest], Awaitable[T]]) -> T:
+async def in_control(
+    means: TakeoverSettings, only_topics: frozenset[str] | None, work: Callable[[RescueController], Awaitable[T]]
+) -> T:
     """Run the work in control of the cluster, then hand control back. Raises what the work raises."""
     app = application(_configuration(means), only_topics=only_topics, cache_look_rest=0, holds_id=False)
     try:
@@ -160,14 +162,14 @@ async def in_control(means: Means, only_topics: frozenset[str] | None, work: Cal
             try:
                 if running.done():
                     raise Refusal("the controller of the rescue could not start", Exit.FAULT)
-                result = await work(Guest(app, means.grace_ms))
+                result = await work(RescueController(app, means.grace_ms))
             finally:
                 if not app.is_stopping:
                     # A second stop would not wait for the brokers' confirmations.
                     app.stop("the rescue is over")
     except ExceptionGroup as errors:
         raise _first_error(errors) from None
-    if running.result() not in (ExitCode.STOPPED, ExitCode.LEFT_BEHIND):
+    if running.result() not in (ExitCode.STOPPED, ExitCode.UNCONFIRMED_DELETIONS):
         raise Refusal("the controller of the rescue ended with a fault; the log above says which", Exit.FAULT)
     return result
 
@@ -177,7 +179,7 @@ def _first_error(errors: ExceptionGroup[Exception]) -> Exception:
     return _first_error(error) if isinstance(error, ExceptionGroup) else error
 
 
-def _configuration(means: Means) -> ControllerConfig:
+def _configuration(means: TakeoverSettings) -> ControllerConfig:
     """Return the minimal configuration: no listener, no journal, no preferred leader elections."""
     values = {
         "KAFKA_BROKER_ID": str(means.controller_id),

@@ -17,21 +17,21 @@ from lethe.protocol.findings import Place as FindingPlace
 from lethe.protocol.findings import Reason
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import Broker, BrokerId
-from lethe.survey.brokers import Scope, broker_asker, kept_connections
+from lethe.survey.brokers import QueryScope, broker_asker, reused_connections
 from lethe.survey.leftovers import is_in_service, leftovers
-from lethe.survey.take import take
-from lethe.survey.views import BrokerAnswers, Failure, Place, Survey
+from lethe.survey.take import take_survey
+from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, Survey
 
 MAX_NAMES: Final = 5
 REQUEST_LIMIT_MS: Final = 30_000
 """An answer about all topics of a large cluster takes seconds."""
 AWAY: Final = "the broker is not registered any more, and was not asked again"
-MUTE: Final = (Failure.SILENT, Failure.UNREACHABLE, Failure.UNASKED)
+MUTE: Final = (BrokerFailure.SILENT, BrokerFailure.UNREACHABLE, BrokerFailure.UNASKED)
 """Failures of a broker that does not answer at all."""
 _GHOSTLY: Final = (Reason.CACHED_WITHOUT_TOPIC, Reason.CACHED_OTHER_INCARNATION)
 
 
-class Haunting(NamedTuple):
+class CacheDifference(NamedTuple):
     """A topic that differs between a broker's metadata cache and ZooKeeper."""
 
     broker: BrokerId
@@ -40,10 +40,10 @@ class Haunting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Caches:
+class CacheReport:
     """Metadata caches of the registered brokers, compared with ZooKeeper."""
 
-    ghosts: tuple[Haunting, ...] = ()
+    ghosts: tuple[CacheDifference, ...] = ()
     unseen: tuple[tuple[BrokerId, str], ...] = ()
     """Registered brokers whose cache was not seen completely, and why."""
     cured: tuple[tuple[BrokerId, str], ...] = ()
@@ -58,7 +58,7 @@ class Caches:
         """True if every cache was seen and has no ghost."""
         return not (self.ghosts or self.unseen)
 
-    def of(self, topics: Collection[str]) -> Caches:
+    def of(self, topics: Collection[str]) -> CacheReport:
         """Return the part about these topics. Unseen brokers are left out: each topic's explanation has them."""
         return replace(
             self,
@@ -67,7 +67,7 @@ class Caches:
             cured=tuple(each for each in self.cured if each[1] in topics),
         )
 
-    def after(self, first: Caches) -> Caches:
+    def after(self, first: CacheReport) -> CacheReport:
         """Add the first look's findings at brokers that have left since: their processes may live, with their
         caches."""
         away = [(broker, AWAY) for broker, _ in first.unseen if broker not in self.registered]
@@ -87,7 +87,7 @@ class Caches:
         }
 
 
-async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> Caches:
+async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> CacheReport:
     """Compare the caches from outside. Not asked are brokers in `mute`, which have just failed to answer, and those
     that do not answer an empty request within `timeout_ms`. Waiting longer for them would exceed the session timeout.
 
@@ -96,8 +96,8 @@ async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], ti
     silent = {answer.broker: answer for answer in mute}
     asking = broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_LIMIT_MS))
 
-    async with kept_connections(timeout_ms=timeout_ms) as about:
-        probe = about(Scope((), {}))
+    async with reused_connections(timeout_ms=timeout_ms) as about:
+        probe = about(QueryScope((), {}))
 
         async def ask(broker: Broker) -> BrokerAnswers:
             if broker.id not in silent:
@@ -107,23 +107,23 @@ async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], ti
                 silent[broker.id] = first
             return replace(silent[broker.id], cache=None, log_dirs=None)
 
-        return compared(await take(session, ask=ask))
+        return compared(await take_survey(session, ask=ask))
 
 
-def compared(seen: Survey) -> Caches:
+def compared(seen: Survey) -> CacheReport:
     """Return the part of a survey about caches."""
     found = leftovers(seen)
     ghosts = [
-        Haunting(each.broker, each.topic, each.why)
+        CacheDifference(each.broker, each.topic, each.why)
         for each in found
         if each.place is FindingPlace.CACHE and each.reason in _GHOSTLY and each.broker is not None
     ]
     known = {(each.broker, each.topic) for each in ghosts}
     ghosts += [each for each in _foreign_partitions(seen) if (each.broker, each.topic) not in known]
-    return Caches(tuple(ghosts), tuple(_unseen(seen)))
+    return CacheReport(tuple(ghosts), tuple(_unseen(seen)))
 
 
-def _foreign_partitions(seen: Survey) -> Iterator[Haunting]:
+def _foreign_partitions(seen: Survey) -> Iterator[CacheDifference]:
     """Yield partitions of an earlier topic with the same name and more partitions."""
     for answer in seen.answers:
         for name, cached in (answer.cache or {}).items():
@@ -133,7 +133,9 @@ def _foreign_partitions(seen: Survey) -> Iterator[Haunting]:
             foreign = [number for number in cached.partitions if number not in topic.assignments]
             if foreign:
                 numbers = ", ".join(map(str, foreign[:MAX_NAMES]))
-                yield Haunting(answer.broker, name, f"partitions {numbers} are in the cache and not in ZooKeeper")
+                yield CacheDifference(
+                    answer.broker, name, f"partitions {numbers} are in the cache and not in ZooKeeper"
+                )
 
 
 def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
@@ -144,7 +146,7 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
         if is_in_service(topic) and name not in tree.marked and name not in seen.in_motion
     ]
     for answer in seen.answers:
-        why = answer.unseen_at(Place.CACHE)
+        why = answer.unseen_at(BrokerPlace.CACHE)
         if why is not None:
             yield answer.broker, why.why
             continue
@@ -172,16 +174,20 @@ def comparison_progress(context: Context) -> object:
     return reading, len(caches.told), len(caches.due), context.ghosts_cured
 
 
-def told_caches(context: Context) -> Caches:
+def cache_report(context: Context) -> CacheReport:
     """Return what the controller has found and done so far."""
     caches = context.cluster.caches
     ghosts = (
-        Haunting(broker, ghost.topic, ghost.kept_because or "it was told to drop it, and has not been seen to")
+        CacheDifference(
+            broker,
+            ghost.topic,
+            ghost.kept_because or "it was sent the removal, and its cache has not been seen without it",
+        )
         for broker, ghosts in caches.ghosts.items()
         for ghost in ghosts.values()
     )
     cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
-    return Caches(
+    return CacheReport(
         tuple(ghosts),
         tuple(caches.unseen.items()),
         cured,
@@ -193,7 +199,7 @@ def told_caches(context: Context) -> Caches:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def found_lines(caches: Caches) -> list[str]:
+def found_lines(caches: CacheReport) -> list[str]:
     """Return lines about the caches before the rescue."""
     lines = [
         f"The metadata cache of broker {broker} shows {_topics(topics)} that ZooKeeper does not have: a rescue has it "
@@ -203,7 +209,7 @@ def found_lines(caches: Caches) -> list[str]:
     return lines + unseen_lines(caches)
 
 
-def unseen_lines(caches: Caches) -> list[str]:
+def unseen_lines(caches: CacheReport) -> list[str]:
     """Return lines about unseen caches, one per reason."""
     groups: dict[str, list[BrokerId]] = {}
     for broker, why in caches.unseen:
@@ -215,7 +221,7 @@ def unseen_lines(caches: Caches) -> list[str]:
     ]
 
 
-def ended_lines(caches: Caches) -> list[str]:
+def ended_lines(caches: CacheReport) -> list[str]:
     """Return lines about the result."""
     lines = [
         f"Broker {broker} has dropped {_topics(topics)} from its metadata cache that ZooKeeper does not have."

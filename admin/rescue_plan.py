@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lethe.protocol.causes import CauseKind
-from lethe.survey.evidence import Told
-from lethe.survey.explain import Explanation, Verdict
+from lethe.survey.evidence import ControllerReport
+from lethe.survey.explain import DeletionVerdict, Explanation
 
 
-class Outlook(enum.Enum):
+class ExpectedResult(enum.Enum):
     """Expected result of a rescue for one topic."""
 
     FINISHES = "can be finished"
-    WAITS = "will go on waiting"
+    WAITS = "will keep waiting"
     NEEDS_WORD = "is deleted only with --even-if-disabled"
     NOT_ASKED_FOR = "is not marked for deletion"
     DONE = "is not there (any more)"
@@ -52,30 +52,35 @@ _UNREMOVABLE: Final = frozenset(
 """Causes that no controller can remove."""
 
 
-def outlook(found: Explanation, *, even_if_disabled: bool) -> Outlook:
+def outlook(found: Explanation, *, even_if_disabled: bool) -> ExpectedResult:
     """Return the expected result. `even_if_disabled`: delete the topic although deletion is disabled."""
     kinds = [cause.kind for cause in found.causes]
-    if found.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER):
-        return Outlook.DONE
+    if found.verdict in (
+        DeletionVerdict.GONE,
+        DeletionVerdict.UNSEEN,
+        DeletionVerdict.RECLAIMING,
+        DeletionVerdict.LEFT_OVER,
+    ):
+        return ExpectedResult.DONE
     if CauseKind.DISABLED in kinds and not even_if_disabled:
-        return Outlook.NEEDS_WORD
-    if found.verdict is Verdict.MARKER_UNSEEN:
-        return Outlook.NOT_ASKED_FOR
-    if found.verdict is Verdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
-        return Outlook.NOT_ASKED_FOR
-    return Outlook.WAITS if any(kind in _UNREMOVABLE for kind in kinds) else Outlook.FINISHES
+        return ExpectedResult.NEEDS_WORD
+    if found.verdict is DeletionVerdict.MARKER_UNSEEN:
+        return ExpectedResult.NOT_ASKED_FOR
+    if found.verdict is DeletionVerdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
+        return ExpectedResult.NOT_ASKED_FOR
+    return ExpectedResult.WAITS if any(kind in _UNREMOVABLE for kind in kinds) else ExpectedResult.FINISHES
 
 
 def is_to_be_deleted(found: Explanation) -> bool:
     """Return True if the topic exists and is marked, or would be marked without `delete.topic.enable=false`."""
-    if found.verdict is Verdict.NOT_MARKED:
+    if found.verdict is DeletionVerdict.NOT_MARKED:
         return any(cause.kind is CauseKind.DISABLED for cause in found.causes)
-    return found.verdict in (Verdict.WAITING, Verdict.IN_PROGRESS)
+    return found.verdict in (DeletionVerdict.WAITING, DeletionVerdict.IN_PROGRESS)
 
 
 def is_without_trace(found: Explanation) -> bool:
     """Return True if nothing of the topic was seen anywhere: it was deleted, or never existed."""
-    return found.verdict in (Verdict.GONE, Verdict.UNSEEN) and not found.causes
+    return found.verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN) and not found.causes
 
 
 def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
@@ -84,7 +89,7 @@ def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
     return tuple(
         each.topic
         for each in found
-        if each.verdict is Verdict.NOT_MARKED and any(cause.kind is CauseKind.DISABLED for cause in each.causes)
+        if each.verdict is DeletionVerdict.NOT_MARKED and any(cause.kind is CauseKind.DISABLED for cause in each.causes)
     )
 
 
@@ -104,7 +109,7 @@ _LASTING: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Progress:
+class RescueProgress:
     """Progress of the deletions, from the controller's answers over time."""
 
     chosen: frozenset[str] | None
@@ -119,7 +124,7 @@ class Progress:
     _since_ms: int = 0
     _waits: frozenset[CauseKind] = field(default_factory=frozenset)
 
-    def note(self, told: Told, now_ms: int) -> bool:
+    def note(self, told: ControllerReport, now_ms: int) -> bool:
         """Store the controller's answer; return True if it differs from the one before."""
         topics = [topic for topic in told.topics.values() if self.chosen is None or topic.topic in self.chosen]
         rows = tuple(
@@ -142,9 +147,9 @@ class Progress:
         return quiet_ms >= (min(self.settled_ms, self.patience_ms) if hopeless else self.patience_ms)
 
 
-def outlook_counts(outlooks: Iterable[Outlook]) -> dict[Outlook, int]:
+def outlook_counts(outlooks: Iterable[ExpectedResult]) -> dict[ExpectedResult, int]:
     """Return the number of topics per outlook, without zeros."""
-    found: dict[Outlook, int] = {}
+    found: dict[ExpectedResult, int] = {}
     for each in outlooks:
         found[each] = found.get(each, 0) + 1
-    return {each: found[each] for each in Outlook if each in found}
+    return {each: found[each] for each in ExpectedResult if each in found}

@@ -15,18 +15,18 @@ from typing import Final
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.rescue_control import Guest, Interrupted, Means, free_id, in_control
-from lethe.admin.rescue_ghosts import Caches, are_caches_compared, comparison_progress, told_caches
-from lethe.admin.rescue_look import Look, Turns, look, turns_within
-from lethe.admin.rescue_plan import Progress, to_mark
+from lethe.admin.rescue_control import RescueController, RescueInterrupted, TakeoverSettings, free_id, in_control
+from lethe.admin.rescue_ghosts import CacheReport, are_caches_compared, cache_report, comparison_progress
+from lethe.admin.rescue_plan import RescueProgress, to_mark
+from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot, look, turns_within
 from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
-from lethe.controller.core.context import NOTHING_LEFT, LeftBehind
+from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeletions
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
 from lethe.survey.broker_settings import common_protocol
-from lethe.survey.evidence import Told
+from lethe.survey.evidence import ControllerReport
 
 POLL_S: Final = 0.25
 SUCCESSOR_LIMIT_S: Final = 15.0
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RescueOptions:
     """The options of the command."""
 
     connect: str
@@ -56,14 +56,14 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlPeriod:
     """How long the rescue was in control, and the controllers before and after it; None: none."""
 
     ours: BrokerId
     before: BrokerId | None
     after: BrokerId | None
     held_ms: int
-    turns: Turns
+    election_rate: ElectionRate
     """Elections afterwards."""
 
 
@@ -71,16 +71,16 @@ class Control:
 class RescueResult:
     """What was seen before and after, and how the rescue ended."""
 
-    first: Look
-    last: Look
-    control: Control
-    set_aside: Sequence[str]
+    first: RescueSnapshot
+    last: RescueSnapshot
+    control: ControlPeriod
+    quarantined: Sequence[str]
     """Znodes that cannot be understood, with the reasons."""
     even_if_disabled: bool
     interrupted: bool
     timed_out: bool
-    left: LeftBehind = NOTHING_LEFT
-    caches: Caches = field(default_factory=Caches)
+    left: UnconfirmedDeletions = NOTHING_UNCONFIRMED
+    caches: CacheReport = field(default_factory=CacheReport)
     """What the rescue's controller found in metadata caches."""
 
 
@@ -90,146 +90,146 @@ class _State:
 
     taken_from: BrokerId | None = None
     taken_at_s: float | None = None
-    last: Look | None = None
-    set_aside: tuple[str, ...] = ()
-    caches: Caches = field(default_factory=Caches)
+    last: RescueSnapshot | None = None
+    quarantined: tuple[str, ...] = ()
+    caches: CacheReport = field(default_factory=CacheReport)
     interrupted: bool = False
     timed_out: bool = False
-    guest: Guest | None = None
+    guest: RescueController | None = None
 
 
-async def carry_out(session: ZooKeeperSession, wish: Wish, seen: Look, say: Say) -> RescueResult:
+async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: RescueSnapshot, say: Say) -> RescueResult:
     """Carry out the rescue. Raises Refusal where control cannot be taken, or is lost."""
-    means = means_for(wish, seen)
-    topics = wish.topics or tuple(each.topic for each in seen.found)
-    chosen = chosen_topics(wish, seen)
-    course = _State()
+    means = means_for(options, seen)
+    topics = options.topics or tuple(each.topic for each in seen.found)
+    chosen = chosen_topics(options, seen)
+    state = _State()
 
-    async def work(guest: Guest) -> None:
-        course.guest = guest
+    async def work(guest: RescueController) -> None:
+        state.guest = guest
         try:
-            await _work(session, wish, seen, guest, topics, chosen, course, say)
-        except Interrupted:
-            course.interrupted = True
-            course.caches = told_caches(await guest.context())
+            await _work(session, options, seen, guest, topics, chosen, state, say)
+        except RescueInterrupted:
+            state.interrupted = True
+            state.caches = cache_report(await guest.context())
             say("Interrupted: handing control back.")
 
     await in_control(means, chosen, work)
     ended_s = time.monotonic()
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
-    turns = await turns_within(session, WATCH_MS)
-    last = course.last or await look(session, topics, wish.broker_timeout_ms)
-    caches = course.caches.after(seen.caches)
-    held_ms = 0 if course.taken_at_s is None else int((ended_s - course.taken_at_s) * 1000)
+    election_rate = await turns_within(session, WATCH_MS)
+    last = state.last or await look(session, topics, options.broker_timeout_ms)
+    caches = state.caches.after(seen.caches)
+    held_ms = 0 if state.taken_at_s is None else int((ended_s - state.taken_at_s) * 1000)
     return RescueResult(
         seen,
         last,
-        Control(means.controller_id, course.taken_from, after, held_ms, turns),
-        set_aside=course.set_aside,
-        even_if_disabled=wish.even_if_disabled,
-        interrupted=course.interrupted,
-        timed_out=course.timed_out,
+        ControlPeriod(means.controller_id, state.taken_from, after, held_ms, election_rate),
+        quarantined=state.quarantined,
+        even_if_disabled=options.even_if_disabled,
+        interrupted=state.interrupted,
+        timed_out=state.timed_out,
         # `caches` has the ghosts.
-        left=NOTHING_LEFT if course.guest is None else course.guest.left_behind._replace(ghosts={}),
-        caches=caches.of(wish.topics) if wish.topics else caches,
+        left=NOTHING_UNCONFIRMED if state.guest is None else state.guest.unconfirmed_deletions._replace(ghosts={}),
+        caches=caches.of(options.topics) if options.topics else caches,
     )
 
 
-def chosen_topics(wish: Wish, seen: Look) -> frozenset[str] | None:
+def chosen_topics(options: RescueOptions, seen: RescueSnapshot) -> frozenset[str] | None:
     """Return the topics that may be deleted; None: all marked ones. If a broker has deletion disabled, topics marked
     during the rescue are excluded: a controller there would drop their markers, as always."""
-    if wish.topics:
-        return frozenset(wish.topics)
+    if options.topics:
+        return frozenset(options.topics)
     return frozenset(each.topic for each in seen.found) if seen.disabled_on else None
 
 
-def means_for(wish: Wish, seen: Look) -> Means:
+def means_for(options: RescueOptions, seen: RescueSnapshot) -> TakeoverSettings:
     """Return the settings for taking control. Raises Refusal where brokers could not be commanded with them."""
-    ibp = InterBrokerProtocol.parse(wish.ibp) if wish.ibp is not None else _protocol(seen)
-    listener = wish.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
+    ibp = InterBrokerProtocol.parse(options.ibp) if options.ibp is not None else _protocol(seen)
+    listener = options.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
     _demand_listener(seen, listener.upper())
-    number = guest_id(wish, seen)
-    if wish.controller_id is not None and number in seen.known_ids:
-        raise Refusal(f"--controller-id {number} is a broker's: choose one that no broker has", Exit.USAGE)
-    return Means(wish.connect, number, ibp, listener.upper(), digest=wish.digest)
+    number = guest_id(options, seen)
+    if options.controller_id is not None and number in seen.known_ids:
+        raise Refusal(f"--controller-id {number} is the id of a broker: choose one that no broker has", Exit.USAGE)
+    return TakeoverSettings(options.connect, number, ibp, listener.upper(), digest=options.digest)
 
 
-def guest_id(wish: Wish, seen: Look) -> BrokerId:
+def guest_id(options: RescueOptions, seen: RescueSnapshot) -> BrokerId:
     """Return the requested controller id, or one that no broker has."""
-    return free_id(seen.known_ids) if wish.controller_id is None else BrokerId(wish.controller_id)
+    return free_id(seen.known_ids) if options.controller_id is None else BrokerId(options.controller_id)
 
 
-def _demand_listener(seen: Look, listener: str) -> None:
+def _demand_listener(seen: RescueSnapshot, listener: str) -> None:
     """Raise Refusal if a broker has no such PLAINTEXT listener: its controller could send it nothing."""
-    mute = [
+    without_listener = [
         broker.id
         for broker in seen.evidence.survey.zookeeper.brokers
         if not any(e.listener == listener and e.protocol is SecurityProtocol.PLAINTEXT for e in broker.endpoints)
     ]
-    if mute:
+    if without_listener:
         raise Refusal(
-            f"brokers {', '.join(map(str, mute))} have no listener {listener} that speaks PLAINTEXT, and Lethe speaks "
-            "nothing else with them: name another one with --listener"
+            f"brokers {', '.join(map(str, without_listener))} have no listener {listener} with PLAINTEXT, the only "
+            "protocol that Lethe speaks: name another one with --listener"
         )
 
 
-def _protocol(seen: Look) -> InterBrokerProtocol:
+def _protocol(seen: RescueSnapshot) -> InterBrokerProtocol:
     """Return a protocol that all brokers support; the latest where none of them names one."""
     named = common_protocol(seen.settings)
     return LATEST if named is None else named
 
 
-def _has_kafka(seen: Look) -> bool:
+def _has_kafka(seen: RescueSnapshot) -> bool:
     """Return True if a Kafka broker can take control afterwards; only these return their configuration."""
     return any(each.deletes_topics is not None for each in seen.settings)
 
 
 async def _work(
     session: ZooKeeperSession,
-    wish: Wish,
-    seen: Look,
-    guest: Guest,
+    options: RescueOptions,
+    seen: RescueSnapshot,
+    guest: RescueController,
     topics: Sequence[str],
     chosen: frozenset[str] | None,
-    course: _State,
+    state: _State,
     say: Say,
 ) -> None:
     if seen.holder is not None:
-        say(f"Taking control, with {guest.grace_ms / 1000:g} s for who has it to notice.")
+        say(f"Taking control, with {guest.grace_ms / 1000:g} s for the present controller to notice.")
     taken_from = await guest.elected()
-    course.taken_at_s = time.monotonic()
+    state.taken_at_s = time.monotonic()
     holder = seen.holder
-    course.taken_from = taken_from
+    state.taken_from = taken_from
     say(
         f"Control taken from controller {taken_from}."
         if taken_from is not None
         else f"Control taken{'' if holder is None else f', after controller {holder.znode.broker_id} had gone'}."
     )
-    if wish.even_if_disabled:
+    if options.even_if_disabled:
         await _mark(session, to_mark(seen.found))
-    progress, comparison = Progress(chosen, wish.patience_ms), _CacheComparison(guest, wish.patience_ms)
-    deadline_s = course.taken_at_s + wish.timeout_ms / 1000
+    progress, comparison = RescueProgress(chosen, options.patience_ms), _CacheComparison(guest, options.patience_ms)
+    deadline_s = state.taken_at_s + options.timeout_ms / 1000
     while True:
         guest.check()
-        told = await ask_controller(guest.url, None, wish.broker_timeout_ms)
+        told = await ask_controller(guest.url, None, options.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
             say(_status_line(progress, told, guest.unreached))
         if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
             break
         if time.monotonic() > deadline_s:
-            course.timed_out = True
+            state.timed_out = True
             break
         await asyncio.sleep(POLL_S)
-    told = await ask_controller(guest.url, None, wish.broker_timeout_ms)
-    course.caches = told_caches(await guest.context())
-    course.set_aside = tuple(f"{each.path}: {each.reason}" for each in guest.set_aside)
-    course.last = await look(session, topics, wish.broker_timeout_ms, told if told.is_known else None)
+    told = await ask_controller(guest.url, None, options.broker_timeout_ms)
+    state.caches = cache_report(await guest.context())
+    state.quarantined = tuple(f"{each.path}: {each.reason}" for each in guest.quarantined)
+    state.last = await look(session, topics, options.broker_timeout_ms, told if told.is_known else None)
 
 
 class _CacheComparison:
     """Progress of the comparison of metadata caches."""
 
-    def __init__(self, guest: Guest, patience_ms: int) -> None:
+    def __init__(self, guest: RescueController, patience_ms: int) -> None:
         self._guest = guest
         self._patience_ms = patience_ms
         self._seen: object = None
@@ -255,7 +255,7 @@ async def _mark(session: ZooKeeperSession, unmarked: Sequence[str]) -> None:
             raise Refusal(f"{outcome.name} could not be marked for deletion: {outcome.problem}")
 
 
-async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequence[str]) -> bool:
+async def _is_over(session: ZooKeeperSession, progress: RescueProgress, topics: Sequence[str]) -> bool:
     """Return True if the deletions are over and no topic was marked since: the controller may not have seen a new mark
     yet."""
     if not progress.is_over(_now_ms()):
@@ -264,7 +264,7 @@ async def _is_over(session: ZooKeeperSession, progress: Progress, topics: Sequen
     return bool(progress.left) or not marked.intersection(topics)
 
 
-def _status_line(progress: Progress, told: Told, unreached: Mapping[int, CauseKind]) -> str:
+def _status_line(progress: RescueProgress, told: ControllerReport, unreached: Mapping[int, CauseKind]) -> str:
     left = len(progress.left) + told.not_shown
     if not left:
         return "Nothing waits any more."

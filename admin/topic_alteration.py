@@ -22,7 +22,7 @@ from lethe.admin.topic_changes import (
     with_partitions,
 )
 from lethe.admin.topic_znodes import demand_zookeeper_controller
-from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
 from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -39,7 +39,7 @@ from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_c
 
 
 @dataclass(frozen=True, slots=True)
-class TopicNow:
+class CurrentTopicZnodes:
     """A topic's own znodes as they were read. `config_version` is None where there is no configuration."""
 
     name: str
@@ -51,10 +51,10 @@ class TopicNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TopicChange:
     """The change of a topic: added partitions, and its whole new configuration (None: unchanged)."""
 
-    now: TopicNow
+    now: CurrentTopicZnodes
     added: dict[int, Replicas]
     config: dict[str, str] | None = None
 
@@ -74,11 +74,11 @@ class Change:
         return tuple(operations)
 
 
-Plan = Callable[[TopicNow], Change]
+Plan = Callable[[CurrentTopicZnodes], TopicChange]
 """Returns the change of a topic; raises ValueError, naming the topic, where it is impossible."""
 
 
-async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[TopicNow]:
+async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[CurrentTopicZnodes]:
     """Return the topics in the order of the names. Raises ValueError for a missing or unreadable one."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetData(paths.config_topic(name)))]
     outcomes = await session.read(reads)
@@ -89,15 +89,15 @@ async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[T
 
 
 async def change_topics(
-    session: ZooKeeperSession, changes: Sequence[Change], plan: Plan
-) -> tuple[dict[str, Change], list[Outcome]]:
+    session: ZooKeeperSession, changes: Sequence[TopicChange], plan: Plan
+) -> tuple[dict[str, TopicChange], list[Outcome]]:
     """Write the changes. Return what was changed, by topic, and the outcomes in the given order.
 
     `plan` is called again for a topic that has changed since. Raises NoCluster under a KRaft controller.
     """
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
-    written: dict[str, Change] = {}
+    written: dict[str, TopicChange] = {}
     ended: dict[str, Outcome] = {}
     pending = [change for change in changes if change.operations]
     for _ in range(MAX_ATTEMPTS):
@@ -119,21 +119,21 @@ async def change_topics(
 
 async def _planned_again(
     session: ZooKeeperSession, names: Collection[str], plan: Plan, ended: dict[str, Outcome]
-) -> list[Change]:
+) -> list[TopicChange]:
     planned = []
     for name in names:
         try:
             (now,) = await read_topics(session, [name])
             change = plan(now)
         except ValueError as problem:
-            ended[name] = Outcome(name, f"{problem} (it was changed by somebody else at the same time)")
+            ended[name] = Outcome(name, f"{problem} (it was changed by another process at the same time)")
             continue
         if change.operations:
             planned.append(change)
     return planned
 
 
-def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> TopicNow:
+def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> CurrentTopicZnodes:
     match topic:
         case Data(data=data, stat=stat):
             pass
@@ -145,15 +145,15 @@ def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> TopicNow:
     match config:
         case Data():
             settings = decode_config(paths.config_topic(name), config.data)
-            return TopicNow(name, data, stat.version, znode, settings, config.stat.version)
+            return CurrentTopicZnodes(name, data, stat.version, znode, settings, config.stat.version)
         case ReadFailed(error=ZkError.NO_NODE):
-            return TopicNow(name, data, stat.version, znode, {}, None)
+            return CurrentTopicZnodes(name, data, stat.version, znode, {}, None)
         case _:
             raise MalformedZnode(paths.config_topic(name), f"ZooKeeper does not give its data ({config})")
 
 
 @dataclass(frozen=True, slots=True)
-class WantedChange:
+class TopicChangeRequest:
     """The options of the command, for each topic."""
 
     names: tuple[str, ...]
@@ -165,8 +165,8 @@ class WantedChange:
 
 
 async def change_planner(
-    session: ZooKeeperSession, wanted: WantedChange, warn: Callable[[str], None]
-) -> Callable[[TopicNow], Change]:
+    session: ZooKeeperSession, wanted: TopicChangeRequest, warn: Callable[[str], None]
+) -> Callable[[CurrentTopicZnodes], TopicChange]:
     """Return the plan for the options, with the present brokers, marks and reassignments."""
     there = await topic_znodes.list_topics(session)
     requested = await topic_znodes.requested_reassignments(session)
@@ -176,27 +176,27 @@ async def change_planner(
             warn(f"WARNING: {problem}; no replica is placed on that broker")
     marked = frozenset(there.marked)
 
-    def plan(now: TopicNow) -> Change:
+    def plan(now: CurrentTopicZnodes) -> TopicChange:
         if now.name in marked:
             raise ValueError(f"topic {now.name} is marked for deletion: nothing of it can be changed any more")
         config = None
         if wanted.config or wanted.delete_config:
             config = changed_config(now.name, now.config, wanted.config, wanted.delete_config)
         if wanted.partitions is None:
-            return Change(now, {}, config)
+            return TopicChange(now, {}, config)
         moving = [str(tp) for tp in requested if tp.topic == now.name]
         if moving:
             raise ValueError(
-                f"the reassignment of {', '.join(moving[:5])} is asked for in /admin/reassign_partitions, and no "
+                f"the reassignment of {', '.join(moving[:5])} is requested in /admin/reassign_partitions, and no "
                 f"partition can be added to topic {now.name} meanwhile: see `lethe partitions reassign --list`"
             )
-        return Change(now, _added(now, wanted, wanted.partitions, brokers), config)
+        return TopicChange(now, _added(now, wanted, wanted.partitions, brokers), config)
 
     return plan
 
 
 def _added(
-    now: TopicNow, wanted: WantedChange, partitions: int, brokers: Sequence[Broker]
+    now: CurrentTopicZnodes, wanted: TopicChangeRequest, partitions: int, brokers: Sequence[Broker]
 ) -> dict[int, tuple[int, ...]]:
     """Return the new partitions. Raises ValueError where they are impossible."""
     problem = expansion_problem(now.name, now.znode, partitions)
@@ -214,7 +214,7 @@ def _added(
         placed = place_replicas(
             racks, partitions - existing, len(first), start_index=start, shift=start, first_partition=existing
         )
-    except PlacementError as error:
+    except ReplicaAssignmentError as error:
         remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
         raise ValueError(f"topic {now.name}: {error}{remedy}") from error
     return dict(enumerate(placed, start=existing))

@@ -11,12 +11,12 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_plans import TopicPlan, creation_problem
-from lethe.controller.core.placement import BrokerRack, PlacementError, place_replicas
+from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
 from lethe.protocol.vocabulary import Broker, TopicId, is_usable_topic_id
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTopic:
+class TopicCreationRequest:
     """A topic as the options request it. Without an assignment, both numbers are given."""
 
     name: str
@@ -38,13 +38,13 @@ def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
 
 async def plan_topics(
     session: ZooKeeperSession,
-    wanted: Sequence[WantedTopic],
-    there: topic_znodes.Topics,
+    wanted: Sequence[TopicCreationRequest],
+    there: topic_znodes.ListedTopics,
     draw: random.Random,
     warn: Callable[[str], None],
 ) -> list[TopicPlan]:
     """Return what is to be written for each topic; `there` are the existing topics. `draw` supplies ids and the start
-    of the placement. Raises Refusal where one cannot be created."""
+    of the replica assignment. Raises Refusal where one cannot be created."""
     if not wanted:
         return []
     brokers, malformed = await topic_znodes.live_brokers(session)
@@ -60,7 +60,9 @@ async def plan_topics(
     return plans
 
 
-def _placement(wanted: WantedTopic, brokers: Sequence[Broker], draw: random.Random) -> tuple[tuple[int, ...], ...]:
+def _placement(
+    wanted: TopicCreationRequest, brokers: Sequence[Broker], draw: random.Random
+) -> tuple[tuple[int, ...], ...]:
     if wanted.assignment:
         absent = {replica for replicas in wanted.assignment for replica in replicas} - {int(b.id) for b in brokers}
         if absent:
@@ -74,6 +76,6 @@ def _placement(wanted: WantedTopic, brokers: Sequence[Broker], draw: random.Rand
         start = shift = wanted.start_index
     try:
         return place_replicas(racks, wanted.partitions, wanted.replication_factor, start_index=start, shift=shift)
-    except PlacementError as error:
+    except ReplicaAssignmentError as error:
         remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
         raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error

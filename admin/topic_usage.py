@@ -42,7 +42,7 @@ class Group:
     """Client ids, sorted."""
 
 
-class Asked(NamedTuple):
+class LeaderQuery(NamedTuple):
     """The leader to ask about a partition, and the start of the time in question."""
 
     leader: int
@@ -59,7 +59,7 @@ class Offsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class TopicUsage:
     """What brokers say about these topics, and what they do not.
 
     A group that did not answer may read any topic, so `unasked` concerns all of them. A partition without known offsets
@@ -78,17 +78,17 @@ class Readers:
 
 
 async def ask_readers(
-    session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, Asked]
-) -> Readers:
+    session: ZooKeeperSession, brokers: Sequence[Broker], partitions: Mapping[TopicPartition, LeaderQuery]
+) -> TopicUsage:
     """Return groups by topic, and offsets by partition. Failures of brokers never raise."""
     ends = [end for end in (broker.plaintext_endpoint for broker in brokers) if end is not None]
     if not ends:
-        return nobody_asked("no broker has a listener without encryption to be asked by", partitions)
+        return unknown_usage("no broker has a listener without encryption to be asked by", partitions)
     try:
         from aiokafka.admin import AIOKafkaAdminClient
         from aiokafka.client import AIOKafkaClient
     except ImportError:
-        return nobody_asked("aiokafka is not installed: pip install aiokafka", partitions)
+        return unknown_usage("aiokafka is not installed: pip install aiokafka", partitions)
     about: dict[str, Any] = {
         "bootstrap_servers": [f"{end.host}:{end.port}" for end in ends],
         "client_id": _CLIENT_ID,
@@ -97,7 +97,7 @@ async def ask_readers(
     try:
         admin, client = AIOKafkaAdminClient(**about), AIOKafkaClient(**about)
     except Exception as error:  # noqa: BLE001 -- addresses that it does not take
-        return nobody_asked(_why(error), partitions)
+        return unknown_usage(_why(error), partitions)
     coordinators = await read_coordinators(session, brokers)
     hidden = await hidden_groups(coordinators, brokers)
     topics = {partition.topic for partition in partitions}
@@ -105,12 +105,12 @@ async def ask_readers(
     if (await read_coordinators(session, brokers)) != coordinators:
         hidden = (*hidden, "consumer groups: they went to other brokers while these were asked")
     offsets, unknown = await read_offsets(client, partitions)
-    return Readers(groups, offsets, (*hidden, *unasked), unknown)
+    return TopicUsage(groups, offsets, (*hidden, *unasked), unknown)
 
 
-def nobody_asked(why: str, partitions: Iterable[TopicPartition]) -> Readers:
+def unknown_usage(why: str, partitions: Iterable[TopicPartition]) -> TopicUsage:
     """Return the result without any answer, for one reason."""
-    return Readers(unasked=(why,), unknown=dict.fromkeys(partitions, why))
+    return TopicUsage(unasked=(why,), unknown=dict.fromkeys(partitions, why))
 
 
 def _why(error: BaseException) -> str:
@@ -167,7 +167,7 @@ async def _group_or_error(
             return str(error)
         except Exception as error:  # noqa: BLE001
             return _why(error)
-    return "its members are joining it, and nobody knows what they read"
+    return "its members are joining it, and what they read is unseen"
 
 
 class _Refused(Exception):
@@ -214,7 +214,7 @@ def _topics_of(metadata: bytes, assigned: bytes) -> set[str]:
 
 
 async def read_offsets(
-    client: Any, partitions: Mapping[TopicPartition, Asked]
+    client: Any, partitions: Mapping[TopicPartition, LeaderQuery]
 ) -> tuple[dict[TopicPartition, Offsets], dict[TopicPartition, str]]:
     """Return the offsets of partitions whose leader returned all three, and the reasons for the others. `client` is not
     started; it is closed. A consumer is not used: its metadata request may create topics."""
@@ -244,7 +244,7 @@ async def _offsets_of(
     client: Any,
     leader: int,
     led: Sequence[TopicPartition],
-    partitions: Mapping[TopicPartition, Asked],
+    partitions: Mapping[TopicPartition, LeaderQuery],
     found: dict[TopicPartition, Offsets],
     unknown: dict[TopicPartition, str],
 ) -> None:

@@ -52,7 +52,7 @@ class NoCluster(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class ListedTopics:
     """All topics, and the marked ones, which may be gone already; sorted."""
 
     names: tuple[str, ...]
@@ -72,17 +72,22 @@ class ActiveController:
         return self.stat.ephemeral_owner == 0 or self.znode.is_kraft
 
 
-async def list_topics(session: ZooKeeperSession) -> Topics:
+async def list_topics(session: ZooKeeperSession) -> ListedTopics:
     """Return all topics and marks. Raises NoCluster where there is no cluster."""
     ids, topics, marks = await session.read(
         [Exists(paths.BROKER_IDS), GetChildren(paths.BROKER_TOPICS), GetChildren(paths.DELETE_TOPICS)]
     )
-    if not isinstance(ids, Present):
+    require_cluster(ids)
+    return ListedTopics(children_of(topics, paths.BROKER_TOPICS) or (), children_of(marks, paths.DELETE_TOPICS) or ())
+
+
+def require_cluster(broker_ids: ReadOutcome) -> None:
+    """Raise NoCluster if the outcome of an Exists says that no broker has ever registered."""
+    if not isinstance(broker_ids, Present):
         raise NoCluster(
             f"ZooKeeper has no {paths.BROKER_IDS} here: no broker has ever registered. Is the path after the hosts "
             "(the chroot) the one of the brokers' zookeeper.connect?"
         )
-    return Topics(children_of(topics, paths.BROKER_TOPICS) or (), children_of(marks, paths.DELETE_TOPICS) or ())
 
 
 async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], tuple[MalformedZnode, ...]]:
@@ -265,13 +270,13 @@ async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:
     if controller is not None and controller.is_kraft:
         raise NoCluster(
             f"{paths.CONTROLLER} belongs to the KRaft controller {controller.znode.broker_id}: this cluster is being "
-            "migrated (or has been), and nobody would act on what is written to ZooKeeper"
+            "migrated (or has been), and no controller would act on what is written to ZooKeeper"
         )
 
 
 def _creation_outcome(name: str, outcome: MultiOutcome) -> Outcome:
     if isinstance(outcome, MultiFailed) and outcome.error is ZkError.NODE_EXISTS:
-        return Outcome(name, f"topic {name} was created by somebody else at the same time")
+        return Outcome(name, f"topic {name} was created by another process at the same time")
     return outcome_of(name, outcome, act=f"create topic {name}", done=f"topic {name} was created")
 
 

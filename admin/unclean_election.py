@@ -33,7 +33,7 @@ SETTING: Final = "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PreviousConfiguration:
     """A topic's earlier configuration: the znode (None: there was none), and its content."""
 
     topic: str
@@ -52,26 +52,26 @@ class Before:
         return f"lethe topics alter {how} {operand(self.topic)}"
 
 
-async def settings_before(session: ZooKeeperSession, topic: str) -> Before:
+async def settings_before(session: ZooKeeperSession, topic: str) -> PreviousConfiguration:
     """Return the topic's present configuration. Raises MalformedZnode."""
     path = paths.config_topic(topic)
     (found,) = await session.read([GetData(path)])
     data = data_of(found, path)
-    return Before(topic, data, {} if data is None else decode_config(path, data.data))
+    return PreviousConfiguration(topic, data, {} if data is None else decode_config(path, data.data))
 
 
-async def switch_on(session: ZooKeeperSession, before: Before) -> Outcome:
+async def switch_on(session: ZooKeeperSession, before: PreviousConfiguration) -> Outcome:
     """Enable unclean elections for the topic, if its configuration is unchanged since `before`."""
     await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
     version = None if before.znode is None else before.znode.stat.version
     outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
     settings = f"the settings of topic {before.topic}"
     if is_conflict(outcome):
-        return Outcome(before.topic, f"{settings} were changed by somebody else at the same time: try again")
+        return Outcome(before.topic, f"{settings} were changed by another process at the same time: try again")
     return outcome_of(before.topic, outcome, act=f"change {settings}", done=f"{settings} were changed")
 
 
-async def put_back(session: ZooKeeperSession, before: Before) -> Outcome:
+async def put_back(session: ZooKeeperSession, before: PreviousConfiguration) -> Outcome:
     """Restore the configuration; also done where it is as before already."""
     path = paths.config_topic(before.topic)
     ours = {**before.config, SETTING: "true"}

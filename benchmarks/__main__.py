@@ -15,14 +15,14 @@ import benchmarks
 
 
 def names() -> list[str]:
-    """The benchmarks there are, sorted."""
+    """Return the names of all benchmarks, sorted."""
     return sorted(
         module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")
     )
 
 
 def main(wanted: Sequence[str]) -> int:
-    """Exit code 2 where a name is none of a benchmark."""
+    """Run the named benchmarks; return the exit code, 2 for an unknown name."""
     unknown = [name for name in wanted if name not in names()]
     if unknown:
         print(f"no such benchmark: {', '.join(unknown)} (there are: {', '.join(names())})", file=sys.stderr)

@@ -68,8 +68,8 @@ _APPLIED = Stat(1, 1, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase; `core_ms` is time within `step` only, `collected_ms` the same with the garbage collector running. A
-    phase's memory is what is held after it."""
+    """One phase. `core_ms` is time within `step` only, `collected_ms` the same with the garbage collector running.
+    Memory is what is in use after the phase."""
 
     name: str
     core_ms: float
@@ -80,17 +80,17 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CoreReport:
     partitions: int
     phases: tuple[Phase, ...]
     small_steps_per_second: int
     traced_mb_loaded: float
-    """What the core holds of a loaded cluster, by tracemalloc."""
+    """Memory of the core with a loaded cluster, by tracemalloc."""
     traced_peak_mb_taking_over: float
 
 
 class CannedZooKeeper:
-    """Answers from a dict that was filled before; every write succeeds."""
+    """Answers from a prepared dict; every write succeeds."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
@@ -117,8 +117,8 @@ class CannedZooKeeper:
         return events.ZnodesWritten(effect.id, outcomes)
 
 
-class World:
-    """One core; results and answers are made outside the measured time."""
+class SimulatedCluster:
+    """One core. Results and answers are made outside the measured time."""
 
     def __init__(self, partitions: int, *, answering: bool = True) -> None:
         self.context = Context(CoreConfig(BrokerId(1000), LATEST))
@@ -139,7 +139,7 @@ class World:
         self.zookeeper.children[paths.delete_topics()] = ()
 
     def put_topics(self, *, with_states: bool) -> None:
-        """The topics' znodes, and the states of their partitions."""
+        """Add the topics' znodes and the states of their partitions."""
         assignments = {
             p: ReplicaAssignment(tuple(BROKERS[(p + r) % 3] for r in range(3))) for p in range(PARTITIONS_PER_TOPIC)
         }
@@ -156,7 +156,7 @@ class World:
         self.zookeeper.children[paths.delete_topics()] = tuple(self.topics)
 
     def run(self, event: Event) -> None:
-        """Everything that follows from an event, answers included."""
+        """Run the event and everything that follows from it, including answers."""
         self._events.append(event)
         while self._events:
             following = self._events.popleft()
@@ -176,7 +176,7 @@ class World:
                 self._events.appendleft(self.zookeeper.write(effect))
             elif isinstance(effect, ProbeBrokers):
                 accepted = tuple(events.ProbeOutcome(each.broker, 0, None) for each in effect.targets)
-                self._events.appendleft(events.ProbesAnswered(effect.id, accepted))
+                self._events.appendleft(events.ProbesCompleted(effect.id, accepted))
             elif isinstance(effect, Send) and self.answering:
                 self._events.append(_answer(effect))
 
@@ -185,19 +185,19 @@ def _answer(send: Send) -> Event:
     broker, epoch, request_id, request = send
     if isinstance(request, LeaderAndIsrRequest):
         rows = tuple(TopicIdError(None, t.topic_id, row.partition, 0) for t in request.topics for row in t.partitions)
-        return events.LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+        return events.LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
     if isinstance(request, StopReplicaRequest):
         stopped = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
-        return events.StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+        return events.StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse(0, stopped))
     if isinstance(request, DescribeLogDirsRequest):
         return events.LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse((LogDir(0, "/a", ()),)))
-    return events.UpdateMetadataAnswered(broker, epoch, request_id, UpdateMetadataResponse(0))
+    return events.UpdateMetadataResponseReceived(broker, epoch, request_id, UpdateMetadataResponse(0))
 
 
 # --- the phases ---------------------------------------------------------------------------------------------------
 
 
-def _measured(world: World, name: str, act: Callable[[], None]) -> Phase:
+def _measured(world: SimulatedCluster, name: str, act: Callable[[], None]) -> Phase:
     gc.collect()
     core_s, steps, effects = world.core_s, world.steps, world.effects
     act()
@@ -212,15 +212,15 @@ def _measured(world: World, name: str, act: Callable[[], None]) -> Phase:
 
 
 def _take_over(partitions: int) -> Phase:
-    world = World(partitions)
+    world = SimulatedCluster(partitions)
     world.put_topics(with_states=True)
     return _measured(world, "load and take over", lambda: world.run(events.SessionEstablished(1, bytes(32))))
 
 
 def phases(partitions: int) -> tuple[Phase, ...]:
-    """A cluster is loaded and taken over; in a second one the same topics are created, and then deleted."""
+    """Measure loading and takeover of a cluster, then creation and deletion of the same topics in a second one."""
     found = [_take_over(partitions)]
-    world = World(partitions)
+    world = SimulatedCluster(partitions)
     world.run(events.SessionEstablished(1, bytes(32)))
     world.put_topics(with_states=False)
     found.append(_measured(world, "create", lambda: world.run(events.TopicsChanged())))
@@ -236,8 +236,8 @@ def phases(partitions: int) -> tuple[Phase, ...]:
 
 
 def small_steps_per_second(partitions: int) -> int:
-    """Answers to small requests while many partitions are known: what one event costs when nothing much happens."""
-    world = World(partitions)
+    """Return the rate of answers to small requests while many partitions are loaded: the base cost of one event."""
+    world = SimulatedCluster(partitions)
     world.put_topics(with_states=True)
     world.run(events.SessionEstablished(1, bytes(32)))
     started_s, steps = world.core_s, world.steps
@@ -247,8 +247,8 @@ def small_steps_per_second(partitions: int) -> int:
 
 
 def traced(partitions: int) -> tuple[float, float]:
-    """(held after loading, peak) in MB, counted from after the canned answers were made."""
-    world = World(partitions, answering=False)
+    """Return memory after loading and its peak in MB, from the point at which the prepared answers exist."""
+    world = SimulatedCluster(partitions, answering=False)
     world.put_topics(with_states=True)
     gc.collect()
     tracemalloc.start()
@@ -263,7 +263,7 @@ def traced(partitions: int) -> tuple[float, float]:
 
 
 def resident_mb() -> float:
-    """Resident memory of this process; 0 where there is no /proc."""
+    """Return the resident memory of this process; 0 without /proc."""
     status = Path("/proc/self/status")
     if not status.exists():
         return 0.0
@@ -271,8 +271,8 @@ def resident_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def measure(partitions: int) -> Report:
-    """All of it; takes about half a minute with 100,000 partitions."""
+def measure(partitions: int) -> CoreReport:
+    """Return all measurements; takes about half a minute with 100,000 partitions."""
     collected = phases(partitions)
     gc.disable()
     try:
@@ -281,7 +281,7 @@ def measure(partitions: int) -> Report:
         gc.enable()
     found = tuple(replace(a, collected_ms=b.core_ms) for a, b in zip(plain, collected, strict=True))
     held, peak = traced(partitions)
-    return Report(partitions, found, small_steps_per_second(partitions), held, peak)
+    return CoreReport(partitions, found, small_steps_per_second(partitions), held, peak)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: what both benchmarks have measured, from the results beside it."""
+"""docs/benchmarks.md: the results of both benchmarks, from the JSON files beside the page."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ HEAD: Final = """\
 
 
 def generated() -> str:
-    """The page as it should be, from what was measured last."""
+    """Return the page for the stored results."""
     return page(DOCS)
 
 
 def page(directory: Path) -> str:
-    """The page of the results that lie in the directory: of one benchmark, or of both."""
+    """Return the page for the results in the directory: of one benchmark, or of both."""
     parts = []
     if (directory / of_controllers.JSON_NAME).exists():
         parts.append(controllers.page(of_controllers.read(directory / of_controllers.JSON_NAME)))

@@ -1,10 +1,4 @@
-"""What a scrape of the controller's metrics costs, with few partitions and with many.
-
-`python -m benchmarks.scrape [--json]`. The core is loaded with so many partitions, and every other topic is being
-deleted and waits for its answers; then `/metrics` is made again and again, with the real sources, channels to so many
-brokers included. Times are processor time, the median of many scrapes. What the event loop does of a scrape is what an
-event has to wait for it; the text is written on another thread.
-"""
+"""Cost of a scrape of the controller's metrics, with few partitions and with many."""
 
 from __future__ import annotations
 
@@ -18,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from benchmarks.core import World
+from benchmarks.core import SimulatedCluster
 from lethe.adapters.clock import SystemClock
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.controller.core import controller, events
@@ -44,15 +38,15 @@ class Scrape:
     series: int
     text_bytes: int
     loop_ms: float
-    """What the event loop does of it: gathering the numbers."""
+    """Time of the event loop: collecting the numbers."""
     median_ms: float
-    """All of it; the rest, writing them down, is done on another thread."""
+    """Whole time; formatting runs on another thread."""
     longest_ms: float
 
 
 def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
-    """Metrics of a controller that leads so many partitions and deletes every other topic."""
-    world = World(partitions)
+    """Return metrics of a controller that leads so many partitions and deletes every other topic."""
+    world = SimulatedCluster(partitions)
     world.put_topics(with_states=True)
     world.run(events.SessionEstablished(1, bytes(32)))
     world.zookeeper.children["/admin/delete_topics"] = tuple(world.topics[::2])
@@ -61,15 +55,15 @@ def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
     return metrics_over(world, brokers)
 
 
-def metrics_over(world: World, brokers: int) -> ControllerMetrics:
-    """The real sources over this core's memory; nothing of it runs."""
+def metrics_over(world: SimulatedCluster, brokers: int) -> ControllerMetrics:
+    """Return the real metric sources over this core's memory; nothing else runs."""
     metrics, clock = ControllerMetrics(), SystemClock()
     views = [_channel(number) for number in range(brokers)]
     sessions = SessionKeeper(open_nothing, post=ignore, overtake=ignore, prepare=prepare_nothing)
     timers = Timers(clock, ignore)
     performer = Performer(sessions, NoChannels(), timers, ignore, metrics.note_zookeeper, "controller/1000")
     loop = ControllerLoop(
-        world.context, controller.step, controller.after_fault, performer, clock, metrics, metrics.note_fact
+        world.context, controller.step, controller.after_fault, performer, clock, metrics, metrics.note_record
     )
     for kind in events.External.__args__:
         metrics.event_began(kind.__name__, events.ControllerState.IDLE, 0.001)
@@ -79,7 +73,7 @@ def metrics_over(world: World, brokers: int) -> ControllerMetrics:
 
 
 def scrape(partitions: int, brokers: int) -> Scrape:
-    """One case."""
+    """Measure one case."""
     metrics = loaded(partitions, brokers)
     gc.collect()
     gc.freeze()

@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """One message. None where the step does not apply."""
+    """One message; None for a step that does not apply."""
 
     message: str
     bytes: int
@@ -190,13 +190,13 @@ def measure_response(api: ApiKey, name: str, version: int, build: Callable[[], R
 
 
 def measure(partitions: int) -> list[Row]:
-    """One row per message, each about `partitions` partitions; layouts are compiled before the clock runs."""
+    """Return one row per message, each about `partitions` partitions; layouts are compiled before the measurement."""
     rows(1)
     return rows(max(1, partitions // PARTITIONS_PER_TOPIC))
 
 
 def rows(topics: int) -> list[Row]:
-    """One row per message about that many topics."""
+    """Return one row per message about that many topics."""
     return [
         measure_request("LeaderAndIsrRequest", 2, lambda: without_ids(leader_and_isr(topics))),
         measure_request("LeaderAndIsrRequest", 7, lambda: leader_and_isr(topics)),
@@ -213,7 +213,7 @@ def rows(topics: int) -> list[Row]:
 
 
 def without_ids(request: ControlRequest) -> ControlRequest:
-    """The request as a cluster without topic ids has it."""
+    """Return the request in the form of a cluster without topic ids."""
     match request:
         case LeaderAndIsrRequest(controller, epoch, topics, leaders):
             return LeaderAndIsrRequest(controller, epoch, tuple(t._replace(topic_id=None) for t in topics), leaders)

@@ -18,7 +18,7 @@ Confirm = Callable[[str], bool]
 def ask_user(question: str) -> bool:
     """Ask at the terminal. Raises Refusal without one."""
     if not sys.stdin.isatty():
-        raise Refusal(f"{question} Nobody can be asked here: give --yes to agree", Exit.USAGE)
+        raise Refusal(f"{question} There is no terminal to answer on: give --yes to confirm", Exit.USAGE)
     return typer.confirm(question, err=True)
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from lethe.cli import brokers_describe, brokers_list
-from lethe.cli.commands import Command
+from lethe.cli.commands import group
 
-app = typer.Typer(no_args_is_help=True, help="Show brokers: registered ones, and those that assignments still name.")
-app.command("list", cls=Command)(brokers_list.list_brokers)
-app.command("describe", cls=Command)(brokers_describe.describe)
+app = typer.Typer(
+    cls=group(
+        {
+            "list": "brokers_list:list_brokers",
+            "describe": "brokers_describe:describe",
+        }
+    ),
+    no_args_is_help=True,
+    help="Show brokers: registered ones, and those that assignments still name.",
+)

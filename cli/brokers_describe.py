@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.broker_loads import BrokerLoad, BrokersSeen, look_at_brokers
+from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
 from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
@@ -73,7 +73,7 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
     return Answer(broker_json(seen, number), tuple(lines), tables, code)
 
 
-def _registration(seen: BrokersSeen, number: int) -> list[str]:
+def _registration(seen: ClusterLoad, number: int) -> list[str]:
     broker = seen.views.brokers.get(number)
     if broker is None:
         return [f"Broker {number}: its registration cannot be understood: {seen.unreadable.get(number, '')}"]
@@ -100,7 +100,7 @@ def _partitions(load: BrokerLoad) -> list[str]:
     return lines
 
 
-def _replaceable(seen: BrokersSeen, load: BrokerLoad) -> list[str]:
+def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     """Say whether an empty broker may replace it."""
     unknown = [where for where in seen.views.problems if where in seen.views.there.names]
     if load.only_here:

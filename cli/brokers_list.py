@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.broker_loads import BrokersSeen, look_at_brokers
+from lethe.admin.broker_loads import ClusterLoad, look_at_brokers
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
@@ -51,7 +51,7 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
     return Answer(body, tuple(lines), (table,) if numbers else (), code)
 
 
-def _row(seen: BrokersSeen, number: int) -> tuple[str, ...]:
+def _row(seen: ClusterLoad, number: int) -> tuple[str, ...]:
     broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
     remarks = ["controller"] if seen.acting.broker_id == number else []
     remarks += ["its registration cannot be understood"] if number in seen.unreadable else []

@@ -9,7 +9,7 @@ import typer
 
 from lethe.admin.broker_loads import (
     BrokerLoad,
-    BrokersSeen,
+    ClusterLoad,
 )
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
@@ -50,7 +50,7 @@ def utc(at_ms: int | None) -> str:
     return "" if at_ms is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_ms / 1000))
 
 
-def broker_json(seen: BrokersSeen, number: int) -> dict[str, JsonValue]:
+def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
     """Return all data about one broker, registered or not."""
     broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
     load = load or BrokerLoad(number)

@@ -1,16 +1,24 @@
-"""The class of every command. It refuses a repeated option that takes one value."""
+"""The classes of every group and of every command.
+
+A group imports the module of a command when the command is run or listed: `lethe broker` does not import what only
+`lethe topics delete` needs. A command refuses a repeated option that takes one value.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command, get_group
 
 from lethe.protocol.counting import counted
 
 if TYPE_CHECKING:
+    from typer._click.core import Command as AnyCommand
     from typer._click.core import Context
 
 
@@ -26,3 +34,39 @@ class Command(TyperCommand):
                     f"{name} takes one value and is given {counted(times, 'time')}: give it once", ctx=ctx
                 )
         return super().parse_args(ctx, args)
+
+
+def group(sources: Mapping[str, str]) -> type[TyperGroup]:
+    """Return the class of a group. `sources` maps each command to `MODULE:NAME` in this package, in the order of the
+    help. NAME is a function, or the `typer.Typer` of a group."""
+
+    class Group(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.commands = cast("MutableMapping[str, AnyCommand]", _Commands(sources))
+
+    return Group
+
+
+class _Commands(Mapping[str, "AnyCommand"]):
+    """The commands of a group by name. A lookup imports the command."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> AnyCommand:
+        module, _, attribute = self._sources[name].partition(":")
+        found = getattr(importlib.import_module(f"lethe.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            command = get_group(found)
+            command.name = name
+            return command
+        alone = typer.Typer(add_completion=False)
+        alone.command(name, cls=Command)(found)
+        return get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)

@@ -23,7 +23,7 @@ from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
-from lethe.controller.runtime.left_behind import as_json, left_words
+from lethe.controller.runtime.unconfirmed_deletions import as_json, left_words
 from lethe.protocol.journal import JsonValue
 
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to wait for a successor.")]
@@ -35,7 +35,7 @@ GraceMs = Annotated[
         "--grace-ms",
         min=0,
         help="How long to wait first for brokers that have not confirmed that their metadata caches have dropped "
-        "topics that are gone; only Lethe's controller tells of them.",
+        "topics that are gone; only Lethe's controller reports them.",
     ),
 ]
 
@@ -43,7 +43,7 @@ GraceMs = Annotated[
 def controller_resign(
     zookeeper: ZooKeeper, timeout_ms: TimeoutMs = 30_000, grace_ms: GraceMs = 5_000, as_json: AsJson = False
 ) -> None:
-    """End the tenure of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
+    """End the term of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
     metadata caches of brokers may still show topics that are gone, 3 where Lethe's controller did not tell whether
     there are such brokers."""
     finish(
@@ -75,7 +75,7 @@ def _answer(resignation: Resignation) -> Answer:
     if found.unseen is not None:
         left = (_unseen_words(found.unseen),)
     if after is None:
-        return Answer(body, (line, "Nobody has been elected yet.", *left), exit=Exit.TIMED_OUT)
+        return Answer(body, (line, "No controller has been elected yet.", *left), exit=Exit.TIMED_OUT)
     again = " again" if after.znode.broker_id == ended else ""
     lines = (line, f"Controller {after.znode.broker_id} was elected{again}.", *left)
     code = Exit.UNREACHABLE if found.unseen is not None else Exit.NO if left else Exit.OK
@@ -85,6 +85,6 @@ def _answer(resignation: Resignation) -> Answer:
 def _unseen_words(why: str) -> str:
     return (
         "It is unknown whether brokers have confirmed that their metadata caches have dropped topics that are gone: "
-        f"{why}. Look with lethe survey whether a broker still tells clients of such topics; lethe rescue or a restart "
+        f"{why}. Look with lethe survey whether a broker still shows clients such topics; lethe rescue or a restart "
         "of the broker cures that."
     )

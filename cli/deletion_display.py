@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from lethe.admin.deletion_wait import Display, Waited, dirty_places
+from lethe.admin.deletion_wait import DeletionWaitResult, Display, dirty_places
 from lethe.cli.render import note
 
 
@@ -27,7 +27,7 @@ def _changes(total: int) -> Iterator[Display]:
     """For a log: write a line after each change."""
     last = ""
 
-    def display(waited: Waited) -> None:
+    def display(waited: DeletionWaitResult) -> None:
         nonlocal last
         text = ", ".join(f"{place} {clean}/{total}" for place, clean in _places(waited, total))
         if text != last:
@@ -48,7 +48,7 @@ def _bars(total: int) -> Iterator[Display]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
         tasks = {"ZooKeeper": bars.add_task("ZooKeeper", total=total)}
 
-        def display(waited: Waited) -> None:
+        def display(waited: DeletionWaitResult) -> None:
             for place, clean in _places(waited, total):
                 if place not in tasks:
                     tasks[place] = bars.add_task(place, total=total)
@@ -57,7 +57,7 @@ def _bars(total: int) -> Iterator[Display]:
         yield display
 
 
-def _places(waited: Waited, total: int) -> list[tuple[str, int]]:
+def _places(waited: DeletionWaitResult, total: int) -> list[tuple[str, int]]:
     """Return how many topics each place is clean of: ZooKeeper, then each place of a broker that was ever not clean."""
     dirty = dict.fromkeys(waited.places, 0)
     for progress in waited.progress:

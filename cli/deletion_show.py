@@ -6,8 +6,8 @@ import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from lethe.admin.deletion_progress import Progress, UnseenPlace
-from lethe.admin.deletion_wait import Waited
+from lethe.admin.deletion_progress import TopicDeletionProgress, UnseenPlace
+from lethe.admin.deletion_wait import DeletionWaitResult
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
@@ -22,7 +22,7 @@ SHOWN_PROBLEMS: Final = 20
 class Detail(enum.Enum):
     """Amount of output."""
 
-    QUIET = "nothing but what is not done"
+    QUIET = "only failures"
     CAUSES = "a line for each cause"
     TOPICS = "a line for each topic"
 
@@ -43,7 +43,7 @@ class State(enum.Enum):
     REFUSED = "refused"
 
 
-def state_of(progress: Progress) -> State:
+def state_of(progress: TopicDeletionProgress) -> State:
     """Return the state; UNSEEN only where nothing of the topic was seen."""
     if progress.is_done:
         return State.DELETED
@@ -97,7 +97,7 @@ def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
 # --- waiting ------------------------------------------------------------------------------------------------------
 
 
-def waiting_answer(waited: Waited, detail: Detail) -> Answer:
+def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
     """Return the answer of --wait. Exit code 1: a mark was dropped; 4: something is left; 3: nothing seen is left, but
     something was not seen."""
     data: list[JsonValue] = [_as_json(progress, waited) for progress in waited.progress]
@@ -123,7 +123,7 @@ def waiting_answer(waited: Waited, detail: Detail) -> Answer:
     return Answer(data, tuple(lines), tuple(_by_cause(waited)), code)
 
 
-def _by_topic(waited: Waited) -> Table:
+def _by_topic(waited: DeletionWaitResult) -> Table:
     rows = tuple(
         (
             progress.name,
@@ -136,9 +136,9 @@ def _by_topic(waited: Waited) -> Table:
     return Table(("topic", "state", "ZooKeeper", "caches", "logs", "cause"), rows)
 
 
-def _by_cause(waited: Waited) -> Iterable[Table]:
+def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
     """Yield a table with a row per state and the times when its last topic was clean, and one with a row per cause."""
-    by_state: dict[State, list[Progress]] = {}
+    by_state: dict[State, list[TopicDeletionProgress]] = {}
     by_cause: dict[str, list[str]] = {}
     for progress in waited.progress:
         by_state.setdefault(state_of(progress), []).append(progress)
@@ -159,15 +159,15 @@ def _by_cause(waited: Waited) -> Iterable[Table]:
         yield Table(("topics", "cause", "such as"), causes, "Not done")
 
 
-def _causes(progress: Progress, waited: Waited) -> tuple[str, ...]:
+def _causes(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> tuple[str, ...]:
     return (DROPPED,) if progress.is_given_up else waited.why.get(progress.name) or progress.waits
 
 
-Clean = Callable[[Progress], int | None]
+Clean = Callable[[TopicDeletionProgress], int | None]
 """Milliseconds until a place was seen to be clean of a topic; None where it never was."""
 
 
-def _places(waited: Waited) -> tuple[Clean, ...]:
+def _places(waited: DeletionWaitResult) -> tuple[Clean, ...]:
     return (
         lambda progress: waited.zookeeper_ms.get(progress.name),
         lambda progress: waited.caches_ms.get(progress.name),
@@ -175,13 +175,13 @@ def _places(waited: Waited) -> tuple[Clean, ...]:
     )
 
 
-def _cell(topics: Sequence[Progress], clean: Clean) -> str:
+def _cell(topics: Sequence[TopicDeletionProgress], clean: Clean) -> str:
     times = [clean(progress) for progress in topics]
     known = [each for each in times if each is not None]
     return f"{max(known) / 1000:.1f} s" if known and len(known) == len(times) else ""
 
 
-def _as_json(progress: Progress, waited: Waited) -> JsonValue:
+def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> JsonValue:
     return {
         "topic": progress.name,
         "deleted": progress.is_done,

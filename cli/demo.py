@@ -86,7 +86,7 @@ def demo(
     """
 
     def command() -> Answer:
-        from lethe.cluster.demo_plan import DemoOptions, demand_memory
+        from lethe.cluster.demo_plan import DemoOptions, require_memory
 
         kafka, count = wanted_brokers(brokers)
         usual = DemoOptions(
@@ -100,7 +100,7 @@ def demo(
             replication_factor=sizes[2] if replication_factor is None else replication_factor,
             bytes_per_replica=sizes[3] if size is None else size,
         )
-        demand_memory(options, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000)
+        require_memory(options, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000)
         return run(options, keep=keep, as_json=as_json)
 
     finish_sync(command, as_json=as_json and not keep)
@@ -158,8 +158,8 @@ async def _run(options: DemoOptions, kafka: KafkaDistribution | None, *, keep: b
         await asked.wait()
 
     with watching(quiet=as_json) as watcher:
-        chapter = Chaos() if options.chaos else None
-        result = await run_demo(options, watcher, kafka=kafka, chapter=chapter, afterwards=linger if keep else None)
+        extension = Chaos() if options.chaos else None
+        result = await run_demo(options, watcher, kafka=kafka, extension=extension, afterwards=linger if keep else None)
     final = answer(result)
     return Answer(None, exit=final.exit) if keep else final
 

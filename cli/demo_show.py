@@ -12,7 +12,7 @@ from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.render import note
 from lethe.cluster.demo_result import DemoResult
-from lethe.cluster.demo_watch import Bar, Silent, Watcher
+from lethe.cluster.demo_watch import ProgressBar, ProgressWatcher, SilentWatcher
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Place, Standing
 from lethe.protocol.journal import JsonValue
@@ -27,7 +27,7 @@ _LINE_EVERY_S: Final = 1.0
 # --- while it runs ------------------------------------------------------------------------------------------------
 
 
-class ClosingWatcher(Watcher, Protocol):
+class ClosingWatcher(ProgressWatcher, Protocol):
     """A watcher with cleanup at the end."""
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ def watching(*, quiet: bool) -> Iterator[ClosingWatcher]:
         watcher.close()
 
 
-class _SilentWatcher(Silent):
+class _SilentWatcher(SilentWatcher):
     def close(self) -> None:
         """Nothing was shown."""
 
@@ -73,7 +73,7 @@ class _Lines:
         self._settle()
         note(f"== {title}")
 
-    def bars(self, bars: Sequence[Bar]) -> None:
+    def bars(self, bars: Sequence[ProgressBar]) -> None:
         self._pending = ", ".join(f"{bar.label} {_fraction(bar)}" for bar in bars)
         if time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
             self._settle()
@@ -110,7 +110,7 @@ class _Live:
         self.close()
         note(f"== {title}")
 
-    def bars(self, bars: Sequence[Bar]) -> None:
+    def bars(self, bars: Sequence[ProgressBar]) -> None:
         if self._progress is None:
             self._progress = _new_progress()
             self._progress.start()
@@ -138,7 +138,7 @@ def _new_progress() -> Progress:
     return Progress(*columns, console=Console(stderr=True))
 
 
-def _fraction(bar: Bar) -> str:
+def _fraction(bar: ProgressBar) -> str:
     return f"{bar.done / 1e6:.1f}/{bar.total / 1e6:.1f} MB" if bar.is_bytes else f"{bar.done}/{bar.total}"
 
 
@@ -295,7 +295,7 @@ def as_json(result: DemoResult) -> dict[str, JsonValue]:
         ],
         "brokers": [broker._asdict() for broker in result.brokers],
         "survey": survey_to_json(result.survey, result.findings),
-        "journal_facts_lost": result.lost_facts,
+        "journal_facts_lost": result.lost_records,
         "refusals": dict(result.refusals),
     }
     if result.waits is not None:

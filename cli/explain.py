@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.topic_znodes import NoCluster
+from lethe.admin.topic_znodes import require_cluster
 from lethe.cli.answer import Answer
 from lethe.cli.log_dirs import LogDirs, parse_log_dirs
 from lethe.cli.options import AsJson, Names, TopicNames, ZooKeeper, given
@@ -17,16 +17,16 @@ from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.vocabulary import topic_name_problem
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.protocol.zookeeper.operations import Exists
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lethe.survey.brokers import AskAbout
-    from lethe.survey.evidence import Told
+    from lethe.survey.evidence import ControllerReport
 
 All = Annotated[bool, typer.Option("--all", help="All topics that are marked for deletion.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Go on looking until nothing is marked any more.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Keep looking until no topic is marked any more.")]
 Without = Annotated[
     bool, typer.Option("--without-controller", help="Do not ask the controller: conclude from what can be seen.")
 ]
@@ -76,7 +76,9 @@ def explain(
         if topic is not None and (problem := topic_name_problem(topic)) is not None:
             raise ValueError(f"topic {topic!r}: {problem}")
         if controller_url is not None and without_controller:
-            raise ValueError("--controller-url says whom to ask, and --without-controller to ask nobody: give one")
+            raise ValueError(
+                "--controller-url names the controller to ask, and --without-controller asks none: give one of them"
+            )
         if controller_url is not None and (problem := url_problem(controller_url)) is not None:
             raise ValueError(f"--controller-url {controller_url!r} {problem}")
         directories = parse_log_dirs(log_dir or ())
@@ -84,13 +86,13 @@ def explain(
 
     async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
         from lethe.admin.controllers import ask_active_controller
-        from lethe.survey.evidence import Told
+        from lethe.survey.evidence import ControllerReport
 
         async def look() -> Answer:
-            told = Told(problem="it was not to be asked")
+            reported = ControllerReport(problem="it was not to be asked")
             if not without_controller:
-                told = await ask_active_controller(session, topic, controller_url, timeout_ms)
-            return await explained(session, topic, told=told, timeout_ms=timeout_ms, log_dirs=directories)
+                reported = await ask_active_controller(session, topic, controller_url, timeout_ms)
+            return await explained(session, topic, reported=reported, timeout_ms=timeout_ms, log_dirs=directories)
 
         if not watch:
             return await look()
@@ -115,27 +117,26 @@ async def explained(
     session: ZooKeeperSession,
     topic: str | None,
     *,
-    told: Told | None = None,
+    reported: ControllerReport | None = None,
     timeout_ms: int = 2_000,
     log_dirs: dict[int, list[Path]] | None = None,
 ) -> Answer:
     """Explain why the topic is not gone, or (None) why each marked one is not. Raises NoCluster."""
     from lethe.cli import explain_show
-    from lethe.survey.examine import asker, examine
-    from lethe.survey.explain import Verdict, explain_all
+    from lethe.survey.examine import evidence_asker, gather_evidence
+    from lethe.survey.explain import DeletionVerdict, explain_all
     from lethe.survey.similar import similar_names
 
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
-    if not isinstance(ids, Present):
-        raise NoCluster(f"ZooKeeper has no {paths.BROKER_IDS} here: is the chroot the one of zookeeper.connect?")
-    evidence = await examine(
-        session, None if topic is None else [topic], asker(timeout_ms), told=told, log_dirs=log_dirs
+    require_cluster(ids)
+    evidence = await gather_evidence(
+        session, None if topic is None else [topic], evidence_asker(timeout_ms), reported=reported, log_dirs=log_dirs
     )
     found = explain_all(evidence)
     if topic is None:
         return explain_show.many(evidence, found)
-    is_missing = found[0].verdict in (Verdict.GONE, Verdict.UNSEEN)
-    similar = await similar_names(session, topic, evidence.survey, asker(timeout_ms)) if is_missing else ()
+    is_missing = found[0].verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN)
+    similar = await similar_names(session, topic, evidence.survey, evidence_asker(timeout_ms)) if is_missing else ()
     return explain_show.one(evidence, found[0], similar)
 
 
@@ -144,11 +145,11 @@ async def why_waiting(session: ZooKeeperSession, topics: Sequence[str], ask: Ask
     out."""
     from lethe.admin.controllers import ask_active_controller
     from lethe.cli.explain_show import in_short
-    from lethe.survey.examine import examine
-    from lethe.survey.explain import Verdict, explain_all
+    from lethe.survey.examine import gather_evidence
+    from lethe.survey.explain import DeletionVerdict, explain_all
 
     if not topics:
         return {}
-    told = await ask_active_controller(session, topics[0] if len(topics) == 1 else None)
-    evidence = await examine(session, topics, ask, told=told)
-    return {each.topic: in_short(each) for each in explain_all(evidence) if each.verdict is Verdict.WAITING}
+    reported = await ask_active_controller(session, topics[0] if len(topics) == 1 else None)
+    evidence = await gather_evidence(session, topics, ask, reported=reported)
+    return {each.topic: in_short(each) for each in explain_all(evidence) if each.verdict is DeletionVerdict.WAITING}

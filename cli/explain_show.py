@@ -11,9 +11,9 @@ from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted
 from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths
-from lethe.survey.causes import Cause, age_text, ranges, sentence, since_text, unblock
+from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, since_text, unblock
 from lethe.survey.evidence import Evidence
-from lethe.survey.explain import CLEAN, Explanation, Verdict, unseen_words
+from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation, unseen_text
 from lethe.survey.explain_json import explanations_to_json
 from lethe.survey.replicas import Replica
 
@@ -25,10 +25,10 @@ REMOTE_SEGMENTS: Final = (
     "replica; where a partition had no leader when the topic was marked, or its leader restarts before that, they stay"
 )
 _EXITS: Final = {
-    Verdict.GONE: Exit.NO,
-    Verdict.UNSEEN: Exit.UNREACHABLE,
-    Verdict.MARKER_UNSEEN: Exit.UNREACHABLE,
-    Verdict.WAITING: Exit.WAITS,
+    DeletionVerdict.GONE: Exit.NO,
+    DeletionVerdict.UNSEEN: Exit.UNREACHABLE,
+    DeletionVerdict.MARKER_UNSEEN: Exit.UNREACHABLE,
+    DeletionVerdict.WAITING: Exit.WAITS,
 }
 
 
@@ -54,7 +54,7 @@ def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> 
             "unblocked by",
         )
         tables.append(Table(columns, tuple(_rows(waiting, found.topic, now_ms)), title))
-    if evidence.survey.problems and found.verdict is not Verdict.GONE:
+    if evidence.survey.problems and found.verdict is not DeletionVerdict.GONE:
         tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
     return Answer(
         {**explanations_to_json(evidence, [found], replicas=True), "did_you_mean": [*similar]},
@@ -73,12 +73,12 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
         return Answer(data, (line, *_owed(evidence)), exit=Exit.UNREACHABLE)
     if not found:
         return Answer(data, ("No topic is marked for deletion.", *_owed(evidence)))
-    waiting = [each for each in found if each.verdict is Verdict.WAITING]
+    waiting = [each for each in found if each.verdict is DeletionVerdict.WAITING]
     oldest = min((each.marked_since_ms for each in found if each.marked_since_ms is not None), default=None)
     since = "" if oldest is None else f", the oldest since {since_text(oldest, now_ms)}"
     line = (
         f"{counted(len(found), 'topic is', 'topics are')} marked for deletion{since}: "
-        f"{counted(len(waiting), 'waits', 'wait')}, {counted(len(found) - len(waiting), 'goes on', 'go on')}."
+        f"{counted(len(waiting), 'waits', 'wait')}, {counted(len(found) - len(waiting), 'continues', 'continue')}."
     )
     causes = Table(("topics", "they", "unblocked by", "such as"), tuple(_grouped(found, now_ms)), "Causes")
     rows = [
@@ -88,7 +88,7 @@ def many(evidence: Evidence, found: Sequence[Explanation]) -> Answer:
             each.verdict.value,
             _short(each, now_ms),
         )
-        for each in (*waiting, *(each for each in found if each.verdict is not Verdict.WAITING))[:MAX_TOPICS]
+        for each in (*waiting, *(each for each in found if each.verdict is not DeletionVerdict.WAITING))[:MAX_TOPICS]
     ]
     title = "Topics" if len(found) <= MAX_TOPICS else f"Topics (the first {MAX_TOPICS} of {len(found)}; --json has all)"
     topics = Table(("topic", "marked for", "state", "why"), tuple(rows), title)
@@ -138,7 +138,7 @@ def _owed(evidence: Evidence) -> list[str]:
         f"{'' if owing.since_ms is None else f', since {since_text(owing.since_ms, now_ms)}'}"
         f"{f' ({owing.last_error})' if owing.last_error else ''}: {', '.join(owing.topics[:MAX_CAUSES])}"
         f"{', …' if owing.topic_count > MAX_CAUSES else ''}."
-        for owing in evidence.told.owed or ()
+        for owing in evidence.reported.owed or ()
     ]
 
 
@@ -150,15 +150,15 @@ def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
 def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> list[str]:
     topic, now_ms = found.topic, evidence.survey.taken_at_ms
     match found.verdict:
-        case Verdict.GONE:
+        case DeletionVerdict.GONE:
             return [no_trace(topic, f": {CLEAN}", similar)]
-        case Verdict.UNSEEN:
-            words = unseen_words(evidence.survey, found.causes)
+        case DeletionVerdict.UNSEEN:
+            words = unseen_text(evidence.survey, found.causes)
             if not found.causes:
                 return [no_trace(topic, f" as far as could be seen: {words}", similar)]
             owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
             return [f"{topic} is gone as far as could be seen: {words}.", *owing]
-        case Verdict.MARKER_UNSEEN:
+        case DeletionVerdict.MARKER_UNSEEN:
             return [f"Whether {topic} is marked for deletion is not known: {_unread_markers(evidence)}."]
         case _:
             pass
@@ -173,9 +173,9 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
 
 def _source_line(evidence: Evidence, found: Explanation) -> list[str]:
     """Return the source of the explanation where it is not the controller."""
-    if evidence.told.is_known or found.verdict in (Verdict.GONE, Verdict.UNSEEN):
+    if evidence.reported.is_known or found.verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN):
         return []
-    return [f"(Concluded from ZooKeeper, caches and disks; the controller said nothing: {evidence.told.problem}.)"]
+    return [f"(Concluded from ZooKeeper, caches and disks; the controller said nothing: {evidence.reported.problem}.)"]
 
 
 def _short(found: Explanation, now_ms: int) -> str:
@@ -195,7 +195,7 @@ def in_short(found: Explanation) -> tuple[str, ...]:
 
 def _grouped(found: Iterable[Explanation], now_ms: int) -> list[tuple[str, ...]]:
     """Return a row per kind, broker and path; causes of the most topics first."""
-    groups: dict[tuple[object, ...], tuple[Cause, dict[str, None]]] = {}
+    groups: dict[tuple[object, ...], tuple[ObservedCause, dict[str, None]]] = {}
     for each in found:
         for cause in each.causes:
             groups.setdefault(cause.group, (cause, {}))[1][each.topic] = None

@@ -11,20 +11,20 @@ from collections.abc import Awaitable, Callable
 from lethe.cli.answer import Answer
 from lethe.cli.render import line, live, renderable, show
 
-Look = Callable[[], Awaitable[Answer]]
+Poll = Callable[[], Awaitable[Answer]]
 _TIMES = re.compile(r", since [^()]*\([^)]*\)| since [^()]*\([^)]*\)|in \d+ \w+|\d+ (s|min|h|days)\b")
 
 
-async def watched(look: Look, *, interval_ms: int, as_json: bool) -> Answer:
-    """Look until no topic is marked any more, and return the last answer, which is still to be shown."""
+async def watched(poll: Poll, *, interval_ms: int, as_json: bool) -> Answer:
+    """Poll until no topic is marked any more, and return the last answer, which is still to be shown."""
     if as_json or not sys.stdout.isatty():
-        return await _changes(look, interval_ms, as_json=as_json)
-    return await _live(look, interval_ms)
+        return await _changes(poll, interval_ms, as_json=as_json)
+    return await _live(poll, interval_ms)
 
 
-async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
+async def _changes(poll: Poll, interval_ms: int, *, as_json: bool) -> Answer:
     last = None
-    while not is_over(answer := await look()):
+    while not is_over(answer := await poll()):
         if (now := _without_times(answer)) != last:
             last = now
             try:
@@ -37,13 +37,13 @@ async def _changes(look: Look, interval_ms: int, *, as_json: bool) -> Answer:
     return answer
 
 
-async def _live(look: Look, interval_ms: int) -> Answer:
-    answer = await look()
+async def _live(poll: Poll, interval_ms: int) -> Answer:
+    answer = await poll()
     with live(answer) as display:
         while not is_over(answer):
             display.update(renderable(answer), refresh=True)
             await asyncio.sleep(interval_ms / 1000)
-            answer = await look()
+            answer = await poll()
     return answer
 
 

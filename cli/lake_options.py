@@ -21,7 +21,7 @@ Lake = Annotated[
     typer.Option(
         "--lake",
         metavar="DIR",
-        help="Where the tables are: a directory, or a URI of a file system that Spark knows. It is "
+        help="Where the tables are: a directory, or a URI of a file system that Spark supports. It is "
         "made where it is missing or empty; one that holds anything else is refused.",
         show_default=False,
     ),
@@ -96,15 +96,15 @@ def need_java() -> None:
 
 def spark_trouble(error: Exception) -> Refusal | None:
     """Return a refusal for an error of Spark that a file system caused, such as a full disk."""
-    from lethe.pipeline.io.files import not_opened, trouble_in
+    from lethe.pipeline.io.files import file_system_problem, unopenable_file
 
-    if (words := not_opened(error)) is not None:
-        return Refusal(f"Spark could not go on: it cannot open {words}", Exit.UNREACHABLE)
-    words = trouble_in(error)
+    if (words := unopenable_file(error)) is not None:
+        return Refusal(f"Spark could not continue: it cannot open {words}", Exit.UNREACHABLE)
+    words = file_system_problem(error)
     if words is None:
         return None
     where = "the lake is full, or the place for what does not fit into memory (--conf spark.local.dir=DIR)"
-    return Refusal(f"Spark could not go on: {words}; is there room? {where}", Exit.UNREACHABLE)
+    return Refusal(f"Spark could not continue: {words}; is there room? {where}", Exit.UNREACHABLE)
 
 
 def plain(value: object) -> JsonValue:

@@ -20,7 +20,7 @@ LogDirs = Annotated[
         metavar="BROKER=PATH",
         help="A log directory on this machine and the broker that owns it, which may be down; may be repeated. Those "
         "of live brokers are found without. Directories elsewhere are known by what their brokers tell of them, which "
-        "leaves out what was set aside or waits for its removal.",
+        "leaves out quarantined and pending directories.",
         show_default=False,
     ),
 ]
@@ -84,7 +84,7 @@ def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLog
     """Return all directories with their owners, by command line and `meta.properties`. Blocking. Raises ValueError
     where an owner is unknown, or where both differ. With a wrong owner, everything in the directory would seem to be
     left over."""
-    from lethe.survey.directories import Owner, UnknownOwner, owner_of
+    from lethe.survey.directories import LogDirOwner, UnknownOwner, owner_of
 
     found: dict[OwnedLogDir, None] = {}
     for broker, path in (*(NamedLogDir(broker, path) for broker, paths in known.items() for path in paths), *named):
@@ -93,7 +93,7 @@ def owned_log_dirs(known: Mapping[int, Sequence[Path]], named: Sequence[NamedLog
         except UnknownOwner:
             if broker is None:
                 raise
-            owner = Owner(BrokerId(broker), None)
+            owner = LogDirOwner(BrokerId(broker), None)
         if broker is not None and owner.broker != broker:
             raise UnknownOwner(
                 f"{path} is broker {owner.broker}'s, as its meta.properties says, and not broker {broker}'s"

@@ -10,27 +10,28 @@ from typing import Annotated
 
 import typer
 
-from lethe.cli import (
-    broker,
-    brokers,
-    controller,
-    controller_resign,
-    demo,
-    explain,
-    partitions,
-    pipeline,
-    pipeline_stream,
-    report,
-    rescue,
-    survey,
-    topics,
-    zookeeper,
-)
-from lethe.cli.commands import Command
+from lethe.cli.commands import group
 from lethe.cli.render import line
 
 app = typer.Typer(
     name="lethe",
+    cls=group(
+        {
+            "controller": "controller:controller",
+            "broker": "broker:broker",
+            "zookeeper": "zookeeper:zookeeper",
+            "survey": "survey:survey",
+            "explain": "explain:explain",
+            "rescue": "rescue:rescue",
+            "controller-resign": "controller_resign:controller_resign",
+            "report": "report:report",
+            "demo": "demo:demo",
+            "topics": "topics:app",
+            "brokers": "brokers:app",
+            "partitions": "partitions:app",
+            "pipeline": "pipeline:app",
+        }
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="""A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for.
@@ -40,20 +41,6 @@ app = typer.Typer(
     with a command line, or with a file that it names, is said before the cluster is asked.
     """,
 )
-app.command("controller", cls=Command)(controller.controller)
-app.command("broker", cls=Command)(broker.broker)
-app.command("zookeeper", cls=Command)(zookeeper.zookeeper)
-app.add_typer(topics.app, name="topics")
-app.add_typer(brokers.app, name="brokers")
-app.add_typer(partitions.app, name="partitions")
-pipeline.app.command("stream", cls=Command)(pipeline_stream.stream_command)
-app.add_typer(pipeline.app, name="pipeline")
-app.command("survey", cls=Command)(survey.survey)
-app.command("explain", cls=Command)(explain.explain)
-app.command("rescue", cls=Command)(rescue.rescue)
-app.command("controller-resign", cls=Command)(controller_resign.controller_resign)
-app.command("report", cls=Command)(report.report)
-app.command("demo", cls=Command)(demo.demo)
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from lethe.cli import partitions_elect, partitions_reassign
-from lethe.cli.commands import Command
+from lethe.cli.commands import group
 
-app = typer.Typer(no_args_is_help=True, help="Move replicas to other brokers, and elect leaders.")
-app.command("reassign", cls=Command)(partitions_reassign.reassign)
-app.command("elect", cls=Command)(partitions_elect.elect)
+app = typer.Typer(
+    cls=group(
+        {
+            "reassign": "partitions_reassign:reassign",
+            "elect": "partitions_elect:elect",
+        }
+    ),
+    no_args_is_help=True,
+    help="Move replicas to other brokers, and elect leaders.",
+)

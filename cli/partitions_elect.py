@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.acting_controller import acting_controller
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.partition_names import Selector, parse_selector
 from lethe.admin.partition_requests import Election, election_is_pending, election_of, portions, request_election
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
@@ -178,7 +178,7 @@ def _answer(
             }
         )
     needed = sum(election.is_needed for election in elections)
-    line = f"{counted(len(elections), 'partition')}, of which {needed} {'need' if dry_run else 'needed'} an election"
+    line = f"{counted(len(elections), 'partition')}; {needed} {'need' if dry_run else 'needed'} an election"
     tables = (Table(("topic", "partition", "before", "after", "result"), tuple(rows)),) if rows else ()
     code = Exit.TIMED_OUT if late else Exit.NO if failed else Exit.OK
     return Answer(data, (line,), tables, code)

@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
-from lethe.admin.acting_controller import acting_controller
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.partition_names import Selector
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.unclean_election import SETTING, Before, put_back, settings_before, switch_on
+from lethe.admin.unclean_election import SETTING, PreviousConfiguration, put_back, settings_before, switch_on
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
@@ -52,7 +52,7 @@ async def unclean_election(
     if dry_run:
         return Answer([_as_json(views, views, tp) for tp in affected], tuple(plan))
     if (await acting_controller(session)).broker_id is None:
-        raise Refusal("no controller is active, so nobody would elect a leader")
+        raise Refusal("no controller is active, so no leader would be elected")
     demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
     after = views
     async with _unclean_elections_enabled(session, settings):
@@ -73,7 +73,7 @@ def _plan(
     views: PartitionViews,
     chosen: Sequence[TopicPartition],
     affected: Sequence[TopicPartition],
-    settings: Sequence[Before],
+    settings: Sequence[PreviousConfiguration],
 ) -> list[str]:
     lines = []
     for tp in affected:
@@ -93,11 +93,13 @@ def _plan(
 
 
 @asynccontextmanager
-async def _unclean_elections_enabled(session: ZooKeeperSession, settings: Sequence[Before]) -> AsyncIterator[None]:
+async def _unclean_elections_enabled(
+    session: ZooKeeperSession, settings: Sequence[PreviousConfiguration]
+) -> AsyncIterator[None]:
     """Enable unclean elections for these topics inside the block; restore the setting afterwards in any case."""
     task = asyncio.current_task()
     assert task is not None
-    undone: list[Before] = []
+    undone: list[PreviousConfiguration] = []
     with stop_on_signals(lambda reason: _interrupt(task, reason)):
         try:
             for before in settings:
@@ -114,7 +116,7 @@ def _interrupt(task: asyncio.Task[object], reason: str) -> None:
         task.cancel()
 
 
-async def _demand_restored(session: ZooKeeperSession, settings: Sequence[Before]) -> None:
+async def _demand_restored(session: ZooKeeperSession, settings: Sequence[PreviousConfiguration]) -> None:
     """Raise Refusal, naming the commands to run, where a setting could not be restored."""
     left = []
     for before in settings:

@@ -29,7 +29,7 @@ from lethe.protocol.vocabulary import TopicPartition
 COLUMNS = ("topic", "partition", "replicas", "target", "state", "waits for")
 
 
-class Standing(NamedTuple):
+class PartitionProgress(NamedTuple):
     """State of one partition."""
 
     partition: TopicPartition
@@ -71,7 +71,7 @@ async def wait_until_moved(session: ZooKeeperSession, moves: Sequence[Move], *, 
     """Wait until each partition has its replicas or no longer moves."""
     targets = {move.partition: move.target for move in moves}
     topics = {tp.topic for tp in targets}
-    standings: list[Standing] = []
+    standings: list[PartitionProgress] = []
 
     async def look() -> int:
         views = await view_partitions(session, topics)
@@ -82,24 +82,26 @@ async def wait_until_moved(session: ZooKeeperSession, moves: Sequence[Move], *, 
     return _answer(standings)
 
 
-def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> Standing:
+def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> PartitionProgress:
     assignment = views.assignments.get(partition)
     if assignment is None:
         problem = views.problems.get(partition.topic, "there is no such partition")
-        return Standing(partition, (), target, "gone", problem)
+        return PartitionProgress(partition, (), target, "gone", problem)
     replicas = assignment.replicas
     if assignment.is_being_reassigned:
         if assignment.target != target and partition in views.requested:
-            return Standing(partition, replicas, target, "requested", _waits(views, partition, target))
+            return PartitionProgress(partition, replicas, target, "requested", _waits(views, partition, target))
         if assignment.target != target:
             words = f"it is being moved to {list(assignment.target)} instead"
-            return Standing(partition, replicas, target, "moving", words)
-        return Standing(partition, replicas, target, "moving", _waits(views, partition, target))
+            return PartitionProgress(partition, replicas, target, "moving", words)
+        return PartitionProgress(partition, replicas, target, "moving", _waits(views, partition, target))
     if replicas == target:
-        return Standing(partition, replicas, target, "done", "")
+        return PartitionProgress(partition, replicas, target, "done", "")
     if partition in views.requested and views.requested[partition] == target:
-        return Standing(partition, replicas, target, "requested", "the controller to begin")
-    return Standing(partition, replicas, target, "otherwise", "nothing moves it: was it cancelled, or refused?")
+        return PartitionProgress(partition, replicas, target, "requested", "the controller to begin")
+    return PartitionProgress(
+        partition, replicas, target, "otherwise", "nothing moves it: was it cancelled, or refused?"
+    )
 
 
 def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> str:
@@ -120,7 +122,7 @@ def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, 
     return "; ".join(parts)
 
 
-def _answer(standings: Sequence[Standing]) -> Answer:
+def _answer(standings: Sequence[PartitionProgress]) -> Answer:
     done = sum(one.state == "done" for one in standings)
     code = Exit.OK if done == len(standings) else Exit.TIMED_OUT
     if any(one.state in ("otherwise", "gone") for one in standings):
@@ -128,13 +130,13 @@ def _answer(standings: Sequence[Standing]) -> Answer:
     rest = [one for one in standings if one.state != "done"]
     return Answer(
         [_as_json(one) for one in standings],
-        (f"{done} of {counted(len(standings), 'partition has', 'partitions have')} the replicas asked for.",),
+        (f"{done} of {counted(len(standings), 'partition has', 'partitions have')} the requested replicas.",),
         _tables(rest),
         code,
     )
 
 
-def _tables(standings: Sequence[Standing]) -> tuple[Table, ...]:
+def _tables(standings: Sequence[PartitionProgress]) -> tuple[Table, ...]:
     rows = tuple(
         (
             one.partition.topic,
@@ -149,7 +151,7 @@ def _tables(standings: Sequence[Standing]) -> tuple[Table, ...]:
     return (Table(COLUMNS, rows),) if rows else ()
 
 
-def _as_json(one: Standing) -> JsonValue:
+def _as_json(one: PartitionProgress) -> JsonValue:
     return {
         "topic": one.partition.topic,
         "partition": one.partition.partition,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.acting_controller import acting_controller
+from lethe.admin.assignment_proposal import proposal
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from lethe.admin.partition_requests import RequestPending, request_reassignment
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
-from lethe.admin.placement_proposal import proposal
 from lethe.admin.reassignment_plans import Move, parse_reassignment_file, planned_moves, reassignment_text
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
@@ -82,7 +82,7 @@ Command = Callable[[ZooKeeperSession], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ReassignmentOptions:
     """How a change is carried out. `confirm` None agrees; `ask` None: brokers are not asked for sizes."""
 
     confirm: Confirm | None = None
@@ -116,7 +116,7 @@ def reassign(
     Exit code 1 where it cannot be done, or --verify found a partition otherwise; 4 where it is not done yet.
     """
 
-    doing = Doing(None if yes else ask_user, None, dry_run, merge, timeout_ms if wait else None, as_json)
+    doing = ReassignmentOptions(None if yes else ask_user, None, dry_run, merge, timeout_ms if wait else None, as_json)
 
     async def run() -> Answer:
         actions = [list_them, verify is not None, cancel, topics is not None, file is not None]
@@ -157,7 +157,7 @@ def reassign(
 
 
 async def reassignment(
-    session: ZooKeeperSession, targets: dict[TopicPartition, tuple[int, ...]], doing: Doing
+    session: ZooKeeperSession, targets: dict[TopicPartition, tuple[int, ...]], doing: ReassignmentOptions
 ) -> Answer:
     """Request the moves. Raises Refusal where one is impossible or the user disagrees; then none is requested."""
     views = await view_partitions(session, {tp.topic for tp in targets})
@@ -168,7 +168,7 @@ async def reassignment(
     return await _carry_out(session, views, wanted, doing)
 
 
-async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector], doing: Doing) -> Answer:
+async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector], doing: ReassignmentOptions) -> Answer:
     """Request the earlier replicas for reassignments in progress: all, or the selected ones."""
     views = await view_partitions(session, {selector.topic for selector in selectors} or None)
     chosen = [
@@ -182,7 +182,9 @@ async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector],
     return await _carry_out(session, views, moves, doing)
 
 
-async def _carry_out(session: ZooKeeperSession, views: PartitionViews, moves: list[Move], doing: Doing) -> Answer:
+async def _carry_out(
+    session: ZooKeeperSession, views: PartitionViews, moves: list[Move], doing: ReassignmentOptions
+) -> Answer:
     from lethe.admin.replica_sizes import leader_sizes
 
     sizes = {} if doing.ask is None else await leader_sizes(views, [move.partition for move in moves], doing.ask)
@@ -302,9 +304,9 @@ def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
     return parse_reassignment_file(data, str(path))
 
 
-def _with_ask(doing: Doing, targets: dict[TopicPartition, tuple[int, ...]]) -> Doing:
+def _with_ask(doing: ReassignmentOptions, targets: dict[TopicPartition, tuple[int, ...]]) -> ReassignmentOptions:
     """Add an AskBroker for sizes. Its import is slow, so it is deferred."""
     from lethe.survey.brokers import broker_asker
 
     ask = broker_asker(connect_timeout_ms=2_000, request_timeout_ms=10_000, topics={tp.topic for tp in targets})
-    return Doing(doing.confirm, ask, doing.dry_run, doing.may_merge, doing.wait_ms, doing.quiet)
+    return ReassignmentOptions(doing.confirm, ask, doing.dry_run, doing.may_merge, doing.wait_ms, doing.quiet)

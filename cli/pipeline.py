@@ -14,7 +14,7 @@ import typer
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
-from lethe.cli.commands import Command
+from lethe.cli.commands import group
 from lethe.cli.lake_options import (
     Conf,
     Lake,
@@ -31,16 +31,27 @@ from lethe.cli.options import AsJson
 from lethe.cli.render import note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
-from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, rule_changes
 from lethe.protocol.counting import counted
 from lethe.protocol.shell_words import option
 
 if TYPE_CHECKING:
     from lethe.pipeline.jobs.report import DayRange, RunReport
-    from lethe.pipeline.jobs.rules import Rules, Wishes
+    from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
     from lethe.protocol.journal import JsonValue
 
-app = typer.Typer(help="Make tables of journals and surveys, and look at them.", no_args_is_help=True)
+app = typer.Typer(
+    cls=group(
+        {
+            "run": "pipeline:run_command",
+            "show": "pipeline:show_command",
+            "tables": "pipeline:tables_command",
+            "stream": "pipeline_stream:stream_command",
+        }
+    ),
+    help="Make tables of journals and surveys, and look at them.",
+    no_args_is_help=True,
+)
 
 WAIT_S: Final = 300.0
 """Many times the duration of a stream's batch."""
@@ -77,7 +88,6 @@ Wait = Annotated[
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
 
 
-@app.command("run", cls=Command)
 def run_command(
     lake: Lake,
     journal: Journals = None,
@@ -109,14 +119,13 @@ def run_command(
             master,
             settings(conf or []),
             as_json,
-            wishes(unwritten_days, protect, stuck_after, force=force),
+            rule_changes(unwritten_days, protect, stuck_after, force=force),
             wait_s,
         ),
         as_json=as_json,
     )
 
 
-@app.command("show", cls=Command)
 def show_command(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Which table; `lethe pipeline tables` names them.")],
     lake: MadeLake,
@@ -129,7 +138,6 @@ def show_command(
     finish_sync(lambda: show(table, lake, limit, first, last), as_json=as_json)
 
 
-@app.command("tables", cls=Command)
 def tables_command(
     lake: Annotated[str | None, typer.Option("--lake", metavar="DIR", help="Count their rows in this lake.")] = None,
     as_json: AsJson = False,
@@ -184,7 +192,7 @@ def run(
     master: str,
     conf: Mapping[str, str],
     quiet: bool,
-    said: Wishes | None = None,
+    said: RuleChanges | None = None,
     wait_s: float = 0.0,
 ) -> Answer:
     """Run the batch job once. Raises Refusal, ValueError and OSError."""
@@ -200,13 +208,13 @@ def run(
     began = time.monotonic()
     with spark_log() as log, _stages(quiet=quiet) as stage:
         stage("starting Spark")
-        spark = session.build(master, conf, log=log)
+        spark = session.build_session(master, conf, log=log)
         try:
             report = batch.run(
                 *(spark, TheLake(spark, lake), journals, surveys, wanted, now),
                 batch_id=batch_id,
                 stage=stage,
-                wishes=said or wishes(None, None, None, force=False),
+                rule_changes=said or rule_changes(None, None, None, force=False),
                 wait_s=wait_s,
             )
         except Locked as error:
@@ -219,9 +227,9 @@ def run(
 def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     """Return the run's results as text, tables and data."""
     taken = Table(
-        ("table", "read", "new", "known or twice", "late", "set aside"),
+        ("table", "read", "new", "known or twice", "late", "quarantined"),
         tuple((one.table, *(f"{number:,}" for number in one[1:])) for one in report.taken),
-        "Taken in",
+        "Ingested",
     )
     tables = [taken]
     if report.rows:
@@ -257,7 +265,7 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     return Answer(data, tuple(lines), tuple(tables), Exit.NO if report.errors else Exit.OK)
 
 
-def rules_to_json(rules: Rules) -> dict[str, JsonValue]:
+def rules_to_json(rules: GoldRules) -> dict[str, JsonValue]:
     """Return the rules of the lake, under the names of the options."""
     return {
         "unwritten_days": rules.stale.unwritten_days,
@@ -271,17 +279,16 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     with the_extra():
         import pyarrow as pa
 
-        from lethe.pipeline.report.columns import Days, LakeReader, Order
-        from lethe.pipeline.report.columns import first as first_rows
+        from lethe.pipeline.report.lake_reader import DayFilter, LakeReader, SortKey, first_rows
         from lethe.pipeline.tables import TABLES
     table = TABLES.get(name)
     if table is None:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
-    wanted = Days(day("--from", first), day("--to", last))
+    wanted = DayFilter(day("--from", first), day("--to", last))
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     reader = LakeReader(lake)
-    order = [Order(column, column == "day") for column in _sort_columns(table.key, table.schema.names)]
+    order = [SortKey(column, column == "day") for column in _sort_columns(table.key, table.schema.names)]
     best, total = None, 0
     for batch in reader.batches(table, table.schema.names, wanted.filter()):
         total += batch.num_rows
@@ -300,7 +307,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
 def list_tables(lake: str | None) -> Answer:
     """Return all tables; with a lake, with their numbers of rows."""
     with the_extra():
-        from lethe.pipeline.report.columns import LakeReader
+        from lethe.pipeline.report.lake_reader import LakeReader
         from lethe.pipeline.tables import TABLES
     reader = None if lake is None else LakeReader(lake)
     rows, data = [], []

@@ -19,12 +19,12 @@ from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain
 from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
-from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, wishes
+from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, rule_changes
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import DEFAULT_TOPIC
 
 if TYPE_CHECKING:
-    from lethe.pipeline.jobs.stream import Plan, Progress
+    from lethe.pipeline.jobs.stream import BatchProgress, StreamOptions
     from lethe.protocol.journal import JsonValue
 
 Journals = Annotated[
@@ -56,7 +56,7 @@ def stream_command(
         ),
     ] = None,
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="How often it looks: 30s, 5m.")] = "30s",
-    once: Annotated[bool, typer.Option("--once", help="Take in what is there, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Ingest the files that are there, and end.")] = False,
     watermark: Annotated[
         str,
         typer.Option("--watermark", metavar="TIME", help="Lines that are later than this are left for `run`: 12h, 7d."),
@@ -87,16 +87,16 @@ def stream_command(
 
     def command() -> Answer:
         with the_extra():
-            from lethe.pipeline.jobs.stream import Kafka, Plan
-        plan = Plan(
+            from lethe.pipeline.jobs.stream import KafkaTopic, StreamOptions
+        plan = StreamOptions(
             tuple(journal or ()),
             tuple(surveys or ()),
-            None if kafka is None else Kafka(kafka, kafka_topic),
+            None if kafka is None else KafkaTopic(kafka, kafka_topic),
             checkpoint,
             None if once else seconds("--every", every),
             datetime.timedelta(seconds=seconds("--watermark", watermark)),
             max_bytes,
-            wishes=wishes(unwritten_days, protect, stuck_after, force=force),
+            rule_changes=rule_changes(unwritten_days, protect, stuck_after, force=force),
         )
         return stream(lake, plan, master, settings(conf or []), json_lines)
 
@@ -111,7 +111,7 @@ def seconds(option: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lines: bool) -> Answer:
+def stream(lake: str, plan: StreamOptions, master: str, conf: Mapping[str, str], json_lines: bool) -> Answer:
     """Run until stopped, or without `every_s` until no input is left. Raises Refusal, ValueError and OSError."""
     if not (plan.journals or plan.surveys or plan.kafka):
         raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
@@ -126,19 +126,19 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
     stopping = threading.Event()
     batches = 0
 
-    def told(progress: Progress) -> None:
+    def on_batch(progress: BatchProgress) -> None:
         nonlocal batches
         batches += 1
         line(json.dumps(as_data(progress)) if json_lines else in_words(progress))
 
     with spark_log(if_not_started=_package_words(plan)) as log, _ended_by_signals(stopping):
-        spark = session.build(master, conf, log=log)
+        spark = session.build_session(master, conf, log=log)
         try:
             if not json_lines:
                 note("following; Ctrl-C ends it between two batches" if plan.every_s else "taking in what is there")
             clock = lambda: datetime.datetime.now(datetime.UTC)  # noqa: E731
             with _ended_by_signals(stopping):
-                Stream(spark, TheLake(spark, lake), plan, clock, told, note, stopping).run()
+                Stream(spark, TheLake(spark, lake), plan, clock, on_batch, note, stopping).run()
         except Locked as error:
             raise Refusal(str(error), Exit.BUSY) from error
         except StreamFailed as error:
@@ -146,10 +146,10 @@ def stream(lake: str, plan: Plan, master: str, conf: Mapping[str, str], json_lin
         finally:
             spark.stop()
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}
-    return Answer(data, (f"Ended after {counted(batches, 'batch', 'batches')}; the same command goes on here.",))
+    return Answer(data, (f"Ended after {counted(batches, 'batch', 'batches')}; the same command continues here.",))
 
 
-def as_data(progress: Progress) -> dict[str, JsonValue]:
+def as_data(progress: BatchProgress) -> dict[str, JsonValue]:
     """Return a batch for `--json-lines`."""
     done = progress.done
     return {
@@ -164,7 +164,7 @@ def as_data(progress: Progress) -> dict[str, JsonValue]:
     }
 
 
-def in_words(progress: Progress) -> str:
+def in_words(progress: BatchProgress) -> str:
     """Return a batch as one line, without zeros."""
     done, counts = progress.done, progress.done.counts
     parts = [
@@ -173,7 +173,7 @@ def in_words(progress: Progress) -> str:
             (counts.new, "new"),
             (counts.duplicate, "known or twice"),
             (counts.late, "late"),
-            (counts.bad, "set aside"),
+            (counts.bad, "quarantined"),
             (counts.lost, "ranges lost to rotation"),
             (done.surveys, "surveys"),
             (done.refused, "surveys left out"),
@@ -194,7 +194,7 @@ def with_package(conf: Mapping[str, str], version: str) -> dict[str, str]:
     return {**conf, "spark.jars.packages": ",".join(filter(None, (packages, f"{KAFKA_ARTIFACT}:{version}")))}
 
 
-def _package_words(plan: Plan) -> str:
+def _package_words(plan: StreamOptions) -> str:
     if plan.kafka is None:
         return ""
     return (

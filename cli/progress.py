@@ -13,26 +13,26 @@ from lethe.cli.render import note
 
 POLL_MS: Final = 200
 
-Look = Callable[[], Awaitable[int]]
+Poll = Callable[[], Awaitable[int]]
 """Returns the number of settled items."""
 Display = Callable[[int, float], None]
 """Shows the number of settled items after so many seconds."""
 
 
 async def wait_for_all(
-    look: Look, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS, from_last: bool = False
+    poll: Poll, total: int, what: str, *, timeout_ms: int, quiet: bool, poll_ms: int = POLL_MS, from_last: bool = False
 ) -> bool:
-    """Look every `poll_ms` until `total` are settled (True) or the time is over (False). The time counts from the
+    """Poll every `poll_ms` until `total` are settled (True) or the time is over (False). The time counts from the
     start, or (`from_last`) from the last progress.
 
-    The pause is at least as long as the last look took.
+    The pause is at least as long as the last poll took.
     """
     began = counted_from = time.monotonic()
     most = 0
     with _display(what, total, quiet=quiet) as display:
         while True:
             look_began = time.monotonic()
-            settled = await look()
+            settled = await poll()
             now = time.monotonic()
             display(settled, now - began)
             if settled >= total:

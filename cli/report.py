@@ -52,10 +52,10 @@ def report(
 def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
     """Read the lake and write the page. Raises Refusal and ValueError."""
     with the_extra("lethe report"):
-        from lethe.pipeline.report.columns import Days
+        from lethe.pipeline.report.lake_reader import DayFilter
         from lethe.pipeline.report.page import page
         from lethe.pipeline.report.read import read_report
-    days = Days(day("--from", first), day("--to", last))
+    days = DayFilter(day("--from", first), day("--to", last))
     with _failures(out):
         demand_replaceable(out)
     found = read_report(lake, title, days)
@@ -74,9 +74,9 @@ def _failures(out: Path) -> Iterator[None]:
 
 
 def _answer(report: Report, out: Path, size_bytes: int) -> Answer:
-    from lethe.pipeline.report.verdict import findings_by_standing, reclaimed_bytes, verdict
+    from lethe.pipeline.report.summary import findings_by_standing, reclaimed_bytes, summarize
 
-    said = verdict(report)
+    said = summarize(report)
     deletions = report.deletions
     data: dict[str, JsonValue] = {
         "path": str(out.absolute()),

@@ -1,7 +1,7 @@
 """`lethe rescue`: finishes stuck deletions of a cluster under any controller, and hands control back.
 
-First a look from outside at what is stuck and why. Then, if that is agreed to, control is taken by a controller inside
-this process; it finishes what can be finished; and control goes back, whatever happens.
+First a look from outside at what is stuck and why. If the user agrees, a controller inside this
+process takes control and finishes what can be finished. Control goes back in every case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
 
 if TYPE_CHECKING:
-    from lethe.admin.rescue_run import Wish
+    from lethe.admin.rescue_run import RescueOptions
 
 QUESTION: Final = "Take control of the cluster and finish what can be finished?"
 
@@ -75,7 +75,7 @@ def rescue(
     listener: Listener = None,
     as_json: AsJson = False,
 ) -> None:
-    """Finish the deletions that hang, whoever controls the cluster, and hand control back.
+    """Finish the deletions that hang, under any controller, and hand control back.
 
     Brokers are also asked whether their metadata caches show topics that ZooKeeper does not have; these are dropped.
 
@@ -86,11 +86,11 @@ def rescue(
     import logging
     import os
 
-    from lethe.admin.rescue_run import Wish
+    from lethe.admin.rescue_run import RescueOptions
 
-    # The result at the end has the refusals and what the controller set aside.
+    # The result at the end has the refusals and what the controller quarantined.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    wish = Wish(
+    options = RescueOptions(
         zookeeper,
         given(names, topic),
         even_if_disabled,
@@ -105,43 +105,43 @@ def rescue(
     )
 
     async def command(session: ZooKeeperSession) -> Answer:
-        return await rescued(session, wish, confirm=None if yes else ask_user, say=note)
+        return await rescued(session, options, confirm=None if yes else ask_user, say=note)
 
     async def checked() -> Answer:
-        from lethe.admin.rescue_limits import check_wish
+        from lethe.admin.rescue_limits import check_options
 
-        check_wish(wish)
+        check_options(options)
         return await with_session(zookeeper, command)
 
     finish(checked, as_json=as_json)
 
 
 async def rescued(
-    session: ZooKeeperSession, wish: Wish, *, confirm: Confirm | None, say: Callable[[str], None]
+    session: ZooKeeperSession, options: RescueOptions, *, confirm: Confirm | None, say: Callable[[str], None]
 ) -> Answer:
     """Look, ask (`confirm` None agrees), and carry out the rescue. Raises Refusal for what is not allowed, NoCluster,
     SessionLost."""
-    from lethe.admin.rescue_limits import refuse_what_must_not_be
-    from lethe.admin.rescue_look import look, with_caches, with_configuration, with_similar
-    from lethe.admin.rescue_plan import Outlook, outlook
+    from lethe.admin.rescue_limits import refuse_forbidden_rescue
+    from lethe.admin.rescue_plan import ExpectedResult, outlook
     from lethe.admin.rescue_run import carry_out, guest_id
+    from lethe.admin.rescue_snapshot import look, with_caches, with_configuration, with_similar
     from lethe.cli import rescue_show
 
-    seen = await look(session, wish.topics or None, wish.broker_timeout_ms)
-    seen = await with_caches(session, seen, wish.topics, wish.broker_timeout_ms)
-    seen = await with_similar(session, seen, wish.broker_timeout_ms)
-    seen = await with_configuration(session, seen, guest_id(wish, seen))
-    lines = rescue_show.before(seen, even_if_disabled=wish.even_if_disabled)
-    answer = rescue_show.plan(seen, even_if_disabled=wish.even_if_disabled, lines=lines)
-    data = rescue_show.data_of(seen, even_if_disabled=wish.even_if_disabled, dry_run=False)
-    outlooks = [outlook(each, even_if_disabled=wish.even_if_disabled) for each in seen.found]
-    worth_a_try = (Outlook.FINISHES, Outlook.WAITS, Outlook.NEEDS_WORD)
-    is_worth_it = seen.zombies or seen.turns.are_too_many or seen.caches.ghosts
-    if wish.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
+    seen = await look(session, options.topics or None, options.broker_timeout_ms)
+    seen = await with_caches(session, seen, options.topics, options.broker_timeout_ms)
+    seen = await with_similar(session, seen, options.broker_timeout_ms)
+    seen = await with_configuration(session, seen, guest_id(options, seen))
+    lines = rescue_show.before(seen, even_if_disabled=options.even_if_disabled)
+    answer = rescue_show.plan(seen, even_if_disabled=options.even_if_disabled, lines=lines)
+    data = rescue_show.data_of(seen, even_if_disabled=options.even_if_disabled, dry_run=False)
+    outlooks = [outlook(each, even_if_disabled=options.even_if_disabled) for each in seen.found]
+    worth_a_try = (ExpectedResult.FINISHES, ExpectedResult.WAITS, ExpectedResult.NEEDS_WORD)
+    is_worth_it = seen.zombies or seen.election_rate.are_too_many or seen.caches.ghosts
+    if options.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
         return answer
-    refuse_what_must_not_be(seen, wish, outlooks, data)
+    refuse_forbidden_rescue(seen, options, outlooks, data)
     demand_agreement(lines, QUESTION, confirm, data)
     if confirm is None:
         for line in lines:
             say(line)
-    return rescue_show.ended(await carry_out(session, wish, seen, say))
+    return rescue_show.ended(await carry_out(session, options, seen, say))

@@ -8,29 +8,29 @@ from typing import Final
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_ghosts import ended_lines, found_lines
 from lethe.admin.rescue_limits import MAX_CAUSES, PAUSED, beyond_command
-from lethe.admin.rescue_look import Look
-from lethe.admin.rescue_plan import Outlook, outlook, outlook_counts
-from lethe.admin.rescue_run import Control, RescueResult
+from lethe.admin.rescue_plan import ExpectedResult, outlook, outlook_counts
+from lethe.admin.rescue_run import ControlPeriod, RescueResult
+from lethe.admin.rescue_snapshot import RescueSnapshot
 from lethe.cli.answer import Answer
 from lethe.cli.explain_show import no_trace
-from lethe.controller.runtime.left_behind import as_json, left_words
+from lethe.controller.runtime.unconfirmed_deletions import as_json, left_words
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
 from lethe.survey.causes import age_text, sentence, unblock
-from lethe.survey.explain import CLEAN, Explanation, Verdict, away_words, unseen_words
+from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation, absent_brokers_text, unseen_text
 from lethe.survey.explain_json import explanations_to_json
 
 MAX_ROWS: Final = 50
 MAX_NAMES: Final = 3
-_FALLING_OVER: Final = "each of Kafka's controllers falls over something that it finds, and leaves it to the next one"
+_FALLING_OVER: Final = "each of Kafka's controllers fails on something that it reads, and the next one takes over"
 
 
-def before(seen: Look, *, even_if_disabled: bool) -> list[str]:
+def before(seen: RescueSnapshot, *, even_if_disabled: bool) -> list[str]:
     """Return the present controller, what is stuck and why, and what a rescue would do about it."""
     now_ms = seen.evidence.survey.taken_at_ms
     lines = [_holder(seen)]
-    if seen.turns.are_too_many:
-        lines.append(f"Control changes hands all the time ({seen.turns}): {_FALLING_OVER}.")
+    if seen.election_rate.are_too_many:
+        lines.append(f"Control changes hands all the time ({seen.election_rate}): {_FALLING_OVER}.")
     if seen.is_paused:
         lines.append(PAUSED)
     if seen.beyond_command:
@@ -60,8 +60,10 @@ def causes(each: Explanation, now_ms: int) -> list[str]:
     return [*said, *([f"… and {counted(more, 'more cause')}"] if more > 0 else [])]
 
 
-def _without_trace(seen: Look, each: Explanation) -> str:
-    unseen = "" if each.verdict is Verdict.GONE else f" as far as could be seen: {unseen_words(seen.evidence.survey)}"
+def _without_trace(seen: RescueSnapshot, each: Explanation) -> str:
+    unseen = (
+        "" if each.verdict is DeletionVerdict.GONE else f" as far as could be seen: {unseen_text(seen.evidence.survey)}"
+    )
     return no_trace(each.topic, unseen, seen.similar[each.topic])
 
 
@@ -93,10 +95,10 @@ def _age(group: Sequence[Explanation], now_ms: int) -> str:
     return f"marked for deletion{longest} {age_text(max(0, now_ms - min(marked)))} ago, "
 
 
-def _holder(seen: Look) -> str:
+def _holder(seen: RescueSnapshot) -> str:
     holder = seen.holder
     if holder is None:
-        return "Nobody controls the cluster."
+        return "No controller is active."
     who = f"Controller {holder.znode.broker_id}"
     if seen.holder_is_lethe:
         return f"{who}, one of Lethe's, controls the cluster."
@@ -105,20 +107,24 @@ def _holder(seen: Look) -> str:
     return f"{who} of Kafka controls the cluster and {'does not answer' if seen.holder_is_silent else 'answers'}."
 
 
-def plan(seen: Look, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
+def plan(seen: RescueSnapshot, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
     """Return the answer of `--dry-run`, and where nothing is to be done."""
     outlooks = [outlook(each, even_if_disabled=even_if_disabled) for each in seen.found]
-    stuck = any(each is not Outlook.DONE for each in outlooks) or bool(seen.zombies) or seen.turns.are_too_many
+    stuck = (
+        any(each is not ExpectedResult.DONE for each in outlooks)
+        or bool(seen.zombies)
+        or seen.election_rate.are_too_many
+    )
     stuck = stuck or not seen.caches.are_clean or bool(seen.similar)
     summary = ", ".join(f"{count} {each.value}" for each, count in outlook_counts(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
     return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
 
 
-def _control_line(control: Control) -> str:
-    taken = "nobody held it" if control.before is None else f"it was taken from controller {control.before}"
-    given = "nobody has taken it yet" if control.after is None else f"controller {control.after} has it now"
-    return f"Control was ours for {control.held_ms / 1000:.1f} s: {taken}, and {given}."
+def _control_line(control: ControlPeriod) -> str:
+    taken = "no controller held it" if control.before is None else f"it was taken from controller {control.before}"
+    given = "no controller has taken it yet" if control.after is None else f"controller {control.after} has it now"
+    return f"The rescue had control for {control.held_ms / 1000:.1f} s: {taken}, and {given}."
 
 
 def ended(result: RescueResult) -> Answer:
@@ -127,7 +133,7 @@ def ended(result: RescueResult) -> Answer:
     now_ms = last.evidence.survey.taken_at_ms
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
-    gone = sum(each.verdict is not Verdict.LEFT_OVER for each in finished)
+    gone = sum(each.verdict is not DeletionVerdict.LEFT_OVER for each in finished)
     by_place = _alike(finished, lambda each: _where(last, each))
     lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {_control_line(control)}"]
     lines += [
@@ -138,11 +144,11 @@ def ended(result: RescueResult) -> Answer:
         verb = plural(len(group), "remains", "remain")
         lines += [f"{_names(group)} {verb}:", *(f"    {line}" for line in causes(group[0], now_ms))]
     lines += ended_lines(caches)
-    if control.turns.are_too_many:
-        lines.append(f"Control goes on changing hands ({control.turns}): {_FALLING_OVER}.")
-    if result.set_aside:
+    if control.election_rate.are_too_many:
+        lines.append(f"Control keeps changing hands ({control.election_rate}): {_FALLING_OVER}.")
+    if result.quarantined:
         lines.append("These znodes cannot be understood and were left alone (docs/runbook.md, LetheTopicUnreadable):")
-        lines += [f"    {each}" for each in result.set_aside[:MAX_ROWS]]
+        lines += [f"    {each}" for each in result.quarantined[:MAX_ROWS]]
     lines += [f"{line[0].upper()}{line[1:]}." for line in left_words(left)]
     data: dict[str, JsonValue] = {
         **data_of(result.first, even_if_disabled=result.even_if_disabled, dry_run=False),
@@ -151,14 +157,14 @@ def ended(result: RescueResult) -> Answer:
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
         "interrupted": result.interrupted,
-        "set_aside": [*result.set_aside],
+        "set_aside": [*result.quarantined],
         "unconfirmed": as_json(left),
         "control": {
             "controller": control.ours,
             "taken_from": control.before,
             "handed_to": control.after,
             "held_ms": control.held_ms,
-            "turns_afterwards": control.turns.elections,
+            "turns_afterwards": control.election_rate.elections,
         },
     }
     code = Exit.OK
@@ -168,7 +174,7 @@ def ended(result: RescueResult) -> Answer:
     elif result.timed_out and (remaining or caches.unfinished):
         code = Exit.TIMED_OUT
     elif (
-        bool(remaining or result.first.similar or control.turns.are_too_many)
+        bool(remaining or result.first.similar or control.election_rate.are_too_many)
         or not (caches.are_clean and left.is_nothing)
         or gone < len(finished)
     ):
@@ -177,23 +183,28 @@ def ended(result: RescueResult) -> Answer:
 
 
 def _is_gone(each: Explanation) -> bool:
-    return each.verdict in (Verdict.GONE, Verdict.UNSEEN, Verdict.RECLAIMING, Verdict.LEFT_OVER)
+    return each.verdict in (
+        DeletionVerdict.GONE,
+        DeletionVerdict.UNSEEN,
+        DeletionVerdict.RECLAIMING,
+        DeletionVerdict.LEFT_OVER,
+    )
 
 
-def _where(last: Look, each: Explanation) -> str:
+def _where(last: RescueSnapshot, each: Explanation) -> str:
     match each.verdict:
-        case Verdict.GONE:
+        case DeletionVerdict.GONE:
             return CLEAN
-        case Verdict.RECLAIMING:
+        case DeletionVerdict.RECLAIMING:
             clean = "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
-            return "; ".join((clean, *away_words(last.evidence.survey)))
-        case Verdict.LEFT_OVER:
+            return "; ".join((clean, *absent_brokers_text(last.evidence.survey)))
+        case DeletionVerdict.LEFT_OVER:
             return "but " + "; ".join(sentence(c, "", 0).strip() for c in each.causes[:MAX_CAUSES])
         case _:
-            return unseen_words(last.evidence.survey)
+            return unseen_text(last.evidence.survey)
 
 
-def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:
+def data_of(seen: RescueSnapshot, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:
     """Return the first look as JSON."""
     holder = seen.holder
     return {
@@ -206,7 +217,7 @@ def data_of(seen: Look, *, even_if_disabled: bool, dry_run: bool) -> dict[str, J
             "lethe": seen.holder_is_lethe,
             "answers": not seen.holder_is_silent,
         },
-        "turns": seen.turns.elections,
+        "turns": seen.election_rate.elections,
         "beyond_command": [*seen.beyond_command],
         "deletion_disabled_on": [*seen.disabled_on],
         "outlook": {each.topic: outlook(each, even_if_disabled=even_if_disabled).name.lower() for each in seen.found},

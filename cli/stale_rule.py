@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from lethe.pipeline.jobs.rules import Wishes
+    from lethe.pipeline.jobs.rules import RuleChanges
 
 MOST_DAYS: Final = 36_500
 MOST_SECONDS: Final = MOST_DAYS * 86_400
@@ -48,12 +48,12 @@ StuckAfter = Annotated[
 ]
 
 
-def wishes(
+def rule_changes(
     unwritten_days: float | None, protect: Sequence[str] | None, stuck_after_s: float | None, *, force: bool
-) -> Wishes:
+) -> RuleChanges:
     """Return the rules from the options. Raises ValueError for too few days, and for an invalid time or one of more
     than a hundred years."""
-    from lethe.pipeline.jobs.rules import Rules, Wishes
+    from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
 
     if unwritten_days is not None and not unwritten_days <= MOST_DAYS:
         raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MOST_DAYS:,} days")
@@ -61,6 +61,6 @@ def wishes(
         raise ValueError(f"--stuck-after {stuck_after_s:g} is not between 0 and {MOST_SECONDS:,} seconds")
     protected = None if protect is None else tuple(pattern for pattern in protect if pattern)
     after_ms = None if stuck_after_s is None else round(stuck_after_s * 1000)
-    said = Wishes(unwritten_days, protected, force, after_ms)
-    said.on(Rules())
+    said = RuleChanges(unwritten_days, protected, force, after_ms)
+    said.apply_to(GoldRules())
     return said

@@ -97,10 +97,10 @@ async def survey_answer(
     Refusal where that fails."""
     from lethe.survey.as_json import survey_to_json
     from lethe.survey.leftovers import leftovers
-    from lethe.survey.take import take
+    from lethe.survey.take import take_survey
     from lethe.survey.views import printable
 
-    taken = await take(session, log_dirs=log_dirs, look_here=True, with_times=out is not None)
+    taken = await take_survey(session, log_dirs=log_dirs, read_local_disks=True, with_times=out is not None)
     kept = None if out is None else printable(str(await _keep(taken, out)))
     findings = leftovers(taken)
     if textfile is not None:
@@ -116,20 +116,20 @@ async def survey_answer(
 
 
 async def _demand_out(out: Path) -> None:
-    from lethe.survey.keep import KeepFailed, demand_place
+    from lethe.survey.keep import SaveFailed, require_writable
 
     try:
-        await asyncio.to_thread(demand_place, out)
-    except KeepFailed as failed:
+        await asyncio.to_thread(require_writable, out)
+    except SaveFailed as failed:
         raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
 
 
 async def _keep(taken: Survey, out: Path) -> Path:
-    from lethe.survey.keep import KeepFailed, keep
+    from lethe.survey.keep import SaveFailed, save_survey
 
     try:
-        return await asyncio.to_thread(keep, taken, out)
-    except KeepFailed as failed:
+        return await asyncio.to_thread(save_survey, taken, out)
+    except SaveFailed as failed:
         raise Refusal(f"--out: {failed}", Exit.USAGE) from failed
 
 
@@ -144,10 +144,10 @@ async def _demand_textfile(path: Path) -> None:
 
 async def _write_textfile(path: Path, taken: Survey, findings: Sequence[Leftover]) -> None:
     from lethe.adapters.atomic_files import replace_file
-    from lethe.survey.textfile import textfile
+    from lethe.survey.textfile import format_textfile
 
     with _textfile_failures(path):
-        await asyncio.to_thread(replace_file, path, textfile(taken, findings))
+        await asyncio.to_thread(replace_file, path, format_textfile(taken, findings))
 
 
 @contextlib.contextmanager
@@ -197,19 +197,19 @@ def nothing(taken: Survey) -> str:
         if read
         else "on disks as far as brokers tell"
     )
-    others = "; brokers told of the others" if read else ""
+    others = "; brokers reported the others" if read else ""
     return f"Nothing is left over in ZooKeeper, in the caches and {where}{others}."
 
 
 def _described_only(taken: Survey) -> str:
     """Return how many directories only their brokers described, and what that leaves out."""
-    from lethe.survey.views import Source
+    from lethe.survey.views import LogDirSource
 
-    told = sum(view.source is Source.BROKER for view in taken.log_dirs)
+    told = sum(view.source is LogDirSource.BROKER for view in taken.log_dirs)
     if not told:
         return ""
-    left_out = "nothing of what was set aside or waits for its removal, and of no directory whose it is"
-    return f" ({told} of them as their brokers tell: {left_out})"
+    left_out = "without quarantined or pending directories, and without topic ids"
+    return f" ({told} of them as their brokers report: {left_out})"
 
 
 def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:

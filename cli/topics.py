@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from lethe.cli import (
-    topics_alter,
-    topics_create,
-    topics_delete,
-    topics_describe,
-    topics_list,
-    topics_pause_deletions,
-    topics_resume_deletions,
-)
-from lethe.cli.commands import Command
+from lethe.cli.commands import group
 
 app = typer.Typer(
-    no_args_is_help=True, help="Create, list, describe, alter and delete topics, as kafka-topics.sh does."
+    cls=group(
+        {
+            "create": "topics_create:create",
+            "list": "topics_list:list_topics",
+            "describe": "topics_describe:describe",
+            "alter": "topics_alter:alter",
+            "delete": "topics_delete:delete",
+            "pause-deletions": "topics_pause_deletions:pause",
+            "resume-deletions": "topics_resume_deletions:resume",
+        }
+    ),
+    no_args_is_help=True,
+    help="Create, list, describe, alter and delete topics, as kafka-topics.sh does.",
 )
-app.command("create", cls=Command)(topics_create.create)
-app.command("list", cls=Command)(topics_list.list_topics)
-app.command("describe", cls=Command)(topics_describe.describe)
-app.command("alter", cls=Command)(topics_alter.alter)
-app.command("delete", cls=Command)(topics_delete.delete)
-app.command("pause-deletions", cls=Command)(topics_pause_deletions.pause)
-app.command("resume-deletions", cls=Command)(topics_resume_deletions.resume)

@@ -1,7 +1,7 @@
 """`lethe topics alter`: adds partitions to topics, and sets and deletes their settings.
 
 New partitions are placed by Kafka's rule, which starts at the first broker of partition 0: so the same cluster gives
-the same placement, and a dry run shows what will be. All topics are checked before one is changed.
+the same replica assignment, and a dry run shows what will be. All topics are checked before one is changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_alteration import Change, WantedChange, change_planner, change_topics, read_topics
+from lethe.admin.topic_alteration import TopicChange, TopicChangeRequest, change_planner, change_topics, read_topics
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_plans import partition_count_problem
 from lethe.cli.answer import Answer
@@ -99,7 +99,7 @@ def wanted_change(
     config: Sequence[str] | None,
     delete_config: Sequence[str] | None,
     disable_rack_aware: bool = False,
-) -> WantedChange:
+) -> TopicChangeRequest:
     """Return the options as a value. Raises ValueError for all errors that do not depend on the cluster."""
     distinct = tuple(dict.fromkeys(names))
     if not distinct:
@@ -125,14 +125,14 @@ def wanted_change(
         )
     if not (settings or deleted or assignment or partitions is not None):
         raise ValueError("nothing to change: give --partitions, --replica-assignment, --config or --delete-config")
-    return WantedChange(
+    return TopicChangeRequest(
         distinct, len(assignment) if assignment else partitions, assignment, settings, deleted, disable_rack_aware
     )
 
 
 async def alteration(
     session: ZooKeeperSession,
-    wanted: WantedChange,
+    wanted: TopicChangeRequest,
     *,
     dry_run: bool = False,
     timeout_ms: int | None = None,
@@ -179,7 +179,7 @@ async def _without_leader(
 
 
 def _answer(
-    changes: Sequence[Change],
+    changes: Sequence[TopicChange],
     outcomes: Sequence[Outcome],
     *,
     leaderless: Sequence[TopicPartition] = (),
@@ -209,11 +209,11 @@ def _answer(
     return Answer(data, tuple(lines), exit=code)
 
 
-def _lines(change: Change, outcome: Outcome, *, dry_run: bool) -> list[str]:
+def _lines(change: TopicChange, outcome: Outcome, *, dry_run: bool) -> list[str]:
     if outcome.problem is not None:
         return [outcome.problem]
     if not change.operations:
-        return [f"Topic {change.name} is as asked for already."]
+        return [f"Topic {change.name} is already as requested."]
     found = [f"{'Would change' if dry_run else 'Changed'} topic {change.name}:"]
     before = len(change.now.znode.assignments)
     if change.added:

@@ -13,7 +13,7 @@ from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
-from lethe.admin.topic_creation import WantedTopic, plan_topics
+from lethe.admin.topic_creation import TopicCreationRequest, plan_topics
 from lethe.admin.topic_plans import TopicPlan, partition_count_problem
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
@@ -99,7 +99,7 @@ def wanted_topic(
     config: list[str] | None,
     disable_rack_aware: bool = False,
     start_index: int | None = None,
-) -> WantedTopic:
+) -> TopicCreationRequest:
     """Return the options as a value. Raises ValueError for all errors that do not depend on the cluster."""
     problem = topic_name_problem(name)
     if problem is not None:
@@ -114,10 +114,10 @@ def wanted_topic(
     if replica_assignment is not None:
         if partitions is not None or replication_factor is not None:
             raise ValueError("--replica-assignment says it all: give it without --partitions and --replication-factor")
-        return WantedTopic(name, assignment=parse_replica_assignment(replica_assignment), config=settings)
+        return TopicCreationRequest(name, assignment=parse_replica_assignment(replica_assignment), config=settings)
     if partitions is None or replication_factor is None:
         raise ValueError("--partitions and --replication-factor are needed, or else --replica-assignment")
-    return WantedTopic(
+    return TopicCreationRequest(
         name,
         partitions,
         replication_factor,
@@ -129,7 +129,7 @@ def wanted_topic(
 
 async def creation(
     session: ZooKeeperSession,
-    wanted: WantedTopic,
+    wanted: TopicCreationRequest,
     *,
     if_not_exists: bool = False,
     dry_run: bool = False,
@@ -141,13 +141,14 @@ async def creation(
 
 async def creations(
     session: ZooKeeperSession,
-    wanted: Sequence[WantedTopic],
+    wanted: Sequence[TopicCreationRequest],
     *,
     if_not_exists: bool = False,
     dry_run: bool = False,
     rng: random.Random | None = None,
 ) -> Answer:
-    """Create the topics, or say what would be created. `rng` gives the topics' ids and the start of their placement.
+    """Create the topics, or say what would be created. `rng` gives the topics' ids and the start of their replica
+    assignment.
 
     The data of one topic is an object, that of several a list. Raises Refusal, before anything is created, where one is
     impossible.

@@ -1,7 +1,7 @@
 """`lethe topics delete`: marks topics for deletion and, with --wait, waits until nothing is left.
 
-What a regular expression hits is listed and has to be agreed to; an exact name means only itself. All of it is checked
-before anything is marked: one topic that does not exist keeps the others from being deleted too.
+The matches of a regular expression are listed, and the user has to agree; an exact name matches only itself. All names
+are checked before any topic is marked: if one topic does not exist, none is deleted.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, WantedDeletion
+from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
-from lethe.admin.held_back import held_back
+from lethe.admin.hold_causes import held_back
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import deletion_problem
-from lethe.admin.topic_znodes import Topics
+from lethe.admin.topic_znodes import ListedTopics
 from lethe.cli.answer import Answer
 from lethe.cli.asking import ask_user
 from lethe.cli.deletion_display import progress_display
@@ -38,12 +38,12 @@ from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
-from lethe.survey.brokers import AskAbout, kept_connections
+from lethe.survey.brokers import AskAbout, reused_connections
 
 ASK_TIMEOUT_MS: Final = 5_000
 """Per answer of a broker."""
 
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where a topic does not exist.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Succeed even if a topic does not exist.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print only what was not done, and why; nothing where everything was.")
 ]
@@ -52,7 +52,7 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Delete without asking what a regular expression hits, what is --unreadable, or what is planned "
+        help="Delete without asking the matches of a regular expression, what is --unreadable, or what is planned "
         "--from-candidates.",
     ),
 ]
@@ -105,8 +105,7 @@ AllowUnasked = Annotated[
     bool,
     typer.Option(
         "--allow-unasked",
-        help="With --from-candidates: delete also topics of which nobody could be asked who reads them, or when they "
-        "were last written.",
+        help="With --from-candidates: delete also topics whose readers or last write could not be seen.",
     ),
 ]
 
@@ -141,10 +140,10 @@ def delete(
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
     """
 
-    wanted: WantedDeletion | None = None
+    wanted: CandidateDeletionRequest | None = None
     if from_candidates is not None:
         pace = Pace(at_once, rate)
-        wanted = WantedDeletion(
+        wanted = CandidateDeletionRequest(
             from_candidates, tuple(protect or ()), max_age, pace, dry_run, timeout_ms, as_json, allow_unasked
         )
     for_candidates = {
@@ -183,7 +182,7 @@ def delete(
             return Answer([], ("Nothing to delete.",))
         if not wait:
             return await deletion(session, names, detail=detail)
-        async with kept_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
+        async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
             return await deletion(
                 session, names, ask=ask, timeout_ms=timeout_ms, show_progress=not as_json, detail=detail
             )
@@ -200,14 +199,12 @@ def demand_sense(
         raise ValueError("which topics? Name them, or give --from-candidates")
     for option, is_given in for_candidates.items():
         if is_given:
-            raise ValueError(
-                f"{option} goes with --from-candidates, and topics that are named do not heed it: leave it out"
-            )
+            raise ValueError(f"{option} goes with --from-candidates, and has no effect on named topics: leave it out")
     if unreadable:
         if wait:
             raise ValueError(
-                "--wait cannot follow what is --unreadable, because nobody knows where it lies: leave it out, and see "
-                "with `lethe survey` what is left"
+                "--wait cannot follow what is --unreadable, because its partitions and brokers are unknown: leave it "
+                "out, and see with `lethe survey` what is left"
             )
         return
     for expression in expressions:
@@ -234,7 +231,7 @@ async def selected(
     return names
 
 
-def _matches(expression: str, there: Topics) -> tuple[str, ...]:
+def _matches(expression: str, there: ListedTopics) -> tuple[str, ...]:
     """Return an exact name, even if only its mark is left, or the matches of a pattern, without internal topics."""
     if expression in there.names:
         if (problem := deletion_problem(expression, topics=there.names)) is not None:

@@ -20,17 +20,17 @@ from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.acting_controller import acting_controller
 from lethe.admin.candidates import Candidate
-from lethe.admin.candidates_judge import Chosen, LeftOut
+from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate
 from lethe.admin.candidates_plan import (
+    CandidateDeletionRequest,
     DeletionPlan,
-    WantedDeletion,
     demand_this_cluster,
     judge_all,
     make_plan,
 )
 from lethe.admin.candidates_read import CandidatesTable
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.paced_marking import PacedMarking
 from lethe.admin.refusal import Exit, Refusal
@@ -45,7 +45,7 @@ SHOWN_PROBLEMS: Final = 10
 
 
 async def candidates_deletion(
-    session: ZooKeeperSession, wanted: WantedDeletion, table: CandidatesTable, *, confirm: Confirm | None
+    session: ZooKeeperSession, wanted: CandidateDeletionRequest, table: CandidatesTable, *, confirm: Confirm | None
 ) -> Answer:
     """Check, ask and delete. `table` was read from `wanted.path`. Raises Refusal where nothing may be deleted."""
     candidates = table.candidates
@@ -73,12 +73,14 @@ async def candidates_deletion(
     return _answer(plan, data, *marking)
 
 
-async def _mark(session: ZooKeeperSession, plan: DeletionPlan, wanted: WantedDeletion) -> tuple[PacedMarking, bool]:
+async def _mark(
+    session: ZooKeeperSession, plan: DeletionPlan, wanted: CandidateDeletionRequest
+) -> tuple[PacedMarking, bool]:
     by_name = {each.candidate.topic: each.candidate for each in plan.chosen}
 
     async def recheck(names: Sequence[str]) -> dict[str, str]:
         judged, _ = await judge_all(session, [by_name[name] for name in names], wanted)
-        return {each.topic: each.why for each in judged if isinstance(each, LeftOut)}
+        return {each.topic: each.why for each in judged if isinstance(each, SkippedCandidate)}
 
     czxids = {each.candidate.topic: each.czxid for each in plan.chosen}
     marking = PacedMarking(session, czxids, wanted.pace, recheck)
@@ -134,7 +136,7 @@ def plan_tables(plan: DeletionPlan) -> list[Table]:
     """Return the tables of topics to delete and of topics left out."""
     tables = []
     if plan.chosen:
-        columns = ("topic", "partitions", "bytes", "last write", "unwritten", "by", "who would notice")
+        columns = ("topic", "partitions", "bytes", "last write", "unwritten", "by", "affected groups")
         tables.append(Table(columns, tuple(_cells(each) for each in plan.chosen), "To be deleted"))
     if plan.left_out:
         rows = tuple((out.topic, out.why) for out in plan.left_out)
@@ -142,7 +144,7 @@ def plan_tables(plan: DeletionPlan) -> list[Table]:
     return tables
 
 
-def _cells(each: Chosen) -> tuple[str, ...]:
+def _cells(each: SelectedCandidate) -> tuple[str, ...]:
     found = each.candidate
     last = "" if found.last_write_ms is None else time_to_text(found.last_write_ms)[:10]
     notice = [f"group {group.name} has offsets ({group.state or 'no state'})" for group in each.groups or ()]
@@ -179,7 +181,7 @@ def plan_to_json(plan: DeletionPlan, candidates: Sequence[Candidate]) -> dict[st
     }
 
 
-def _topic_to_json(each: Chosen) -> dict[str, JsonValue]:
+def _topic_to_json(each: SelectedCandidate) -> dict[str, JsonValue]:
     found = each.candidate
     return {
         "topic": found.topic,
@@ -211,7 +213,7 @@ def _answer(plan: DeletionPlan, data: dict[str, JsonValue], marking: PacedMarkin
         state, why = states[each.candidate.topic]
         topics.append({**_topic_to_json(each), "state": state, "why": why or None})
     rows = tuple((each.candidate.topic, *states[each.candidate.topic]) for each in plan.chosen)
-    later = [LeftOut(name, why) for name, why in marking.left_out.items()]
+    later = [SkippedCandidate(name, why) for name, why in marking.left_out.items()]
     left_out = replace(plan, left_out=(*plan.left_out, *later), chosen=())
     code = Exit.NO if marking.failed else Exit.OK if is_settled else Exit.TIMED_OUT
     line = f"{len(marking.deleted)} of {counted(len(plan.chosen), 'topic')} deleted"

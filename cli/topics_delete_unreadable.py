@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.acting_controller import acting_controller
-from lethe.admin.deletion_requests import Unreadable, look_at_unreadable, order_unreadable
+from lethe.admin.controller_identity import acting_controller
+from lethe.admin.deletion_requests import TopicReadability, look_at_unreadable, order_unreadable
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_znodes import list_topics
 from lethe.cli.answer import Answer
@@ -74,7 +74,7 @@ async def unreadable_deletion(
     return Answer(data, tuple(lines), exit=code)
 
 
-def _plan(seen: Unreadable) -> list[str]:
+def _plan(seen: TopicReadability) -> list[str]:
     known = f"state znodes of {counted(len(seen.partitions), 'partition')}" if seen.partitions else "no partition"
     return [
         f"Topic {seen.name}: {seen.problem}",
@@ -83,7 +83,7 @@ def _plan(seen: Unreadable) -> list[str]:
     ]
 
 
-def _as_json(seen: Unreadable, *, ordered: bool) -> dict[str, JsonValue]:
+def _as_json(seen: TopicReadability, *, ordered: bool) -> dict[str, JsonValue]:
     return {
         "topic": seen.name,
         "unreadable": seen.problem,

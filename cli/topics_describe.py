@@ -21,7 +21,8 @@ from lethe.protocol.topic_names import demand_expression, topics_matching, topic
 from lethe.protocol.vocabulary import LEADER_NONE, topic_id_to_text
 
 UnderReplicated = Annotated[
-    bool, typer.Option("--under-replicated-partitions", help="Only partitions with fewer replicas in sync than wanted.")
+    bool,
+    typer.Option("--under-replicated-partitions", help="Only partitions with fewer in-sync replicas than replicas."),
 ]
 Unavailable = Annotated[
     bool, typer.Option("--unavailable-partitions", help="Only partitions whose leader is missing or not alive.")

@@ -12,7 +12,7 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.acting_controller import Acting, acting_controller
+from lethe.admin.controller_identity import ControllerIdentity, acting_controller
 from lethe.admin.deletion_requests import deletions_paused, pause_deletions
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
@@ -25,7 +25,7 @@ from lethe.protocol.journal import JsonValue
 from lethe.protocol.zookeeper.znodes import DeletionsPaused
 
 Reason = Annotated[
-    str, typer.Option("--reason", help="Why, for everybody who wonders; shown wherever a deletion waits for it.")
+    str, typer.Option("--reason", help="The reason; it is shown wherever a deletion waits for the pause.")
 ]
 
 
@@ -75,13 +75,13 @@ def demand_done(outcome: Outcome) -> None:
         raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
 
 
-def kafka_takes_no_notice(acting: Acting) -> tuple[str, ...]:
+def kafka_takes_no_notice(acting: ControllerIdentity) -> tuple[str, ...]:
     """Return a line where the active controller ignores the pause."""
     if acting.is_lethe:
         return ()
     if acting.broker_id is None:
         return ("No controller is active: the pause holds for the next one, if it is Lethe's.",)
-    return (f"WARNING: {acting.text}: Kafka's controller does not look at the pause, and goes on deleting.",)
+    return (f"WARNING: {acting.text}: Kafka's controller ignores the pause, and continues to delete.",)
 
 
 def _since(paused: DeletionsPaused) -> str:

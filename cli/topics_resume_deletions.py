@@ -7,7 +7,7 @@ import time
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import deletions_paused, resume_deletions
-from lethe.admin.held_back import EVERY_TOPIC, held_back
+from lethe.admin.hold_causes import EVERY_TOPIC, held_back
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
@@ -34,11 +34,11 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
     goes_on = not held.causes and held.unasked is None
     count = counted(len(marked), "topic is marked", "topics are marked")
     if before is None:
-        line = "Nobody has paused deletions."
+        line = "Deletions are not paused."
     elif dry_run:
         line = f"Would resume deletions; {count}: {', '.join(marked[:20]) or 'none'}"
     else:
-        line = f"{'Deletions go on' if goes_on else 'The pause is ended'}: {count}."
+        line = f"{'Deletions continue' if goes_on else 'The pause is ended'}: {count}."
     now_ms = time.time_ns() // 1_000_000
     return Answer(
         {

@@ -15,7 +15,7 @@ from lethe.cli.render import note
 from lethe.cli.running import finish_sync
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on. ZooKeeper asks nobody for a password.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on. ZooKeeper has no authentication.")]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where the data stay; without it they are gone at the end.", show_default=False),
@@ -50,7 +50,7 @@ def run(port: int, host: str, data_dir: Path | None, heap_mb: int) -> Answer:
             note(f"ZooKeeper listens on {server.connect_string}, data in {server.data_dir}")
             while not asked_to_end.wait(0.5):
                 if not server.is_running:
-                    raise Refusal(f"ZooKeeper has ended by itself; its output is in {server.log_file}")
+                    raise Refusal(f"ZooKeeper has ended unexpectedly; its output is in {server.log_file}")
     except ZooKeeperStartFailed as error:
         raise Refusal(str(error), Exit.USAGE) from error
     return Answer(None)

@@ -1,6 +1,6 @@
 """The demo: start a cluster, create topics, delete them, and survey ZooKeeper, caches and disks.
 
-Its stages are start, create, delete, verdict. Chaos adds a chapter between the marking and the end of deletions.
+Its stages are start, create, delete, verdict. Chaos adds an extension between the marking and the end of deletions.
 Nothing here prints: a watcher receives the progress, and the result is returned.
 """
 
@@ -18,23 +18,23 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.daemons import DaemonFailed
-from lethe.cluster.demo_ledger import JournalFollower, Ledger
 from lethe.cluster.demo_plan import DemoOptions, plan_topics
 from lethe.cluster.demo_real import FillFailed, fill, note_freed, real_cluster_settings
 from lethe.cluster.demo_result import BrokerTotals, DemoResult, PhaseTimes, phase_times
+from lethe.cluster.demo_totals import JournalFollower, JournalTotals
 from lethe.cluster.demo_waits import WaitLog
-from lethe.cluster.demo_watch import Bar, Watcher
+from lethe.cluster.demo_watch import ProgressBar, ProgressWatcher
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Standing
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.survey.leftovers import leftovers
-from lethe.survey.take import take
+from lethe.survey.take import take_survey
 from lethe.survey.views import Survey
 
 POLL_S: Final = 0.1
-FACTS_LIMIT_S: Final = 10.0
+JOURNAL_LIMIT_S: Final = 10.0
 """How long the journals may lag behind the disks."""
 MEANINGS: Final = {
     "tombstoned": "gone from all caches",
@@ -48,15 +48,15 @@ class DemoFailed(Exception):
 
 
 @dataclass(slots=True)
-class Story:
+class DemoRun:
     """State of a demo from its start to its end."""
 
     options: DemoOptions
     cluster: LocalCluster
-    watcher: Watcher
+    watcher: ProgressWatcher
     session: ZooKeeperSession
     follower: JournalFollower
-    ledger: Ledger = field(default_factory=Ledger)
+    totals: JournalTotals = field(default_factory=JournalTotals)
     plans: Sequence[TopicPlan] = ()
     before: Survey | None = None
     waits: WaitLog | None = None
@@ -74,24 +74,24 @@ class Story:
     def follow(self) -> None:
         """Read the journals' new entries."""
         for entry in self.follower.entries():
-            self.ledger.note(entry)
+            self.totals.note(entry)
 
     async def look(self) -> Survey:
         """Take a survey of everything, the disks included."""
-        survey = await take(self.session, log_dirs=self.cluster.log_dirs)
+        survey = await take_survey(self.session, log_dirs=self.cluster.log_dirs)
         if self.cluster.kafka_brokers and self.before is not None:
-            note_freed(self.ledger, self.before, survey)
+            note_freed(self.totals, self.before, survey)
         return survey
 
 
-class Chapter(Protocol):
+class DemoExtension(Protocol):
     """Further actions while topics are being deleted."""
 
-    async def before(self, story: Story) -> None:
+    async def before(self, demo: DemoRun) -> None:
         """Act before the topics are marked."""
         ...
 
-    async def during(self, story: Story) -> None:
+    async def during(self, demo: DemoRun) -> None:
         """Act after the marking."""
         ...
 
@@ -117,10 +117,10 @@ def cluster_settings(options: DemoOptions, kafka: KafkaDistribution | None = Non
 
 async def run_demo(
     options: DemoOptions,
-    watcher: Watcher,
+    watcher: ProgressWatcher,
     *,
     kafka: KafkaDistribution | None = None,
-    chapter: Chapter | None = None,
+    extension: DemoExtension | None = None,
     afterwards: Callable[[LocalCluster, DemoResult], Awaitable[None]] | None = None,
 ) -> DemoResult:
     """Run the demo on its own cluster and stop that at the end; `afterwards` runs before the stop.
@@ -142,11 +142,11 @@ async def run_demo(
         active = await cluster.active_controller()
         watcher.note(f"{active.name} is active after {started_s:.1f} s; ZooKeeper is {cluster.zookeeper_connect}")
         follower = JournalFollower(daemon.journal_dir for daemon in cluster.daemons)
-        ledger = Ledger(acks_of="broker" if kafka is None else "controller")
-        story = Story(options, cluster, watcher, session, follower, ledger)
-        await create(story)
-        await delete(story, chapter)
-        result = await verdict(story, started_s)
+        totals = JournalTotals(acks_of="broker" if kafka is None else "controller")
+        demo = DemoRun(options, cluster, watcher, session, follower, totals)
+        await create(demo)
+        await delete(demo, extension)
+        result = await summarize(demo, started_s)
         if afterwards is not None:
             await afterwards(cluster, result)
         return result
@@ -155,47 +155,47 @@ async def run_demo(
 # --- create -------------------------------------------------------------------------------------------------------
 
 
-async def create(story: Story) -> None:
+async def create(demo: DemoRun) -> None:
     """Create the topics and wait until every replica has its bytes and every metadata cache has every topic."""
-    options, watcher = story.options, story.watcher
+    options, watcher = demo.options, demo.watcher
     watcher.stage("Creating")
-    story.plans = plan_topics(options, [broker.id for broker in story.cluster.all_brokers], os.urandom)
+    demo.plans = plan_topics(options, [broker.id for broker in demo.cluster.all_brokers], os.urandom)
     began = time.monotonic()
-    for outcome in await topic_znodes.create_topics(story.session, story.plans):
+    for outcome in await topic_znodes.create_topics(demo.session, demo.plans):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
-    real = story.cluster.kafka_brokers
+    real = demo.cluster.kafka_brokers
     filled_bytes = 0 if real else options.bytes_per_replica
-    wanted = Counter(broker for plan in story.plans for replicas in plan.assignment for broker in replicas)
+    wanted = Counter(broker for plan in demo.plans for replicas in plan.assignment for broker in replicas)
     while True:
-        survey = await story.look()
+        survey = await demo.look()
         has = _replicas(survey, filled_bytes)
         known = [len(answer.cache or ()) for answer in survey.answers]
         watcher.bars(
             [
-                Bar("known to all brokers", min(known, default=0), options.topics),
-                *(Bar(f"broker {b} replicas", has[b], wanted[b]) for b in sorted(wanted)),
+                ProgressBar("known to all brokers", min(known, default=0), options.topics),
+                *(ProgressBar(f"broker {b} replicas", has[b], wanted[b]) for b in sorted(wanted)),
             ]
         )
-        if all(has[broker] >= count for broker, count in wanted.items()) and _all_known(survey, story.names):
+        if all(has[broker] >= count for broker, count in wanted.items()) and _all_known(survey, demo.names):
             break
         if time.monotonic() - began > options.limit_s:
             raise DemoFailed(f"the topics were not created within {options.limit_s:g} s")
         await asyncio.sleep(POLL_S)
     if real and options.bytes_per_replica:
         try:
-            await fill(real, story.names, options)
+            await fill(real, demo.names, options)
         except FillFailed as error:
             raise DemoFailed(str(error)) from error
-        survey = await story.look()
-    story.before = survey
-    story.created_s = time.monotonic() - began
+        survey = await demo.look()
+    demo.before = survey
+    demo.created_s = time.monotonic() - began
     size = sum(_sizes(survey).values())
     watcher.note(
         f"{counted(options.topics, 'topic')} with {counted(options.topics * options.partitions, 'partition')} and "
         f"{counted(options.replicas, 'replica')}, "
         f"{size / 1e6:.1f} MB in {counted(len(survey.log_dirs), 'log directory', 'log directories')}, "
-        f"after {story.created_s:.1f} s"
+        f"after {demo.created_s:.1f} s"
     )
 
 
@@ -223,55 +223,55 @@ def _all_known(survey: Survey, names: Sequence[str]) -> bool:
 # --- delete -------------------------------------------------------------------------------------------------------
 
 
-async def delete(story: Story, chapter: Chapter | None) -> None:
+async def delete(demo: DemoRun, extension: DemoExtension | None) -> None:
     """Mark the topics and wait until no trace of them is left in ZooKeeper, caches and disks."""
-    options, watcher = story.options, story.watcher
+    options, watcher = demo.options, demo.watcher
     watcher.stage("Deleting")
-    if chapter is not None:
-        await chapter.before(story)
-    story.marked_ms = time.time_ns() // 1_000_000
+    if extension is not None:
+        await extension.before(demo)
+    demo.marked_ms = time.time_ns() // 1_000_000
     began = time.monotonic()
-    for outcome in await topic_znodes.mark_for_deletion(story.session, story.names):
+    for outcome in await topic_znodes.mark_for_deletion(demo.session, demo.names):
         if outcome.problem is not None:
             raise DemoFailed(outcome.problem)
     watcher.note(f"{counted(options.topics, 'topic is', 'topics are')} marked for deletion")
-    if chapter is not None:
-        await chapter.during(story)
+    if extension is not None:
+        await extension.during(demo)
     limit = time.monotonic() + options.limit_s
     while True:
-        survey = await story.look()
-        story.follow()
-        show(story, survey)
-        if _is_over(survey, story):
+        survey = await demo.look()
+        demo.follow()
+        show(demo, survey)
+        if _is_over(survey, demo):
             break
         if time.monotonic() > limit:
-            story.limit_passed = f"not everything was deleted and reclaimed within {options.limit_s:g} s"
-            watcher.note(story.limit_passed)
+            demo.limit_passed = f"not everything was deleted and reclaimed within {options.limit_s:g} s"
+            watcher.note(demo.limit_passed)
             break
-        await note_waits(story)
+        await note_waits(demo)
         await asyncio.sleep(POLL_S)
-    story.reclaimed_s = time.monotonic() - began
-    watcher.note(f"deleted and reclaimed after {story.reclaimed_s:.1f} s")
+    demo.reclaimed_s = time.monotonic() - began
+    watcher.note(f"deleted and reclaimed after {demo.reclaimed_s:.1f} s")
 
 
-def show(story: Story, survey: Survey | None = None) -> None:
+def show(demo: DemoRun, survey: Survey | None = None) -> None:
     """Show the watcher the progress of the deletion."""
-    ledger, total = story.ledger, story.options.topics
-    bars = [Bar(phase, len(ledger.reached(phase, story.names)), total) for phase in MEANINGS]
-    sizes = _sizes(story.before) if story.before is not None else Counter[int]()
+    totals, total = demo.totals, demo.options.topics
+    bars = [ProgressBar(phase, len(totals.reached(phase, demo.names)), total) for phase in MEANINGS]
+    sizes = _sizes(demo.before) if demo.before is not None else Counter[int]()
     bars += [
-        Bar(f"broker {broker} freed", min(ledger.freed_bytes[broker], size), size, True)
+        ProgressBar(f"broker {broker} freed", min(totals.freed_bytes[broker], size), size, True)
         for broker, size in sorted(sizes.items())
     ]
     if survey is not None:
-        known = [len(answer.cache.keys() & set(story.names)) for answer in survey.answers if answer.cache is not None]
-        bars.append(Bar("forgotten by all caches", total - max(known, default=total), total))
-    story.watcher.bars(bars)
+        known = [len(answer.cache.keys() & set(demo.names)) for answer in survey.answers if answer.cache is not None]
+        bars.append(ProgressBar("forgotten by all caches", total - max(known, default=total), total))
+    demo.watcher.bars(bars)
 
 
-def _is_over(survey: Survey, story: Story) -> bool:
+def _is_over(survey: Survey, demo: DemoRun) -> bool:
     """Return whether nothing of our topics is left and nothing is pending. Other leftovers are for the verdict."""
-    ours = set(story.names)
+    ours = set(demo.names)
     return (
         survey.is_complete
         and not any(finding.topic in ours or finding.standing is Standing.PENDING for finding in leftovers(survey))
@@ -279,59 +279,59 @@ def _is_over(survey: Survey, story: Story) -> bool:
     )
 
 
-async def note_waits(story: Story) -> None:
+async def note_waits(demo: DemoRun) -> None:
     """With chaos: record why topics wait, as reported by the controllers at `/waits`."""
-    if story.waits is None:
+    if demo.waits is None:
         return
-    for controller in story.cluster.controllers:
+    for controller in demo.cluster.controllers:
         document = await controller.get("/waits")
         if document is not None and "topics" in document:
-            story.waits.note(controller.id, document, time.time_ns() // 1_000_000)
+            demo.waits.note(controller.id, document, time.time_ns() // 1_000_000)
 
 
-async def until(story: Story, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+async def until(demo: DemoRun, condition: Callable[[], Awaitable[bool]], what: str) -> None:
     """Poll the condition, with journals and watcher updated. Raises DemoFailed at the stage's deadline."""
-    limit = time.monotonic() + story.options.limit_s
+    limit = time.monotonic() + demo.options.limit_s
     while not await condition():
         if time.monotonic() > limit:
-            raise DemoFailed(f"{what}: not within {story.options.limit_s:g} s")
+            raise DemoFailed(f"{what}: not within {demo.options.limit_s:g} s")
         await asyncio.sleep(POLL_S)
-        story.follow()
-        show(story)
+        demo.follow()
+        show(demo)
 
 
 # --- verdict ------------------------------------------------------------------------------------------------------
 
 
-async def verdict(story: Story, started_s: float) -> DemoResult:
+async def summarize(demo: DemoRun, started_s: float) -> DemoResult:
     """Take the last survey and add up the journals."""
-    story.watcher.stage("Looking at all three places")
-    survey = await story.look()
-    await until_written(story.ledger, story.follow, story.before or survey, survey)
-    ledger, names = story.ledger, story.names
-    removed = ledger.reached("removed", names)
+    demo.watcher.stage("Looking at all three places")
+    survey = await demo.look()
+    await until_written(demo.totals, demo.follow, demo.before or survey, survey)
+    totals, names = demo.totals, demo.names
+    removed = totals.reached("removed", names)
     return DemoResult(
-        story.options,
+        demo.options,
         started_s,
-        story.created_s,
-        (removed[-1] - story.marked_ms) / 1000 if removed else 0.0,
-        story.reclaimed_s,
-        tuple(_phases(story)),
-        tuple(_brokers(story, survey)),
+        demo.created_s,
+        (removed[-1] - demo.marked_ms) / 1000 if removed else 0.0,
+        demo.reclaimed_s,
+        tuple(_phases(demo)),
+        tuple(_brokers(demo, survey)),
         survey,
         leftovers(survey),
-        limit_passed=story.limit_passed,
-        began_ms=story.marked_ms,
-        happenings=tuple(h for h in ledger.happenings if h.time_ms >= story.marked_ms) if story.waits else (),
-        waits=story.waits,
-        untouched=story.untouched,
-        lost_facts=ledger.lost_facts,
-        refusals=dict(ledger.refusals),
+        limit_passed=demo.limit_passed,
+        began_ms=demo.marked_ms,
+        happenings=tuple(h for h in totals.happenings if h.time_ms >= demo.marked_ms) if demo.waits else (),
+        waits=demo.waits,
+        untouched=demo.untouched,
+        lost_records=totals.lost_records,
+        refusals=dict(totals.refusals),
     )
 
 
 async def until_written(
-    ledger: Ledger, follow: Callable[[], None], before: Survey, now: Survey, limit_s: float = FACTS_LIMIT_S
+    totals: JournalTotals, follow: Callable[[], None], before: Survey, now: Survey, limit_s: float = JOURNAL_LIMIT_S
 ) -> None:
     """Follow the journals until they account for all bytes that are gone from the disks, or until the limit.
 
@@ -340,47 +340,47 @@ async def until_written(
     sizes, left = _sizes(before), _sizes(now)
     limit = time.monotonic() + limit_s
     follow()
-    while any(ledger.freed_bytes[broker] < size - left[broker] for broker, size in sizes.items()):
+    while any(totals.freed_bytes[broker] < size - left[broker] for broker, size in sizes.items()):
         if time.monotonic() > limit:
             return
         await asyncio.sleep(POLL_S)
         follow()
 
 
-def _phases(story: Story) -> list[PhaseTimes]:
-    ledger = story.ledger
+def _phases(demo: DemoRun) -> list[PhaseTimes]:
+    totals = demo.totals
     found = [
-        phase_times(phase, meaning, ledger.reached(phase, story.names), story.marked_ms)
+        phase_times(phase, meaning, totals.reached(phase, demo.names), demo.marked_ms)
         for phase, meaning in MEANINGS.items()
     ]
-    freed = sorted(ledger.last_freed_ms.values())
-    return [*found, phase_times("reclaimed", "bytes gone, by broker", freed, story.marked_ms)]
+    freed = sorted(totals.last_freed_ms.values())
+    return [*found, phase_times("reclaimed", "bytes gone, by broker", freed, demo.marked_ms)]
 
 
-def _brokers(story: Story, survey: Survey) -> list[BrokerTotals]:
-    if story.before is None:
+def _brokers(demo: DemoRun, survey: Survey) -> list[BrokerTotals]:
+    if demo.before is None:
         return []
-    replicas, before, after = _replicas(story.before), _sizes(story.before), _sizes(survey)
-    ledger = story.ledger
+    replicas, before, after = _replicas(demo.before), _sizes(demo.before), _sizes(survey)
+    totals = demo.totals
     return [
         BrokerTotals(
             broker.id,
             replicas[broker.id],
             before[broker.id],
-            ledger.acknowledged[broker.id],
-            ledger.freed_bytes[broker.id],
-            ledger.freed_files[broker.id],
+            totals.acknowledged[broker.id],
+            totals.freed_bytes[broker.id],
+            totals.freed_files[broker.id],
             after[broker.id],
         )
-        for broker in story.cluster.all_brokers
+        for broker in demo.cluster.all_brokers
     ]
 
 
 __all__ = [
-    "Chapter",
     "DaemonFailed",
+    "DemoExtension",
     "DemoFailed",
-    "Story",
+    "DemoRun",
     "cluster_settings",
     "note_waits",
     "run_demo",

@@ -10,7 +10,7 @@ from typing import Final
 
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.kafka_fetch import KafkaVersion
-from lethe.controller.core.placement import BrokerRack, place_replicas
+from lethe.controller.core.replica_assignment import BrokerRack, place_replicas
 from lethe.protocol.vocabulary import TopicId, is_usable_topic_id
 
 FIRST_WITH_TOPIC_IDS: Final = KafkaVersion(2, 8, 0)
@@ -65,7 +65,7 @@ class DemoOptions:
         return self.topics * self.partitions * self.replication_factor
 
 
-def demand_memory(options: DemoOptions, machine_mb: int) -> None:
+def require_memory(options: DemoOptions, machine_mb: int) -> None:
     """Raise ValueError if the processes need more memory than the machine has."""
     each_mb = AGENT_MB if options.kafka is None else KAFKA_MB
     needed_mb = options.brokers * each_mb + options.controllers * AGENT_MB

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lethe.cluster.demo_ledger import Ledger
 from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_totals import JournalTotals
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.local import ClusterSettings
@@ -91,16 +91,16 @@ async def fill(brokers: Sequence[KafkaBroker], topics: Sequence[str], options: D
         raise FillFailed(f"the brokers did not take the records: {error}") from error
 
 
-def note_freed(ledger: Ledger, before: Survey, now: Survey) -> None:
-    """Add to the ledger what is no longer on the real brokers' disks."""
+def note_freed(totals: JournalTotals, before: Survey, now: Survey) -> None:
+    """Add to the totals what is no longer on the real brokers' disks."""
     for broker, (size_bytes, files, directories) in _contents(before).items():
         left = _contents(now).get(broker, (0, 0, 0))
         freed = size_bytes - left[0]
-        if freed > ledger.freed_bytes[broker]:
-            ledger.freed_bytes[broker] = freed
-            ledger.freed_files[broker] = files - left[1]
-            ledger.freed_directories[broker] = directories - left[2]
-            ledger.last_freed_ms[broker] = time.time_ns() // 1_000_000
+        if freed > totals.freed_bytes[broker]:
+            totals.freed_bytes[broker] = freed
+            totals.freed_files[broker] = files - left[1]
+            totals.freed_directories[broker] = directories - left[2]
+            totals.last_freed_ms[broker] = time.time_ns() // 1_000_000
 
 
 def _contents(survey: Survey) -> Mapping[int, tuple[int, int, int]]:

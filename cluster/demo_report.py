@@ -17,61 +17,61 @@ from typing import Final
 from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.topic_plans import TopicPlan
-from lethe.cluster.demo import POLL_S, DemoFailed, Story, run_demo
+from lethe.cluster.demo import POLL_S, DemoFailed, DemoRun, run_demo
 from lethe.cluster.demo_chaos import GONE, Chaos
 from lethe.cluster.demo_plan import DemoOptions, new_topic_id
 from lethe.cluster.demo_result import DemoResult
-from lethe.cluster.demo_watch import Watcher
+from lethe.cluster.demo_watch import ProgressWatcher
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, MultiDone
-from lethe.survey.keep import demand_place, keep
-from lethe.survey.take import take
+from lethe.survey.keep import require_writable, save_survey
+from lethe.survey.take import take_survey
 
 WAITING: Final = "audit-log"
 """A topic whose deletion waits for a broker at the end."""
 ORPHAN: Final = "forgotten-0"
 """A directory without a topic, on the first broker."""
 CONFIGURED: Final = "old-orders"
-"""A topic name of which only the configuration exists."""
+"""A topic name that has only a configuration."""
 ORPHAN_BYTES: Final = 300_000
 
 
-async def run_report_demo(options: DemoOptions, watcher: Watcher, surveys: Path) -> DemoResult:
+async def run_report_demo(options: DemoOptions, watcher: ProgressWatcher, surveys: Path) -> DemoResult:
     """Run the demo with chaos and keep surveys below `surveys`. The cluster's directories stay in its work directory.
 
-    Raises the errors of `run_demo`, and KeepFailed.
+    Raises the errors of `run_demo`, and SaveFailed.
     """
-    await asyncio.to_thread(demand_place, surveys)
-    chapter = _Kept(surveys)
+    await asyncio.to_thread(require_writable, surveys)
+    extension = _ChaosWithSurveys(surveys)
 
     async def afterwards(cluster: LocalCluster, _: DemoResult) -> None:
-        await chapter.leave_something(cluster, watcher, options.limit_s)
+        await extension.leave_something(cluster, watcher, options.limit_s)
 
-    return await run_demo(options, watcher, chapter=chapter, afterwards=afterwards)
+    return await run_demo(options, watcher, extension=extension, afterwards=afterwards)
 
 
-class _Kept(Chaos):
+class _ChaosWithSurveys(Chaos):
     """Chaos with surveys before, during and after it."""
 
     def __init__(self, surveys: Path) -> None:
         super().__init__(at_worst=self._keep_of)
         self._surveys: Final = surveys
 
-    async def before(self, story: Story) -> None:
-        await self._keep_of(story)
-        await super().before(story)
+    async def before(self, demo: DemoRun) -> None:
+        await self._keep_of(demo)
+        await super().before(demo)
 
-    async def _keep_of(self, story: Story) -> None:
-        await self._keep(story.cluster, story.watcher)
+    async def _keep_of(self, demo: DemoRun) -> None:
+        await self._keep(demo.cluster, demo.watcher)
 
-    async def _keep(self, cluster: LocalCluster, watcher: Watcher) -> None:
+    async def _keep(self, cluster: LocalCluster, watcher: ProgressWatcher) -> None:
         async with cluster.session() as session:
-            survey = await take(session, log_dirs=cluster.log_dirs, with_times=True)
-        kept = await asyncio.to_thread(keep, survey, self._surveys)
+            survey = await take_survey(session, log_dirs=cluster.log_dirs, with_times=True)
+        kept = await asyncio.to_thread(save_survey, survey, self._surveys)
         watcher.note(f"a survey is kept in {kept}")
 
-    async def leave_something(self, cluster: LocalCluster, watcher: Watcher, limit_s: float) -> None:
+    async def leave_something(self, cluster: LocalCluster, watcher: ProgressWatcher, limit_s: float) -> None:
         """Create leftovers after the verdict, which has found none."""
         await self._keep(cluster, watcher)
         watcher.stage("Leaving something over")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lethe.cluster.demo_ledger import Happening
 from lethe.cluster.demo_plan import DemoOptions
+from lethe.cluster.demo_totals import ClusterChange
 from lethe.cluster.demo_waits import WaitLog
 from lethe.survey.leftovers import Leftover
 from lethe.survey.views import Survey
@@ -55,14 +55,14 @@ class DemoResult:
     findings: tuple[Leftover, ...]
     limit_passed: str | None = None
     """What missed its deadline."""
-    happenings: tuple[Happening, ...] = ()
+    happenings: tuple[ClusterChange, ...] = ()
     """Our interventions and the controllers' reactions; only with chaos."""
     began_ms: int = 0
     """When the topics were marked: the zero of `happenings`."""
     waits: WaitLog | None = None
     untouched: int = 0
     """Number of topics without replicas on the killed broker."""
-    lost_facts: int = 0
+    lost_records: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Cause(NamedTuple):
+class WaitCause(NamedTuple):
     """What a topic waited for: the controller's name of the cause, and the broker concerned, if any."""
 
     waiting_for: str
@@ -15,7 +15,7 @@ class Cause(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class WaitRecord:
     """One cause of one topic, over all its observations."""
 
     meaning: str
@@ -35,15 +35,15 @@ class Seen:
 class WaitLog:
     """Causes by topic."""
 
-    topics: dict[str, dict[Cause, Seen]] = field(default_factory=dict)
+    topics: dict[str, dict[WaitCause, WaitRecord]] = field(default_factory=dict)
     last_look_ms: int = 0
 
     def note(self, controller: int, document: Mapping[str, Any], now_ms: int) -> None:
         """Add one answer of `/waits`."""
         for topic, waits in document.get("topics", {}).items():
-            replicas: dict[Cause, int] = {}
+            replicas: dict[WaitCause, int] = {}
             for wait in waits:
-                cause = Cause(wait["waiting_for"], wait["broker"])
+                cause = WaitCause(wait["waiting_for"], wait["broker"])
                 replicas[cause] = replicas.get(cause, 0) + 1
                 self._note_wait(topic, cause, controller, wait, now_ms)
             for cause, count in replicas.items():
@@ -54,17 +54,17 @@ class WaitLog:
                 seen.last_ms = now_ms
         self.last_look_ms = now_ms
 
-    def _note_wait(self, topic: str, cause: Cause, controller: int, wait: Mapping[str, Any], now_ms: int) -> None:
+    def _note_wait(self, topic: str, cause: WaitCause, controller: int, wait: Mapping[str, Any], now_ms: int) -> None:
         seen = self.topics.setdefault(topic, {}).get(cause)
         if seen is None:
-            seen = self.topics[topic][cause] = Seen(wait["meaning"], now_ms, now_ms)
+            seen = self.topics[topic][cause] = WaitRecord(wait["meaning"], now_ms, now_ms)
         seen.attempts = max(seen.attempts, wait["attempts"])
         seen.last_error = wait["last_error"] or seen.last_error
         seen.told_by[controller] = None
 
-    def topics_by_cause(self) -> dict[Cause, list[str]]:
+    def topics_by_cause(self) -> dict[WaitCause, list[str]]:
         """Return the topics of each cause, in the order in which causes were first seen."""
-        found: dict[Cause, list[str]] = {}
+        found: dict[WaitCause, list[str]] = {}
         for topic, causes in self.topics.items():
             for cause in causes:
                 found.setdefault(cause, []).append(topic)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
-class Bar(NamedTuple):
+class ProgressBar(NamedTuple):
     """Progress of one thing."""
 
     label: str
@@ -15,7 +15,7 @@ class Bar(NamedTuple):
     is_bytes: bool = False
 
 
-class Watcher(Protocol):
+class ProgressWatcher(Protocol):
     """Receives the progress while the demo runs; must not block."""
 
     def note(self, text: str) -> None:
@@ -26,12 +26,12 @@ class Watcher(Protocol):
         """Start the next part of the demo; the bars of the previous one are final."""
         ...
 
-    def bars(self, bars: Sequence[Bar]) -> None:
+    def bars(self, bars: Sequence[ProgressBar]) -> None:
         """Report the present stage's progress, with the same labels as the last time, or more."""
         ...
 
 
-class Silent:
+class SilentWatcher:
     """A watcher that ignores everything."""
 
     def note(self, text: str) -> None:
@@ -40,5 +40,5 @@ class Silent:
     def stage(self, title: str) -> None:
         del title
 
-    def bars(self, bars: Sequence[Bar]) -> None:
+    def bars(self, bars: Sequence[ProgressBar]) -> None:
         del bars

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.cluster.java import java_executable, pyspark_jars
-from lethe.cluster.process import tied_to_us
+from lethe.cluster.process import die_with_parent
 from lethe.protocol.counting import counted
 
 CACHE_VARIABLE: Final = "LETHE_KAFKA_CACHE"
@@ -37,7 +37,7 @@ _UNREACHABLE: Final = re.compile(
     r"|Host \S+ not found|Server access error|SSLHandshake|Network is unreachable"
 )
 
-Progress = Callable[[str], None]
+OnProgress = Callable[[str], None]
 """Receives progress, one sentence at a time; must not block."""
 
 
@@ -70,7 +70,7 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
     return root / "lethe" / "kafka"
 
 
-def fetch(wanted: Artifact, tell: Progress, environment: Mapping[str, str]) -> Path:
+def fetch(wanted: Artifact, tell: OnProgress, environment: Mapping[str, str]) -> Path:
     """Return the directory of the jars, fetching them if they are not cached. Blocks, possibly for minutes.
 
     Raises NotFetched, JavaUnusable, and OSError if the cache cannot be written.
@@ -118,7 +118,7 @@ def progress(line: str) -> str | None:
     return None
 
 
-def _fetch(wanted: Artifact, final: Path, tell: Progress, environment: Mapping[str, str]) -> None:
+def _fetch(wanted: Artifact, final: Path, tell: OnProgress, environment: Mapping[str, str]) -> None:
     """Fetch while holding the lock, so no other process uses the temporary directory."""
     needed_by = f"fetching {wanted.name}"
     java = java_executable(needed_by)
@@ -141,11 +141,11 @@ def _fetch(wanted: Artifact, final: Path, tell: Progress, environment: Mapping[s
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
-def _run(command: Sequence[str], tell: Progress) -> tuple[int, str]:
+def _run(command: Sequence[str], tell: OnProgress) -> tuple[int, str]:
     """Run the command; return its exit code and output. The kernel ends it with this process."""
     lines: list[str] = []
     process = subprocess.Popen(
-        tied_to_us(command),
+        die_with_parent(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

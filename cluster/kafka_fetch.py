@@ -15,7 +15,7 @@ from lethe.cluster.ivy import (
     SETTINGS_VARIABLE,
     Artifact,
     NotFetched,
-    Progress,
+    OnProgress,
     cache_directory,
     fetch,
     is_unreachable,
@@ -136,7 +136,7 @@ def failure(version: KafkaVersion, output: str) -> str:
 
 
 def fetch_kafka(
-    version: KafkaVersion, tell: Progress, environment: Mapping[str, str] = os.environ
+    version: KafkaVersion, tell: OnProgress, environment: Mapping[str, str] = os.environ
 ) -> KafkaDistribution:
     """Return this Kafka, fetching it if it is not cached. Blocks, possibly for minutes. Raises KafkaUnavailable."""
     jar = f"kafka_{SCALA}-{version}.jar"

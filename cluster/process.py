@@ -30,7 +30,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 TAIL_BYTES: Final = 4000
 
 
-def tied_to_us(command: Sequence[str]) -> list[str]:
+def die_with_parent(command: Sequence[str]) -> list[str]:
     """Return the command behind a launcher that makes the kernel kill it when the starting thread ends."""
     return [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), *command]
 
@@ -72,7 +72,7 @@ class ChildProcess:
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             process = subprocess.Popen(
-                tied_to_us(self._command),
+                die_with_parent(self._command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from lethe.cluster.java import JavaUnusable, java_executable, pyspark_jars
-from lethe.cluster.process import await_stopped, tied_to_us
+from lethe.cluster.process import await_stopped, die_with_parent
 
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"
@@ -190,7 +190,7 @@ class EmbeddedZooKeeper:
         with self.log_file.open("ab") as log:
             self._log_start = log.tell()
             process = subprocess.Popen(
-                tied_to_us(command),
+                die_with_parent(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,8 +1,9 @@
-"""The data pipeline on Spark: from the journal and surveys to what was deleted, how long it took, what is left over.
+"""The data pipeline on Spark: from journals and surveys to tables of deletions, their times, and leftovers.
 
-Bronze tables hold rows as they were read, silver tables their meaning, gold tables answers. Everything
-between a read and a write is a pure function from data frames to data frames (`transforms`, `quality`), used alike by
-the batch job and by the stream. Only `io` reads and writes, and `jobs` sets the order. Only this package uses Spark.
+Bronze tables hold rows as they were read, silver tables their meaning, gold tables answers. A row of
+`controller_events` is an event record: one valid line of a journal. Everything between a read and a write is a pure
+function from data frames to data frames (`transforms`, `quality`); the batch job and the stream share them. Only `io`
+reads and writes, and `jobs` sets the order. Only this package uses Spark.
 """
 
 if __name__ != "lethe.pipeline":

@@ -22,7 +22,7 @@ _NAMES: Final = (
 )
 
 
-class _Looked:
+class _CachedMembers:
     """A class in the JVM whose static methods are looked up once."""
 
     def __init__(self, found: Any) -> None:
@@ -34,9 +34,9 @@ class _Looked:
         return member
 
 
-def remember(context: SparkContext) -> None:
+def cache_jvm_names(context: SparkContext) -> None:
     """Store these names in PySpark for the life of the JVM."""
     jvm: Any = context._jvm  # noqa: SLF001 - where PySpark asks
     for name in _NAMES:
         if name not in vars(jvm):
-            setattr(jvm, name, _Looked(getattr(jvm, name)))
+            setattr(jvm, name, _CachedMembers(getattr(jvm, name)))

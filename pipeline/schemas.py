@@ -1,8 +1,8 @@
-"""The columns of every table: names, types, what they mean. Times are instants (UTC), sizes are bytes, `_ms` are
+"""The columns of every table: names, types, meanings. Times are instants (UTC), sizes are bytes, `_ms` are
 milliseconds.
 
-A table is of one Kafka cluster. `day` is the UTC date by which a table is partitioned; which instant it is the date of
-stands with the table, in `pipeline.tables`.
+A table is about one Kafka cluster. `day` is the UTC date by which a table is partitioned; `pipeline.tables` says of
+which instant.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-TEXT: Final = StringType()
-NUMBER: Final = IntegerType()
+STRING: Final = StringType()
+INTEGER: Final = IntegerType()
 LONG: Final = LongType()
-REAL: Final = DoubleType()
-TRUTH: Final = BooleanType()
-INSTANT: Final = TimestampType()
+DOUBLE: Final = DoubleType()
+BOOLEAN: Final = BooleanType()
+TIMESTAMP: Final = TimestampType()
 DATE: Final = DateType()
-NUMBERS: Final = ArrayType(NUMBER, containsNull=False)
-TEXTS: Final = ArrayType(TEXT, containsNull=False)
+INTEGERS: Final = ArrayType(INTEGER, containsNull=False)
+STRINGS: Final = ArrayType(STRING, containsNull=False)
 
 
 def _table(*columns: tuple[str, DataType, str]) -> StructType:
-    """Every column is nullable, as in Parquet files; the comment travels with the table."""
+    """Return the schema. Every column is nullable, as in Parquet files; its comment is stored with the table."""
     return StructType(
         [StructField(name, kind, nullable=True, metadata={"comment": says}) for name, kind, says in columns]
     )
@@ -43,36 +43,40 @@ def _table(*columns: tuple[str, DataType, str]) -> StructType:
 
 _DAY: Final = ("day", DATE, "partition")
 _INGESTED: Final = (
-    ("_ingested_at", INSTANT, "when the row was read"),
-    ("_source_file", TEXT, "the file that it was read from"),
-    ("_batch_id", TEXT, "the run that read it"),
+    ("_ingested_at", TIMESTAMP, "when the row was read"),
+    ("_source_file", STRING, "the file that it was read from"),
+    ("_batch_id", STRING, "the run that read it"),
 )
 _SURVEY: Final = (
-    ("survey_id", TEXT, "the survey that saw it"),
-    ("taken_at", INSTANT, "when that survey began"),
+    ("survey_id", STRING, "id of the survey"),
+    ("taken_at", TIMESTAMP, "when the survey began"),
 )
 
 # --- bronze -------------------------------------------------------------------------------------------------------
 
 CONTROLLER_EVENTS: Final = _table(
-    ("source", TEXT, "who wrote the line: /lethe/controller/1001, /lethe/broker/1"),
-    ("id", TEXT, "unique for its source"),
-    ("time", INSTANT, "by the writer's clock"),
-    ("type", TEXT, "what kind of fact, without the prefix lethe."),
-    ("subject", TEXT, "what it is about: topic/orders, broker/3"),
-    ("data", TEXT, "the fact's data, JSON"),
+    ("source", STRING, "writer of the record: /lethe/controller/1001, /lethe/broker/1"),
+    ("id", STRING, "unique for its source"),
+    ("time", TIMESTAMP, "by the writer's clock"),
+    ("type", STRING, "type of the record, without the prefix lethe."),
+    ("subject", STRING, "for example topic/orders, broker/3"),
+    ("data", STRING, "the record's data, JSON"),
     *_INGESTED,
     _DAY,
 )
 SURVEYS: Final = _table(
     *_SURVEY,
     ("took_ms", LONG, "how long it took"),
-    ("cluster_id", TEXT, "the cluster's id, where it has one"),
-    ("complete", TRUTH, "everything was seen, disks of source broker as far as those tell"),
-    ("in_motion", TEXTS, "topics that came, went, were marked or changed meanwhile; nothing is said of them"),
+    ("cluster_id", STRING, "the cluster's id, if it has one"),
+    ("complete", BOOLEAN, "everything was seen; of disks with source broker, what the broker describes"),
+    (
+        "in_motion",
+        STRINGS,
+        "topics that were created, deleted, marked or changed during the survey; they have no findings",
+    ),
     (
         "problems",
-        ArrayType(StructType([StructField("where", TEXT), StructField("what", TEXT)]), containsNull=False),
+        ArrayType(StructType([StructField("where", STRING), StructField("what", STRING)]), containsNull=False),
         "what could not be seen",
     ),
     *_INGESTED,
@@ -80,62 +84,62 @@ SURVEYS: Final = _table(
 )
 ZNODE_SNAPSHOT: Final = _table(
     *_SURVEY,
-    ("kind", TEXT, "topic, partition, marker, config, reassignment, broker, controller"),
-    ("path", TEXT, "of the znode"),
-    ("topic", TEXT, "topic"),
-    ("topic_id", TEXT, "the topic's id, as Kafka writes it"),
-    ("partition", NUMBER, "partition"),
-    ("replicas", NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"),
-    ("adding", NUMBERS, "replicas that a reassignment adds"),
-    ("removing", NUMBERS, "replicas that a reassignment removes"),
-    ("leader", NUMBER, "of the state znode"),
-    ("leader_epoch", NUMBER, "of the state znode"),
-    ("isr", NUMBERS, "of the state znode"),
+    ("kind", STRING, "topic, partition, marker, config, reassignment, broker, controller"),
+    ("path", STRING, "of the znode"),
+    ("topic", STRING, "topic"),
+    ("topic_id", STRING, "the topic's id, as Kafka writes it"),
+    ("partition", INTEGER, "partition"),
+    ("replicas", INTEGERS, "of a partition: its assignment; of a reassignment: the target replicas"),
+    ("adding", INTEGERS, "replicas that a reassignment adds"),
+    ("removing", INTEGERS, "replicas that a reassignment removes"),
+    ("leader", INTEGER, "of the state znode"),
+    ("leader_epoch", INTEGER, "of the state znode"),
+    ("isr", INTEGERS, "of the state znode"),
     (
         "has_znode",
-        TRUTH,
+        BOOLEAN,
         "of a topic: it has a znode /partitions; of a partition: it is a child of that, null where there is none",
     ),
-    ("has_state_znode", TRUTH, "of a partition: its state znode exists, readable or not"),
-    ("is_readable", TRUTH, "of a topic: its assignment can be understood"),
-    ("broker", NUMBER, "of a broker, of the controller"),
+    ("has_state_znode", BOOLEAN, "of a partition: its state znode exists, readable or not"),
+    ("is_readable", BOOLEAN, "of a topic: its assignment can be understood"),
+    ("broker", INTEGER, "of a broker, of the controller"),
     ("broker_epoch", LONG, "czxid of the registration"),
-    ("controller_epoch", NUMBER, "of /controller_epoch"),
-    ("created_at", INSTANT, "ctime of a topic's znode and of a marker"),
+    ("controller_epoch", INTEGER, "of /controller_epoch"),
+    ("created_at", TIMESTAMP, "ctime of a topic's znode and of a marker"),
     *_INGESTED,
     _DAY,
 )
 BROKER_METADATA: Final = _table(
     *_SURVEY,
-    ("kind", TEXT, "broker: one row for each that was asked; topic: what its cache has"),
-    ("broker", NUMBER, "who was asked"),
-    ("answered", TRUTH, "of a broker: it told its cache"),
-    ("told_log_dirs", TRUTH, "of a broker: it told its log directories"),
-    ("failure", TEXT, "of a broker: how it failed to answer, if it did"),
-    ("controller", NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
-    ("topic", TEXT, "topic"),
-    ("topic_id", TEXT, "as the cache has it"),
-    ("partitions", NUMBERS, "as the cache has them"),
+    ("kind", STRING, "broker: one row per live broker; topic: an entry of its cache"),
+    ("broker", INTEGER, "broker"),
+    ("answered", BOOLEAN, "of a broker: its cache was read"),
+    ("told_log_dirs", BOOLEAN, "of a broker: its log directories were read"),
+    ("failure", STRING, "of a broker: how it failed to answer; null if it answered"),
+    ("controller", INTEGER, "of a broker: controller id that it reports; -1: none"),
+    ("topic", STRING, "topic"),
+    ("topic_id", STRING, "as the cache has it"),
+    ("partitions", INTEGERS, "as the cache has them"),
     *_INGESTED,
     _DAY,
 )
 AGENT_INVENTORY: Final = _table(
     *_SURVEY,
-    ("broker", NUMBER, "whose disk"),
-    ("log_dir", TEXT, "path of the log directory"),
-    ("source", TEXT, "local: read from the file system; broker: the broker's word"),
-    ("kind", TEXT, "log-dir: one row for each; replica, future, deleted, stray, unknown: a directory in it"),
-    ("directory", TEXT, "its name"),
-    ("topic", TEXT, "of a long name as far as the directory's name tells"),
-    ("partition", NUMBER, "partition"),
-    ("topic_id", TEXT, "what partition.metadata says"),
+    ("broker", INTEGER, "owner of the log directory"),
+    ("log_dir", STRING, "path of the log directory"),
+    ("source", STRING, "local: read from the file system; broker: described by the broker"),
+    ("kind", STRING, "log-dir: one row for each; replica, future, deleted, stray, unknown: a directory in it"),
+    ("directory", STRING, "its name"),
+    ("topic", STRING, "topic; a long name may be cut, as in the directory's name"),
+    ("partition", INTEGER, "partition"),
+    ("topic_id", STRING, "from partition.metadata"),
     ("size_bytes", LONG, "of all files"),
-    ("segment_bytes", LONG, "of the segments alone, which are empty where nothing was written"),
+    ("segment_bytes", LONG, "of the segments alone; 0 if nothing was written"),
     ("files", LONG, "how many files"),
-    ("newest_write", INSTANT, "newest modification of the directory or of any file in it"),
-    ("newest_segment_write", INSTANT, "newest modification of a segment"),
-    ("has_failed", TRUTH, "of a log-dir: its broker can no longer use it"),
-    ("problem", TEXT, "why it could not be seen, or not whole"),
+    ("newest_write", TIMESTAMP, "newest modification of the directory or of any file in it"),
+    ("newest_segment_write", TIMESTAMP, "newest modification of a segment"),
+    ("has_failed", BOOLEAN, "of a log-dir: its broker can no longer use it"),
+    ("problem", STRING, "why it could not be seen, or only in part"),
     *_INGESTED,
     _DAY,
 )
@@ -144,58 +148,58 @@ AGENT_INVENTORY: Final = _table(
 
 HELD: Final = StructType(
     [
-        StructField("held_by", TEXT),
-        StructField("since", INSTANT),
-        StructField("until", INSTANT),
+        StructField("held_by", STRING),
+        StructField("since", TIMESTAMP),
+        StructField("until", TIMESTAMP),
         StructField("ms", LONG),
     ]
 )
 WAITED_FOR: Final = StructType(
     [
-        StructField("broker", NUMBER),
-        StructField("reason", TEXT),
-        StructField("replicas", NUMBER),
-        StructField("since", INSTANT),
-        StructField("until", INSTANT),
+        StructField("broker", INTEGER),
+        StructField("reason", STRING),
+        StructField("replicas", INTEGER),
+        StructField("since", TIMESTAMP),
+        StructField("until", TIMESTAMP),
         StructField("ms", LONG),
     ]
 )
 _SPAN: Final = (
-    ("topic", TEXT, "topic"),
-    ("topic_id", TEXT, "the incarnation; null where the cluster has no ids"),
-    ("span", NUMBER, "which deletion of that topic and id, from 1: without ids a name has several"),
+    ("topic", STRING, "topic"),
+    ("topic_id", STRING, "the incarnation; null where the cluster has no ids"),
+    ("span", INTEGER, "number of the deletion of that topic and id, from 1; without ids a name may have several"),
 )
 DELETION_SPANS: Final = _table(
     *_SPAN,
-    ("partitions", NUMBER, "how many"),
-    ("replicas", NUMBER, "how many"),
+    ("partitions", INTEGER, "how many"),
+    ("replicas", INTEGER, "how many"),
     (
         "marked_at",
-        INSTANT,
-        "when ZooKeeper made the marker (earlier releases: when a controller first saw it); null where nothing says so",
+        TIMESTAMP,
+        "when the marker was created (earlier releases: when a controller first saw it); null if unknown",
     ),
-    ("queued_at", INSTANT, "when it was first queued"),
-    ("started_at", INSTANT, "when it was first started"),
-    ("tombstoned_at", INSTANT, "when the brokers were first told that it goes"),
-    ("first_ack_at", INSTANT, "first replica acknowledged, to a controller"),
-    ("last_ack_at", INSTANT, "last replica acknowledged"),
-    ("acknowledged_at", INSTANT, "every replica acknowledged"),
-    ("znodes_gone_at", INSTANT, "its znodes were removed"),
-    ("done_at", INSTANT, "deleted, as the controller sees it"),
-    ("let_go_at", INSTANT, "the mark was taken back, or refused by a controller that took over"),
+    ("queued_at", TIMESTAMP, "when it was first queued"),
+    ("started_at", TIMESTAMP, "when it was first started"),
+    ("tombstoned_at", TIMESTAMP, "when the tombstone was first sent"),
+    ("first_ack_at", TIMESTAMP, "first replica acknowledged, to a controller"),
+    ("last_ack_at", TIMESTAMP, "last replica acknowledged"),
+    ("acknowledged_at", TIMESTAMP, "every replica acknowledged"),
+    ("znodes_gone_at", TIMESTAMP, "its znodes were removed"),
+    ("done_at", TIMESTAMP, "deleted, as the controller sees it"),
+    ("let_go_at", TIMESTAMP, "the mark was removed, or refused by a controller that took over"),
     (
         "vanished_at",
-        INSTANT,
-        "somebody else had removed its znodes, or by then what stood there was deleted unread; bytes may lie on disks",
+        TIMESTAMP,
+        "others had removed its znodes, or they were deleted unread; bytes may lie on disks",
     ),
     (
         "bytes_gone_at",
-        INSTANT,
+        TIMESTAMP,
         "the last directory was removed; null until each broker has removed what it acknowledged",
     ),
-    ("outcome", TEXT, "done, let go, vanished, or open"),
-    ("phase", TEXT, "the last phase that was reached"),
-    ("acked_replicas", NUMBER, "replicas that acknowledged, each counted once"),
+    ("outcome", STRING, "done, let go, vanished, or open"),
+    ("phase", STRING, "the last phase that was reached"),
+    ("acked_replicas", INTEGER, "replicas that acknowledged, each counted once"),
     ("freed_directories", LONG, "directories removed"),
     ("freed_bytes", LONG, "bytes freed"),
     ("freed_files", LONG, "files removed"),
@@ -204,167 +208,167 @@ DELETION_SPANS: Final = _table(
     (
         "waited_for",
         ArrayType(WAITED_FOR, containsNull=False),
-        "for whom, and why (now, if it lasts): broker_to_return, log_directory, unreachable, asked, or an answer",
+        "brokers, and why (now, if it lasts): broker_to_return, log_directory, unreachable, asked, or an error code",
     ),
-    ("waited_ms", LONG, "as long as one of these lasted, overlaps counted once; null while one lasts"),
-    ("controllers", NUMBERS, "ids of the controllers that worked on it"),
-    ("last_at", INSTANT, "its last line"),
-    ("first_line", TEXT, "source and id of its first line"),
-    ("last_line", TEXT, "source and id of its last line"),
-    ("done_line", TEXT, "source and id of the line that first said done"),
-    ("dones", NUMBER, "how often it was said to be done"),
+    ("waited_ms", LONG, "time in which at least one of these lasted; null while one lasts"),
+    ("controllers", INTEGERS, "ids of the controllers that worked on it"),
+    ("last_at", TIMESTAMP, "time of its last record"),
+    ("first_line", STRING, "source and id of its first record"),
+    ("last_line", STRING, "source and id of its last record"),
+    ("done_line", STRING, "source and id of its first record with phase done"),
+    ("dones", INTEGER, "number of records with phase done"),
     ("deleted_ms", LONG, "from the mark to done"),
     ("reclaimed_ms", LONG, "from the mark to the last byte"),
     _DAY,
 )
 REPLICA_DELETIONS: Final = _table(
     *_SPAN,
-    ("partition", NUMBER, "partition"),
-    ("broker", NUMBER, "broker"),
-    ("first_asked_at", INSTANT, "when its deletion was first started"),
-    ("last_asked_at", INSTANT, "when its deletion was last started"),
-    ("attempts", NUMBER, "how often it was started"),
-    ("acked_at", INSTANT, "when a controller first counted its acknowledgement"),
-    ("refused", NUMBER, "answers that did not count"),
-    ("last_refusal", TEXT, "the last of them"),
-    ("ineligible_since", INSTANT, "when it first could not be deleted, or answered with an error"),
+    ("partition", INTEGER, "partition"),
+    ("broker", INTEGER, "broker"),
+    ("first_asked_at", TIMESTAMP, "when its deletion was first started"),
+    ("last_asked_at", TIMESTAMP, "when its deletion was last started"),
+    ("attempts", INTEGER, "how often it was started"),
+    ("acked_at", TIMESTAMP, "when a controller first counted its acknowledgement"),
+    ("refused", INTEGER, "answers that did not count"),
+    ("last_refusal", STRING, "the last of them"),
+    ("ineligible_since", TIMESTAMP, "when it first could not be deleted, or answered with an error"),
     (
         "ineligible_ms",
         LONG,
-        "how long from then until it was, or the deletion ended; 0: always possible; null while it is not",
+        "from then until it was acknowledged or the deletion ended; 0: never ineligible; null while it lasts",
     ),
-    ("last_ineligible_at", INSTANT, "when it last could not be deleted, or answered with an error"),
-    ("ack_ms", LONG, "from the last time of asking to the acknowledgement"),
+    ("last_ineligible_at", TIMESTAMP, "when it last could not be deleted, or answered with an error"),
+    ("ack_ms", LONG, "from the last request to the acknowledgement"),
     _DAY,
 )
 DIRECTORIES: Final = StructType(AGENT_INVENTORY.fields)
 LEFTOVERS: Final = _table(
     *_SURVEY,
-    ("place", TEXT, "zookeeper, cache, disk"),
-    ("standing", TEXT, "left_over, set_aside, missing, incomplete, pending"),
-    ("reason", TEXT, "for programs; the sentence is in protocol.findings"),
-    ("what", TEXT, "a znode path, a topic in a cache, the path of a directory"),
-    ("topic", TEXT, "topic"),
-    ("broker", NUMBER, "broker"),
-    ("partition", NUMBER, "partition"),
+    ("place", STRING, "zookeeper, cache, disk"),
+    ("standing", STRING, "left_over, set_aside, missing, incomplete, pending"),
+    ("reason", STRING, "code of the reason; protocol.findings has the sentence"),
+    ("what", STRING, "a znode path, a topic in a cache, the path of a directory"),
+    ("topic", STRING, "topic"),
+    ("broker", INTEGER, "broker"),
+    ("partition", INTEGER, "partition"),
     ("size_bytes", LONG, "on disk"),
-    ("detail", TEXT, "what is particular about this one"),
+    ("detail", STRING, "details of this finding"),
     _DAY,
 )
 QUARANTINE: Final = _table(
-    ("_source_file", TEXT, "where it was read"),
-    ("line_hash", TEXT, "SHA-256 of the line"),
-    ("line", TEXT, "the line, its first 10,000 characters; whole where it only came late"),
+    ("_source_file", STRING, "where it was read"),
+    ("line_hash", STRING, "SHA-256 of the line"),
+    ("line", STRING, "first 10,000 characters of the line; a late line is stored whole"),
     (
         "reason",
-        TEXT,
+        STRING,
         "cut off, not JSON, unknown type, later than the watermark, lost to rotation, a damaged file, ...",
     ),
-    ("detail", TEXT, "what exactly"),
-    ("copies", LONG, "how often that line stands in the file"),
+    ("detail", STRING, "details"),
+    ("copies", LONG, "number of occurrences in the file"),
 )
 
 # --- gold ---------------------------------------------------------------------------------------------------------
 
 DELETION_SLO: Final = _table(
-    ("size_class", TEXT, "by replicas: 1-9, 10-99, 100-999, 1000+; unknown; all"),
+    ("size_class", STRING, "by replicas: 1-9, 10-99, 100-999, 1000+; unknown; all"),
     ("deletions", LONG, "topics marked that day"),
     ("done", LONG, "deleted by now"),
-    ("reclaimed", LONG, "their bytes gone too"),
-    ("let_go", LONG, "marks taken back"),
-    ("vanished", LONG, "znodes removed by somebody else"),
+    ("reclaimed", LONG, "their bytes are removed too"),
+    ("let_go", LONG, "marks that were removed or refused"),
+    ("vanished", LONG, "znodes removed by others"),
     ("open", LONG, "none of these"),
-    ("deleted_p50_ms", REAL, "from mark to done"),
-    ("deleted_p90_ms", REAL, ""),
-    ("deleted_p99_ms", REAL, ""),
+    ("deleted_p50_ms", DOUBLE, "from mark to done"),
+    ("deleted_p90_ms", DOUBLE, ""),
+    ("deleted_p99_ms", DOUBLE, ""),
     ("deleted_max_ms", LONG, ""),
-    ("reclaimed_p50_ms", REAL, "from mark to the last byte"),
-    ("reclaimed_p90_ms", REAL, ""),
-    ("reclaimed_p99_ms", REAL, ""),
+    ("reclaimed_p50_ms", DOUBLE, "from mark to the last byte"),
+    ("reclaimed_p90_ms", DOUBLE, ""),
+    ("reclaimed_p99_ms", DOUBLE, ""),
     ("reclaimed_max_ms", LONG, ""),
-    ("held_ms", LONG, "held back, all together"),
-    ("waited_ms", LONG, "waited for brokers, all together"),
+    ("held_ms", LONG, "sum of times held back"),
+    ("waited_ms", LONG, "sum of times waiting for brokers"),
     _DAY,
 )
 STUCK_NOW: Final = _table(
     *_SPAN,
-    ("since", INSTANT, "marked at, or known to be marked since"),
-    ("waiting_ms", LONG, "until the moment of the run"),
-    ("phase", TEXT, "the last phase that was reached"),
-    ("reasons", TEXTS, "what it waits for, one sentence each"),
-    ("brokers", NUMBERS, "the brokers among that"),
-    ("seen_in", TEXT, "journal, survey, or both"),
-    ("remedy", TEXT, "the command that helps, or shows more"),
+    ("since", TIMESTAMP, "time of the mark, or else of the first record"),
+    ("waiting_ms", LONG, "until the time of the run"),
+    ("phase", STRING, "the last phase that was reached"),
+    ("reasons", STRINGS, "what it waits for, one sentence each"),
+    ("brokers", INTEGERS, "brokers among the causes"),
+    ("seen_in", STRING, "journal, survey, or both"),
+    ("remedy", STRING, "a command that helps or shows more, or an instruction"),
 )
 SLOW_BROKERS: Final = _table(
-    ("broker", NUMBER, "broker"),
+    ("broker", INTEGER, "broker"),
     ("replicas", LONG, "replicas whose deletion was asked for"),
     ("acked", LONG, "acknowledged"),
     ("refused", LONG, "answers that did not count"),
-    ("ack_p50_ms", REAL, "from asking to the acknowledgement"),
-    ("ack_p99_ms", REAL, ""),
+    ("ack_p50_ms", DOUBLE, "from asking to the acknowledgement"),
+    ("ack_p99_ms", DOUBLE, ""),
     ("ack_max_ms", LONG, ""),
-    ("ineligible_ms", LONG, "replicas could not be deleted, all together"),
-    ("times_median", REAL, "its p50 against the median of all brokers' that day"),
+    ("ineligible_ms", LONG, "sum of times in which replicas were ineligible"),
+    ("times_median", DOUBLE, "its p50 against the median of all brokers' that day"),
     _DAY,
 )
 DAILY_RECLAIM: Final = _table(
-    ("broker", NUMBER, "broker"),
+    ("broker", INTEGER, "broker"),
     ("directories", LONG, "removed"),
     ("files", LONG, "removed"),
     ("size_bytes", LONG, "freed"),
-    ("failed_directories", LONG, "could not be removed at the first attempt, or yet"),
+    ("failed_directories", LONG, "directories whose removal has failed at least once"),
     ("topics", LONG, "topics among them"),
     _DAY,
 )
 LEFTOVER_BY_BROKER: Final = _table(
     *_SURVEY,
-    ("broker", NUMBER, "broker; null for ZooKeeper"),
-    ("place", TEXT, "zookeeper, cache, disk"),
-    ("standing", TEXT, "left_over, set_aside, missing, incomplete, pending"),
-    ("reason", TEXT, "reason"),
+    ("broker", INTEGER, "broker; null for ZooKeeper"),
+    ("place", STRING, "zookeeper, cache, disk"),
+    ("standing", STRING, "left_over, set_aside, missing, incomplete, pending"),
+    ("reason", STRING, "reason"),
     ("findings", LONG, "how many"),
     ("size_bytes", LONG, "on disk"),
     _DAY,
 )
 STALE_TOPIC_CANDIDATES: Final = _table(
-    ("topic", TEXT, "topic"),
-    ("topic_id", TEXT, "the incarnation that was seen: another one is never deleted for it"),
-    ("partitions", NUMBER, "how many"),
-    ("replicas", NUMBER, "how many"),
+    ("topic", STRING, "topic"),
+    ("topic_id", STRING, "the incarnation in the survey; no other one is deleted"),
+    ("partitions", INTEGER, "how many"),
+    ("replicas", INTEGER, "how many"),
     ("size_bytes", LONG, "on all disks"),
-    ("segment_bytes", LONG, "of all replicas' segments, as brokers count; null where not known of all"),
-    ("is_empty", TRUTH, "no segment of any replica holds a byte"),
-    ("last_write", INSTANT, "newest write that is known of, to any replica"),
-    ("unwritten_days", NUMBER, "whole days since, or since its size was last seen to change"),
-    ("evidence", TEXT, "mtime: every replica's directory was read; sizes: unchanged over surveys"),
-    ("created_at", INSTANT, "when the topic was created"),
-    ("survey_id", TEXT, "the newest survey, which this rests on"),
-    ("taken_at", INSTANT, "when that survey began"),
+    ("segment_bytes", LONG, "of all replicas' segments, as brokers count; null if one is unknown"),
+    ("is_empty", BOOLEAN, "no segment of any replica holds a byte"),
+    ("last_write", TIMESTAMP, "newest known write to any replica"),
+    ("unwritten_days", INTEGER, "whole days since then, or since its size last changed between surveys"),
+    ("evidence", STRING, "mtime: every replica's directory was read; sizes: unchanged over surveys"),
+    ("created_at", TIMESTAMP, "when the topic was created"),
+    ("survey_id", STRING, "the newest complete survey, from which the row is"),
+    ("taken_at", TIMESTAMP, "when the survey began"),
 )
 CONTROLLER_TENURES: Final = _table(
-    ("controller", NUMBER, "id"),
-    ("epoch", NUMBER, "controller epoch"),
-    ("elected_at", INSTANT, ""),
-    ("active_at", INSTANT, "everything loaded"),
-    ("resigned_at", INSTANT, "null while it lasts, and after a death"),
-    ("paused_at", INSTANT, "when it found deletions paused; null: it found none, or they went on"),
-    ("paused_by", TEXT, "what holds them: PAUSED or CONFIGURATION; null in journals of earlier releases"),
-    ("taken_from", NUMBER, "the controller that held control until then"),
+    ("controller", INTEGER, "id"),
+    ("epoch", INTEGER, "controller epoch"),
+    ("elected_at", TIMESTAMP, ""),
+    ("active_at", TIMESTAMP, "everything loaded"),
+    ("resigned_at", TIMESTAMP, "null while it lasts, and if the controller died"),
+    ("paused_at", TIMESTAMP, "when it found deletions paused; null if they are not paused"),
+    ("paused_by", STRING, "the cause: PAUSED or CONFIGURATION; null in journals of earlier releases"),
+    ("taken_from", INTEGER, "the controller that it took over from"),
     ("loading_ms", LONG, "from the election to being active"),
-    ("tenure_ms", LONG, "how long it lasted; until the next election where its end was not written"),
-    ("reason", TEXT, "why it ended"),
+    ("tenure_ms", LONG, "duration; until the next election if its end was not recorded"),
+    ("reason", STRING, "why it ended"),
     _DAY,
 )
 
 # --- quality ------------------------------------------------------------------------------------------------------
 
 VIOLATIONS: Final = _table(
-    ("rule", TEXT, "which rule"),
-    ("severity", TEXT, "error: the exit code says so; warning"),
-    ("subject", TEXT, "topic/orders, replica/orders-0 on 3, controller/1001"),
-    ("time", INSTANT, "when"),
-    ("detail", TEXT, "what was found, and what was expected"),
-    ("event_ids", TEXTS, "ids of the lines that show it, with their sources"),
+    ("rule", STRING, "which rule"),
+    ("severity", STRING, "error (sets the exit code) or warning"),
+    ("subject", STRING, "topic/orders, replica/orders-0 on 3, controller/1001"),
+    ("time", TIMESTAMP, "when"),
+    ("detail", STRING, "found and expected values"),
+    ("event_ids", STRINGS, "source and id of the records that show it"),
     _DAY,
 )

@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lethe.pipeline.jvm_names import remember
+from lethe.pipeline.jvm_names import cache_jvm_names
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 APP_NAME: Final = "lethe-pipeline"
@@ -46,7 +46,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Notes for every column which line of Python made it: three calls into the JVM instead of one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Nor which line of Java made it, and no text of every plan for a page that nobody serves.
+    # Nor which line of Java made it, and no text of every plan for a page that is not served.
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -71,18 +71,18 @@ _CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:
 _ERROR: Final = re.compile(r"^(?:Invalid|Unrecognized|Unsupported|Conflicting|Error(?: occurred)?)\b.*")
 
 
-class _Launch:
-    """Whether a process that is forked now is the JVM. The hook below cannot be removed, so it checks this."""
+class _JvmLaunch:
+    """Whether the process that is being forked is the JVM. The fork hook below cannot be removed, so it checks this."""
 
     is_on = False
 
 
-def _be_deaf() -> None:
-    if _Launch.is_on:
+def _ignore_sigterm_in_jvm() -> None:
+    if _JvmLaunch.is_on:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-os.register_at_fork(after_in_child=_be_deaf)
+os.register_at_fork(after_in_child=_ignore_sigterm_in_jvm)
 
 
 class SessionUnavailable(Exception):
@@ -93,11 +93,12 @@ class FixedSetting(ValueError):
     """An attempt to change a setting that results depend on."""
 
 
-def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = APP_NAME) -> SparkSession:
-    """A session on `master` (local[*], spark://host:port, yarn, k8s://...), and its JVM as a child of this process.
+def build_session(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = APP_NAME) -> SparkSession:
+    """Return a session on `master` (local[*], spark://host:port, yarn, k8s://...), with its JVM as a child of this
+    process.
 
     `conf` are Spark's own settings. `log` is appended to. Raises FixedSetting and SessionUnavailable, the latter also
-    where another session is alive.
+    if another session is alive.
     """
     settings = settings_of(master, conf)
     if SparkSession.getActiveSession() is not None:
@@ -111,19 +112,23 @@ def build(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = AP
     try:
         with log.open("ab") as output:
             started = SparkContext._gateway  # noqa: SLF001 - a JVM outlives its session, and serves the next one
-            with _children_deaf_to_sigterm(), _names_in_utf8():
+            with _children_ignore_sigterm(), _utf8_locale():
                 gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=sparks, gateway=gateway)
-        remember(context)
+        cache_jvm_names(context)
         return SparkSession(context)
     except PySparkException as error:
-        raise SessionUnavailable(f"Spark did not start ({error}); its output is in {log}{_why(log, before)}") from error
+        raise SessionUnavailable(
+            f"Spark did not start ({error}); its output is in {log}{_log_cause(log, before)}"
+        ) from error
     except Exception as error:  # py4j has classes of its own for what the JVM throws
-        raise SessionUnavailable(f"Spark did not start on {master}: {_words(error)}; its output is in {log}") from error
+        raise SessionUnavailable(
+            f"Spark did not start on {master}: {_java_message(error)}; its output is in {log}"
+        ) from error
 
 
 def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session on `master`. Raises FixedSetting if `conf` changes a fixed one."""
+    """Return the settings of a session on `master`. Raises FixedSetting if `conf` changes a fixed one."""
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
@@ -132,7 +137,7 @@ def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _names_in_utf8() -> Iterator[None]:
+def _utf8_locale() -> Iterator[None]:
     """Set a UTF-8 locale under LC_ALL=C, where Java finds only files with ASCII names."""
     before = os.environ.get("LC_ALL")
     if before not in ("C", "POSIX"):
@@ -146,33 +151,32 @@ def _names_in_utf8() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _children_deaf_to_sigterm() -> Iterator[None]:
-    _Launch.is_on = True
+def _children_ignore_sigterm() -> Iterator[None]:
+    _JvmLaunch.is_on = True
     try:
         yield
     finally:
-        _Launch.is_on = False
+        _JvmLaunch.is_on = False
 
 
-def _why(log: Path, begin: int) -> str:
-    """The cause from the JVM's output since then, as text to show."""
+def _log_cause(log: Path, begin: int) -> str:
+    """Return the cause from the JVM's output since `begin`, as text to show."""
     with log.open("rb") as file:
         file.seek(begin)
-        said = cause(file.read().decode(errors="replace"))
+        said = error_cause(file.read().decode(errors="replace"))
     return f", and says: {said}" if said else ""
 
 
-def cause(text: str) -> str | None:
-    """From the last output of a JVM: the innermost cause of its last error, else the first line with an error, else the
-    last line."""
+def error_cause(text: str) -> str | None:
+    """Return the innermost cause of a JVM's last error, else the first line with an error, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     thrown = [found[1] for line in lines if (found := _CAUSE.match(line))]
     told = [line for line in lines if _ERROR.match(line)]
     return (thrown[-1:] or told[:1] or lines[-1:] or [None])[0]
 
 
-def _words(error: Exception) -> str:
-    """What Java said in its first line, without the line that says where it was called."""
+def _java_message(error: Exception) -> str:
+    """Return the first line of Java's message, without the line about the call."""
     lines = [line.removeprefix(": ").strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith("An error occurred while calling")]
     return (told or lines or [type(error).__name__])[0]

@@ -25,7 +25,7 @@ class Layer(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Table:
     """`key` is unique in the table. `day_of` is the instant whose date is the partition; None for a small table that is
-    written as a whole."""
+    replaced as a whole."""
 
     layer: Layer
     name: str

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from lethe.protocol.remedies import BRING_BACK, CLEAR_CACHE
 from lethe.protocol.shell_words import for_shell, operand, option
 
-_IF_IT_LASTS: Final = "if it lasts, see what the broker does; the request is repeated by itself"
+_IF_IT_LASTS: Final = "if it lasts, see what the broker does; the controller repeats the request"
 
 _MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
 _THEN_ALL_GO: Final = (
@@ -36,7 +36,7 @@ _THEN_ALL_GO: Final = (
 )
 
 
-class Words(NamedTuple):
+class CauseTexts(NamedTuple):
     """The texts of a cause."""
 
     sentence: str
@@ -47,196 +47,198 @@ class CauseKind(enum.Enum):
     """The causes in display order: those that hold every deletion, then one topic, then its brokers."""
 
     # What holds every deletion.
-    NO_CONTROLLER = Words(
+    NO_CONTROLLER = CauseTexts(
         "waits for a controller: none is active",
         "start one (lethe controller, or a Kafka broker in ZooKeeper mode)",
     )
-    KRAFT = Words(
-        "waits in vain: a KRaft controller has the cluster, and nobody acts on markers in ZooKeeper",
+    KRAFT = CauseTexts(
+        "cannot be deleted: a KRaft controller controls the cluster, and no controller acts on markers in ZooKeeper",
         "delete it through a broker, or end the migration first",
     )
-    CONTROLLER_SILENT = Words(
+    CONTROLLER_SILENT = CauseTexts(
         "waits for controller {broker}, which holds /controller and cannot be talked to{detail}",
         "see whether the process of controller {broker} is stopped or hangs, and restart it; or have another "
         "controller do it: lethe rescue",
     )
-    CONTROLLER_LATE = Words(
+    CONTROLLER_LATE = CauseTexts(
         "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
         "if nothing moves, see its controller.log, or have another one do it: lethe rescue",
     )
-    RESUMPTION = Words(
+    RESUMPTION = CauseTexts(
         "waits for deletions to be resumed: they are paused{since}{detail}",
         "lethe topics resume-deletions",
     )
-    CONFIGURATION = Words(
+    CONFIGURATION = CauseTexts(
         "waits for the brokers' configuration{path} to be readable: the controller cannot tell whether topics may be "
         "deleted, and deletes none{since}{detail}",
         f"{_MEND}; then have the controller read it again: lethe controller-resign. {_THEN_ALL_GO}",
     )
-    CONFIGURATION_UNREAD = Words(
+    CONFIGURATION_UNREAD = CauseTexts(
         "may wait for the brokers' configuration{path} to be readable{detail}: a Lethe controller that takes over now "
         "cannot tell whether topics may be deleted, and deletes none",
         f"{_MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {_THEN_ALL_GO}",
     )
-    DISABLED = Words(
+    DISABLED = CauseTexts(
         "is not deleted because delete.topic.enable is false{place}: a controller drops its marker{since}",
         "set it to true, then delete the topic again",
     )
     # What holds this topic.
-    NOT_CHOSEN = Words(
+    NOT_CHOSEN = CauseTexts(
         "waits for a controller that deletes it: this one is here for other topics{since}",
         "nothing: another controller takes it up when this one gives control back",
     )
-    READABLE_ZNODE = Words(
+    READABLE_ZNODE = CauseTexts(
         "waits for its znode{path} to be readable{since}{detail}",
         "repair the znode, or have Lethe's controller delete it as it is: "
         "lethe topics delete --unreadable --topic {topic}",
     )
-    UNREADABLE_ORDERED = Words(
-        "waits for Lethe's controller: its marker orders its deletion although its znode{path} cannot be read"
-        "{since}{detail}, and only Lethe's controller looks at that",
+    UNREADABLE_ORDERED = CauseTexts(
+        "waits for Lethe's controller: its marker requests its deletion although its znode{path} cannot be read"
+        "{since}{detail}, and only Lethe's controller obeys such a marker",
         "have lethe controller take over, or repair the znode",
     )
-    REASSIGNMENT = Words(
+    REASSIGNMENT = CauseTexts(
         "waits for the reassignment of {partitions} to end{since}{detail}",
         "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
-        "ends it by itself",
+        "ends it automatically",
     )
-    MARKER_WITHOUT_TOPIC = Words(
+    MARKER_WITHOUT_TOPIC = CauseTexts(
         "has only its deletion marker left: there is no such topic in ZooKeeper",
-        "an active controller drops the marker by itself",
+        "an active controller drops the marker automatically",
     )
-    HALF_DELETED = Words(
+    HALF_DELETED = CauseTexts(
         "is half deleted: its tree in ZooKeeper is incomplete{detail}",
         "an active controller finishes it",
     )
-    INCOMPLETE = Words(
-        "has an incomplete tree in ZooKeeper{detail}: it is being made, or it was damaged",
-        "nothing, while an active controller makes it; otherwise look at{path} and what is below it",
+    INCOMPLETE = CauseTexts(
+        "has an incomplete tree in ZooKeeper{detail}: it is being created, or it was damaged",
+        "nothing, while an active controller creates it; otherwise look at{path} and below",
     )
-    UNREADABLE = Words(
+    UNREADABLE = CauseTexts(
         "has a znode{path} that cannot be read or understood{since}{detail}",
-        "see who may read it, and what it says; nothing can be said of the topic before",
+        "check its ACL and its content; until then the topic's state is unknown",
     )
     # Brokers.
-    BROKER_TO_RETURN = Words(
+    BROKER_TO_RETURN = CauseTexts(
         "waits for broker {broker}, which is not registered in ZooKeeper{since}",
         BRING_BACK,
     )
-    BROKER_TO_FINISH_SHUTDOWN = Words(
+    BROKER_TO_FINISH_SHUTDOWN = CauseTexts(
         "waits for broker {broker}, which is shutting down{since}{detail}",
         "nothing, if it answers before it goes; otherwise start it again",
     )
-    LOG_DIRECTORY = Words(
+    LOG_DIRECTORY = CauseTexts(
         "waits for broker {broker}, whose log directory{path} has failed{since}{detail}",
         "repair the directory and restart the broker",
     )
-    BROKER_SILENT = Words(
+    BROKER_SILENT = CauseTexts(
         "waits for broker {broker}, which is registered but does not answer{since}{detail}",
         "see whether the process of broker {broker} is stopped or hangs, and restart it; the controller repeats the "
-        "request by itself",
+        "request automatically",
     )
-    BROKER_UNREACHABLE = Words(
+    BROKER_UNREACHABLE = CauseTexts(
         "waits for broker {broker}, which is registered but cannot be reached{since}{detail}",
-        "see whether its process runs and its listener can be reached; the request is repeated by itself",
+        "see whether its process runs and its listener can be reached; the controller repeats the request",
     )
-    BROKER_REFUSES_EPOCH = Words(
+    BROKER_REFUSES_EPOCH = CauseTexts(
         "waits for broker {broker}, which has seen a higher controller epoch than /controller_epoch says and refuses "
         "the controller as stale{since}{detail}",
         "restart broker {broker}: it then takes the epoch that ZooKeeper says; where most brokers refuse, Lethe's "
-        "controller raises the epoch by itself",
+        "controller raises the epoch automatically",
     )
-    BROKER_REFUSES_CONTROLLER = Words(
+    BROKER_REFUSES_CONTROLLER = CauseTexts(
         "waits for broker {broker}, whose authorizer refuses the controller{since}{detail}",
         "grant the controller's principal ClusterAction on the cluster, or leave control to Kafka: "
         "lethe controller-resign",
     )
-    BROKER_NOT_SPOKEN = Words(
+    BROKER_NOT_SPOKEN = CauseTexts(
         "waits for broker {broker}, which has no listener that Lethe speaks{since}{detail}",
         "give broker {broker} a PLAINTEXT listener and name it in control.plane.listener.name, or leave control to "
         "Kafka: lethe controller-resign",
     )
-    BROKER_UNASKABLE = Words(
-        "may wait for broker {broker}, which lethe has no way to ask{detail}",
+    BROKER_UNASKABLE = CauseTexts(
+        "may wait for broker {broker}, which lethe cannot ask{detail}",
         "look at the broker's log and disks: lethe asks brokers through listeners without encryption only",
     )
-    BROKER_NOT_ASKED = Words(
+    BROKER_NOT_ASKED = CauseTexts(
         "waits for broker {broker}, which could not be asked when it was last tried{since}",
         "lethe explain {topic}",
     )
-    BROKER_ERROR = Words(
+    BROKER_ERROR = CauseTexts(
         "waits for broker {broker}, which answers with an error{since}{detail}",
-        "mend what the broker's log says of it; Lethe's controller repeats the request by itself",
+        "repair what the broker's log reports; Lethe's controller repeats the request automatically",
     )
-    ANSWER = Words(
+    ANSWER = CauseTexts(
         "waits for broker {broker}, which has been asked and has not answered{since}{detail}",
         _IF_IT_LASTS,
     )
-    TOMBSTONE_ANSWER = Words(
+    TOMBSTONE_ANSWER = CauseTexts(
         "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
         _IF_IT_LASTS,
     )
-    TOMBSTONE_OF_SOME_BROKER = Words(
+    TOMBSTONE_OF_SOME_BROKER = CauseTexts(
         "waits for a broker to confirm that its metadata cache has dropped the topic{since}",
         "lethe explain {topic}",
     )
-    OTHER_REPLICAS = Words(
+    OTHER_REPLICAS = CauseTexts(
         "waits for answers about its other replicas first{since}",
-        "nothing: it goes on when the other replicas have been answered for",
+        "nothing: it continues when brokers have answered for the other replicas",
     )
-    TURN = Words(
-        "waits for the controller, which has not come to it yet{since}",
+    TURN = CauseTexts(
+        "waits for the controller, which has not reached it yet{since}",
         "nothing: the controller is at work",
     )
-    ZNODES = Words(
+    ZNODES = CauseTexts(
         "waits for the controller to remove its znodes{since}{detail}",
-        "nothing: it is repeated by itself; if it lasts, see to the permissions of the topic's znodes",
+        "nothing: the controller repeats it; if it lasts, check the permissions of the topic's znodes",
     )
-    STILL_STORED = Words(
+    STILL_STORED = CauseTexts(
         "is still stored on broker {broker} ({partitions}), which is alive and answers",
         "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
         "again only when the broker restarts or another controller takes over (lethe controller-resign)",
     )
     # Going on.
-    HELD = Words("is held back{detail}", "lethe explain {topic}")
-    MARKED = Words("is marked for deletion and not gone yet", "lethe rescue --topic {topic}")
-    IN_PROGRESS = Words(
+    HELD = CauseTexts("is held back{detail}", "lethe explain {topic}")
+    MARKED = CauseTexts("is marked for deletion and not gone yet", "lethe rescue --topic {topic}")
+    IN_PROGRESS = CauseTexts(
         "is being deleted: nothing that could be seen is wrong, the controller has not finished{detail}",
         "nothing; if it lasts, see the controller's log",
     )
-    NOT_RECORDED = Words("is being deleted, and the journal does not say what it waits for", "lethe explain {topic}")
-    IN_MOTION = Words("has changed while it was looked at", "ask again")
-    NOT_MARKED = Words(
-        "is not marked for deletion: nobody has asked for it, or a controller with delete.topic.enable=false has "
-        "dropped the marker",
+    NOT_RECORDED = CauseTexts(
+        "is being deleted, and the journal does not say what it waits for", "lethe explain {topic}"
+    )
+    IN_MOTION = CauseTexts("has changed during the survey", "run the command again")
+    NOT_MARKED = CauseTexts(
+        "is not marked for deletion: its deletion was not requested, or a controller with delete.topic.enable=false "
+        "has dropped the marker",
         "lethe topics delete --topic {topic}",
     )
-    REFUSED = Words(
+    REFUSED = CauseTexts(
         "is not deleted: the controller has dropped its marker{since}{detail}",
-        "mend that, then delete the topic again: lethe topics delete --topic {topic}",
+        "repair that, then delete the topic again: lethe topics delete --topic {topic}",
     )
-    UNKNOWN = Words(
-        "waits for something that this release of lethe does not know{detail}",
+    UNKNOWN = CauseTexts(
+        "waits for a cause that this release of lethe does not know{detail}",
         "use the lethe that the controller runs",
     )
     # Left over.
-    CACHED = Words("is gone from ZooKeeper, but broker {broker} still tells clients of it{detail}", CLEAR_CACHE)
-    TOMBSTONE_OWED = Words(
+    CACHED = CauseTexts("is gone from ZooKeeper, but broker {broker} still shows it to clients{detail}", CLEAR_CACHE)
+    TOMBSTONE_OWED = CauseTexts(
         "is gone from ZooKeeper, but broker {broker} has not confirmed that its metadata cache has dropped it"
         "{since}{detail}",
         "see whether the process of broker {broker} runs and its listener can be reached, or restart it; Lethe's "
-        "controller tells it before anything else",
+        "controller sends it the removal before anything else",
     )
-    STORED = Words(
+    STORED = CauseTexts(
         "is gone from ZooKeeper, but broker {broker} still has{path}{detail}",
-        "look whether it can go, and remove it while the broker is down: no controller will ask for it again",
+        "check that nothing needs it, and remove it while the broker is down: no controller will request its deletion",
     )
-    RECLAIMING = Words(
+    RECLAIMING = CauseTexts(
         "is deleted; broker {broker} has yet to remove the bytes of{path}",
         "nothing: brokers remove them after log.segment.delete.delay.ms (file.delete.delay.ms)",
     )
-    ZNODE_LEFT = Words("is gone, but{path} still names it", "remove it from ZooKeeper, if nobody needs it")
-    DONE = Words("waits for nothing: the replica on broker {broker} is deleted", "")
+    ZNODE_LEFT = CauseTexts("is gone, but{path} still names it", "remove it from ZooKeeper if it is not needed")
+    DONE = CauseTexts("waits for nothing: the replica on broker {broker} is deleted", "")
     """No cause: the deletion of this replica is complete."""
 
     @property

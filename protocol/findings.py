@@ -45,15 +45,17 @@ class Reason(enum.Enum):
     CONFIG_WITHOUT_TOPIC = "the configuration is of no existing topic"
     REASSIGNMENT_WITHOUT_TOPIC = "the reassignment names no existing topic"
     HALF_DELETED_TOPIC = "the marked topic's tree is incomplete, as an interrupted deletion leaves it"
-    INCOMPLETE_TOPIC = "the topic's tree is incomplete and nobody has marked it: it is being made, or was damaged"
-    CACHED_WITHOUT_TOPIC = "the broker tells clients of a topic that does not exist"
-    CACHED_OTHER_INCARNATION = "the broker tells clients of an earlier topic of that name"
-    IN_NO_CACHE = "the topic exists, and no broker tells clients of it"
+    INCOMPLETE_TOPIC = (
+        "the topic's tree is incomplete and it is not marked for deletion: it is being created, or was damaged"
+    )
+    CACHED_WITHOUT_TOPIC = "the broker shows clients a topic that does not exist"
+    CACHED_OTHER_INCARNATION = "the broker shows clients an earlier topic of that name"
+    IN_NO_CACHE = "the topic exists, and no broker shows it to clients"
     DIRECTORY_WITHOUT_TOPIC = "the directory is of no existing topic"
     DIRECTORY_OF_OTHER_INCARNATION = "the directory is of an earlier topic of that name"
     DIRECTORY_NOT_ASSIGNED = "the topic exists, but has no such replica on this broker"
     NOT_RECLAIMED_YET = "deleted, its bytes are not removed yet"
-    STRAY_DIRECTORY = "set aside by the broker, which could not tell whose bytes they are"
+    STRAY_DIRECTORY = "quarantined by the broker: it could not identify the topic of these bytes"
     REPLICA_WITHOUT_DIRECTORY = "the replica is assigned to this live broker, which has no directory for it"
 
     @property

@@ -1,12 +1,12 @@
-"""The journal's unit: one fact that a controller or a broker agent decided, did or learnt.
+"""The journal's unit: one event record of what a controller or a broker agent decided, did or observed.
 
-Cores produce facts. Runtimes add identity and time and write them as CloudEvents lines; metrics and logs are fed from
-the same values. The pipeline reads the lines back.
+Cores produce event records. Runtimes add identity and time and write them as CloudEvents lines; metrics and logs are
+fed from the same values. The pipeline reads the lines back.
 
 A line is one CloudEvents 1.0 object in JSON, UTF-8, ended by a newline. Writing is strict. Reading is tolerant: it
-ignores unknown attributes and keeps unknown data. A line that cannot be used is returned as an `Unreadable` with the
-reason, because the last line of a killed process is often cut off. `protocol.journal_schema` describes the data of each
-type.
+ignores unknown attributes and keeps unknown data. A line that cannot be used is returned as an `UnreadableLine` with
+the reason, because the last line of a killed process is often cut off. `protocol.journal_schema` describes the data of
+each type.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _SHOWN_BYTES: Final = 80
 
 
-class FactType(enum.StrEnum):
+class EventRecordType(enum.StrEnum):
     """What happened; the CloudEvents type is `lethe.<value>`."""
 
     ELECTION = "election"
@@ -49,16 +49,16 @@ class FactType(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """One fact. `subject` is the object that it is about: `topic/orders`, `broker/3`, `controller/1001`."""
+class EventRecord:
+    """One event record. `subject` is the object that it is about: `topic/orders`, `broker/3`, `controller/1001`."""
 
-    type: FactType
+    type: EventRecordType
     subject: str
     data: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-class Entry(NamedTuple):
-    """A fact as it is stored in the journal."""
+class JournalEntry(NamedTuple):
+    """An event record as it is stored in the journal."""
 
     id: str
     """Unique together with `source`."""
@@ -66,10 +66,10 @@ class Entry(NamedTuple):
     """The writer, as a URI reference: `/lethe/controller/1001`."""
     time_ms: int
     """Milliseconds since 1970-01-01 UTC."""
-    fact: Fact
+    record: EventRecord
 
 
-class Flaw(enum.Enum):
+class LineFlaw(enum.Enum):
     """Why a line cannot be used."""
 
     CUT_OFF = "cut off"
@@ -80,15 +80,15 @@ class Flaw(enum.Enum):
     """Perhaps written by a later version."""
 
 
-class Unreadable(NamedTuple):
+class UnreadableLine(NamedTuple):
     """A line that cannot be used, and why."""
 
-    flaw: Flaw
+    flaw: LineFlaw
     detail: str
 
 
-class UnencodableFact(ValueError):
-    """The fact's data is not JSON; the message names the fact."""
+class UnencodableRecord(ValueError):
+    """The event record's data is not JSON; the message names the event record."""
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
@@ -110,66 +110,68 @@ def time_from_text(text: str) -> int:
 # --- lines --------------------------------------------------------------------------------------------------------
 
 
-def encode(entry: Entry) -> bytes:
-    """Return the entry as one line with its newline. Raises UnencodableFact."""
-    fact = entry.fact
-    if not (entry.id and entry.source and fact.subject):
-        raise UnencodableFact(f"a {fact.type} fact needs an id, a source and a subject: {entry!r}")
+def encode(entry: JournalEntry) -> bytes:
+    """Return the entry as one line with its newline. Raises UnencodableRecord."""
+    record = entry.record
+    if not (entry.id and entry.source and record.subject):
+        raise UnencodableRecord(f"a {record.type} record needs an id, a source and a subject: {entry!r}")
     document = {
         "specversion": SPEC_VERSION,
         "id": entry.id,
         "source": entry.source,
-        "type": TYPE_PREFIX + fact.type,
-        "subject": fact.subject,
+        "type": TYPE_PREFIX + record.type,
+        "subject": record.subject,
         "time": time_to_text(entry.time_ms),
         "datacontenttype": "application/json",
-        "data": fact.data if isinstance(fact.data, dict) else dict(fact.data),
+        "data": record.data if isinstance(record.data, dict) else dict(record.data),
     }
     try:
         return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
-        raise UnencodableFact(f"{fact.type} fact about {fact.subject!r} is not JSON: {error}") from error
+        raise UnencodableRecord(f"{record.type} record about {record.subject!r} is not JSON: {error}") from error
 
 
-def decode(line: bytes) -> Entry | Unreadable:
+def decode(line: bytes) -> JournalEntry | UnreadableLine:
     """Return the entry in a line, with or without its newline; never raises."""
     try:
         document = orjson.loads(line)
     except ValueError as error:
         shown = line[:_SHOWN_BYTES].decode("utf-8", "replace")
         whole = line.rstrip().endswith(b"}")
-        flaw = Flaw.NOT_JSON if whole or not line.lstrip().startswith(b"{") else Flaw.CUT_OFF
-        return Unreadable(flaw, f"{error} in {shown!r}")
+        flaw = LineFlaw.NOT_JSON if whole or not line.lstrip().startswith(b"{") else LineFlaw.CUT_OFF
+        return UnreadableLine(flaw, f"{error} in {shown!r}")
     if not isinstance(document, dict):
-        return Unreadable(Flaw.NOT_AN_EVENT, f"a JSON {type(document).__name__} instead of an object")
+        return UnreadableLine(LineFlaw.NOT_AN_EVENT, f"a JSON {type(document).__name__} instead of an object")
     return _entry(document)
 
 
-def _entry(document: dict[str, JsonValue]) -> Entry | Unreadable:
+def _entry(document: dict[str, JsonValue]) -> JournalEntry | UnreadableLine:
     if document.get("specversion") != SPEC_VERSION:
-        return Unreadable(Flaw.NOT_AN_EVENT, f"specversion is {document.get('specversion')!r}, not {SPEC_VERSION!r}")
+        return UnreadableLine(
+            LineFlaw.NOT_AN_EVENT, f"specversion is {document.get('specversion')!r}, not {SPEC_VERSION!r}"
+        )
     texts: list[str] = []
     for name in ("id", "source", "type", "subject", "time"):
         value = document.get(name)
         if not isinstance(value, str) or not value:
-            return Unreadable(Flaw.NOT_AN_EVENT, f"attribute {name!r} is {value!r} instead of a text")
+            return UnreadableLine(LineFlaw.NOT_AN_EVENT, f"attribute {name!r} is {value!r} instead of a text")
         texts.append(value)
     identity, source, kind, subject, time = texts
     try:
         time_ms = time_from_text(time)
     except ValueError as error:
-        return Unreadable(Flaw.NOT_AN_EVENT, str(error))
+        return UnreadableLine(LineFlaw.NOT_AN_EVENT, str(error))
     data = document.get("data", {})
     if not isinstance(data, dict):
-        return Unreadable(Flaw.NOT_AN_EVENT, f"data is a JSON {type(data).__name__} instead of an object")
+        return UnreadableLine(LineFlaw.NOT_AN_EVENT, f"data is a JSON {type(data).__name__} instead of an object")
     try:
-        fact_type = FactType(kind.removeprefix(TYPE_PREFIX))
+        record_type = EventRecordType(kind.removeprefix(TYPE_PREFIX))
     except ValueError:
-        return Unreadable(Flaw.UNKNOWN_TYPE, kind)
-    return Entry(identity, source, time_ms, Fact(fact_type, subject, data))
+        return UnreadableLine(LineFlaw.UNKNOWN_TYPE, kind)
+    return JournalEntry(identity, source, time_ms, EventRecord(record_type, subject, data))
 
 
-def decode_lines(lines: Iterable[bytes]) -> Iterator[Entry | Unreadable]:
+def decode_lines(lines: Iterable[bytes]) -> Iterator[JournalEntry | UnreadableLine]:
     """Decode each line. Empty lines are skipped: a writer adds one after a line that it found cut off."""
     for line in lines:
         if line.strip():

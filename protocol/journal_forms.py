@@ -1,4 +1,5 @@
-"""Building blocks of the journal's schema: kinds of values, forms of data, and the check of a fact against a form."""
+"""Building blocks of the journal's schema: kinds of values, forms of data, and the check of an event record against a
+form."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lethe.protocol.journal import Fact, JsonValue, ranges_in, time_from_text
+from lethe.protocol.journal import EventRecord, JsonValue, ranges_in, time_from_text
 
 
 class KeyKind(enum.Enum):
@@ -33,7 +34,7 @@ class Key(NamedTuple):
 
 
 class Form(NamedTuple):
-    """One form of a fact type: its writer, its subject (a pattern), the keys of its data."""
+    """One form of an event record type: its writer, its subject (a pattern), the keys of its data."""
 
     writer: str
     subject: str
@@ -85,15 +86,15 @@ def _fits(kind: KeyKind, value: JsonValue) -> bool:
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def problems_with(form: Form, fact: Fact) -> list[str]:
-    """Return where the fact violates this form; empty if it conforms."""
+def problems_with(form: Form, record: EventRecord) -> list[str]:
+    """Return where the event record violates this form; empty if it conforms."""
     problems = []
-    if re.fullmatch(form.subject, fact.subject, re.DOTALL) is None:
-        problems.append(f"the subject {fact.subject!r} is not like {form.subject!r}")
+    if re.fullmatch(form.subject, record.subject, re.DOTALL) is None:
+        problems.append(f"the subject {record.subject!r} is not like {form.subject!r}")
     for key in form.keys:
-        if key.name not in fact.data:
+        if key.name not in record.data:
             if not key.optional:
                 problems.append(f"{key.name!r} is missing")
-        elif not _fits(key.kind, fact.data[key.name]):
-            problems.append(f"{key.name!r} is {fact.data[key.name]!r}, not {key.kind.value}")
+        elif not _fits(key.kind, record.data[key.name]):
+            problems.append(f"{key.name!r} is {record.data[key.name]!r}, not {key.kind.value}")
     return problems

@@ -1,7 +1,7 @@
-"""Schema of the facts' data in the journal: tests check against it, and docs/journal.md is generated from it.
+"""Schema of the event records' data in the journal: tests check against it, and docs/journal.md is generated from it.
 
-A type may have several forms, because controllers and agents record different data; a fact must have one of them.
-Writers may add keys; readers must ignore unknown ones. Keys are never renamed within one major version.
+A type may have several forms, because controllers and agents record different data; an event record must have one of
+them. Writers may add keys; readers must ignore unknown ones. Keys are never renamed within one major version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_forms import Form, Key, KeyKind, Schema, problems_with
 
 _TOPIC: Final = r"topic/.+"
@@ -30,12 +30,12 @@ _TOPIC_ID: Final = Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation; null 
 _REASON: Final = Key("reason", KeyKind.TEXT, "why")
 _LOG_DIR: Final = Key("log_dir", KeyKind.TEXT, "path of the log directory")
 _SIZE: Final = Key("size_bytes", KeyKind.COUNT, "bytes on disk")
-_EPOCH: Final = Key("epoch", KeyKind.ID, "controller epoch of the tenure")
+_EPOCH: Final = Key("epoch", KeyKind.ID, "controller epoch of the term")
 
-SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
+SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
     {
-        FactType.ELECTION: Schema(
-            "A tenure of this controller began, became effective or ended.",
+        EventRecordType.ELECTION: Schema(
+            "A term of this controller began, became effective or ended.",
             (
                 Form(
                     "controller",
@@ -50,13 +50,13 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                         _EPOCH,
                         Key("taken_from", KeyKind.ID, "the controller that held control until then", optional=True),
                         Key("reason", KeyKind.TEXT, "why it resigned", optional=True),
-                        Key("tenure_ms", KeyKind.COUNT, "how long the tenure lasted", optional=True),
+                        Key("tenure_ms", KeyKind.COUNT, "how long the term lasted", optional=True),
                         Key("loading_ms", KeyKind.COUNT, "from the election to being active", optional=True),
                     ),
                 ),
             ),
         ),
-        FactType.EVENT: Schema(
+        EventRecordType.EVENT: Schema(
             "Something was handled: a watch, an answer, a timer, a session; or a step of some size began.",
             (
                 Form(
@@ -105,7 +105,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.TRANSITION: Schema(
+        EventRecordType.TRANSITION: Schema(
             "Partitions or replicas of one topic changed their state: one line for all that changed alike.",
             (
                 Form(
@@ -122,8 +122,8 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.REFUSAL: Schema(
-            "Something that was asked for was not done, for one subject, while the rest went on.",
+        EventRecordType.REFUSAL: Schema(
+            "A request was not carried out for one subject; the rest of it was.",
             (
                 Form(
                     "controller and agent",
@@ -132,7 +132,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.REQUEST: Schema(
+        EventRecordType.REQUEST: Schema(
             "A control request was queued for a broker, or handled by an agent.",
             (
                 Form("controller", _BROKER, (_API, _BROKER_EPOCH, _REQUEST_ID, _TOPIC_COUNT, _PARTITION_COUNT)),
@@ -150,7 +150,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.ACK: Schema(
+        EventRecordType.ACK: Schema(
             "The deletion of replicas was answered, or needs no answer.",
             (
                 Form(
@@ -166,13 +166,13 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                     ),
                 ),
                 Form(
-                    "controller, for replicas that nobody holds",
+                    "controller, for replicas on no broker",
                     _TOPIC,
                     (
                         _TOPIC_ID,
                         Key("broker", KeyKind.ID, "the id under which they were placed"),
                         _PARTITIONS,
-                        Key("why", KeyKind.TEXT, "why nobody was asked"),
+                        Key("why", KeyKind.TEXT, "why no broker was asked"),
                     ),
                 ),
                 Form(
@@ -194,7 +194,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.ZNODE_WRITE: Schema(
+        EventRecordType.ZNODE_WRITE: Schema(
             "ZooKeeper answered a write: one line for all groups of operations that were asked for together.",
             (
                 Form(
@@ -213,7 +213,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.DELETION_PHASE: Schema(
+        EventRecordType.DELETION_PHASE: Schema(
             "The deletion of a topic reached a phase.",
             (
                 Form(
@@ -224,7 +224,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                             "phase",
                             KeyKind.TEXT,
                             "`held`, `let go`, `queued`, `started`, `tombstoned`, `acknowledged`, `removed`, `done`; "
-                            "`vanished`: somebody else has removed the topic's znode, and nothing more comes",
+                            "`vanished`: others removed the topic's znode; the last phase",
                         ),
                         Key("took_ms", KeyKind.NUMBER, "since the phase that it is measured from"),
                         Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation, where topics have ids"),
@@ -248,7 +248,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.REASSIGNMENT: Schema(
+        EventRecordType.REASSIGNMENT: Schema(
             "The reassignment of a partition began or ended.",
             (
                 Form(
@@ -263,7 +263,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.SET_ASIDE: Schema(
+        EventRecordType.SET_ASIDE: Schema(
             "Something cannot be understood or belongs to another incarnation: it is left alone and shown.",
             (
                 Form(
@@ -292,7 +292,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.BROKER: Schema(
+        EventRecordType.BROKER: Schema(
             "A broker came, went or changed; an agent registered, loaded or lost a log directory, "
             "or proposed ISR members.",
             (
@@ -319,7 +319,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 Form("agent", _BROKER, (Key("happened", KeyKind.TEXT, "what happened"),)),
             ),
         ),
-        FactType.BYTES_FREED: Schema(
+        EventRecordType.BYTES_FREED: Schema(
             "Renamed directories of one topic were removed from disk, or could not be.",
             (
                 Form(
@@ -345,8 +345,8 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
-        FactType.GAP: Schema(
-            "Facts are missing here: the journal could not be written.",
+        EventRecordType.GAP: Schema(
+            "Event records are missing here: the journal could not be written.",
             (
                 Form(
                     "journal",
@@ -364,7 +364,7 @@ SCHEMAS: Final[Mapping[FactType, Schema]] = MappingProxyType(
 )
 
 
-def schema_problems(fact: Fact) -> tuple[str, ...]:
-    """Return why the fact has none of its type's forms, judged by the closest form; empty if it has one."""
-    found = [tuple(problems_with(form, fact)) for form in SCHEMAS[fact.type].forms]
+def schema_problems(record: EventRecord) -> tuple[str, ...]:
+    """Return why the event record has none of its type's forms, judged by the closest form; empty if it has one."""
+    found = [tuple(problems_with(form, record)) for form in SCHEMAS[record.type].forms]
     return min(found, key=lambda problems: len(problems))

@@ -31,10 +31,10 @@ def cluster_of(text: str) -> str | None:
     if not isinstance(version, int) or isinstance(version, bool):
         raise ValueError("it says of no lake what it is: it names no version")
     if version > VERSION:
-        raise ValueError(f"a lake of version {version}, and this program knows {VERSION}: use a newer one")
+        raise ValueError(f"a lake of version {version}, and this program supports {VERSION}: use a newer one")
     if version < VERSION:
         raise ValueError(
-            f"a lake of version {version}, and this program knows {VERSION}: make a new lake from the journals and "
+            f"a lake of version {version}, and this program supports {VERSION}: make a new lake from the journals and "
             "surveys"
         )
     cluster_id = identity.get("cluster_id")

@@ -29,8 +29,8 @@ a topic that it does not have. Lethe's controller reads the brokers' metadata ca
 """
 
 CLEAR_OLD_INCARNATION: Final = (
-    "restart broker {broker}: then it knows the topic that there is now and no other; a change of controller tells it "
-    "of that one too, but leaves the partitions that only the earlier one had"
+    "restart broker {broker}: then its cache has only the present topic; a change of Kafka's controllers "
+    "leaves the partitions that only the earlier one had"
 )
 """For an earlier topic whose name is in use again. An update overwrites only the partitions that it names."""
 

@@ -39,18 +39,18 @@ class ColumnKind(enum.Enum):
     COUNTS = "object of whole numbers"
 
 
-class Column(NamedTuple):
+class SurveyColumn(NamedTuple):
     name: str
     kind: ColumnKind
     meaning: str
 
 
-class File(NamedTuple):
+class SurveyFile(NamedTuple):
     """One file of a kept survey."""
 
     name: str
     meaning: str
-    columns: tuple[Column, ...]
+    columns: tuple[SurveyColumn, ...]
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -58,121 +58,125 @@ class File(NamedTuple):
 
 
 _SURVEY: Final = (
-    Column(
+    SurveyColumn(
         "survey_id", ColumnKind.TEXT, "the survey that saw it: when it began and where, as `20260102T030405.678Z-host`"
     ),
-    Column("taken_at", ColumnKind.INSTANT, "when that survey began"),
+    SurveyColumn("taken_at", ColumnKind.INSTANT, "when that survey began"),
 )
 
-MANIFEST: Final = File(
+MANIFEST: Final = SurveyFile(
     "survey.json",
     "The survey as a whole, and what could not be seen. A directory without it is no kept survey.",
     (
-        Column("version", ColumnKind.NUMBER, f"of the files' form: {VERSION}"),
+        SurveyColumn("version", ColumnKind.NUMBER, f"of the files' form: {VERSION}"),
         *_SURVEY,
-        Column("took_ms", ColumnKind.LONG, "how long it took"),
-        Column("cluster_id", ColumnKind.TEXT, "the cluster's id, where it has one"),
-        Column("complete", ColumnKind.TRUTH, "everything was seen, disks of `source` `broker` as far as those tell"),
-        Column(
+        SurveyColumn("took_ms", ColumnKind.LONG, "how long it took"),
+        SurveyColumn("cluster_id", ColumnKind.TEXT, "the cluster's id, where it has one"),
+        SurveyColumn(
+            "complete", ColumnKind.TRUTH, "everything was seen, disks of `source` `broker` as far as those tell"
+        ),
+        SurveyColumn(
             "in_motion",
             ColumnKind.TEXTS,
             "topics that came, went, were marked or changed meanwhile; nothing is said of them",
         ),
-        Column("problems", ColumnKind.PROBLEMS, "what could not be seen, and why"),
-        Column("rows", ColumnKind.COUNTS, "how many rows each other file has, by its name"),
-        Column(
+        SurveyColumn("problems", ColumnKind.PROBLEMS, "what could not be seen, and why"),
+        SurveyColumn("rows", ColumnKind.COUNTS, "how many rows each other file has, by its name"),
+        SurveyColumn(
             "checksums",
             ColumnKind.COUNTS,
             "of each other file, by its name: the CRC-32 of all its lines, added up; not in what older versions kept",
         ),
     ),
 )
-ZNODES: Final = File(
+ZNODES: Final = SurveyFile(
     "znodes.jsonl",
     "ZooKeeper's tree: one row for each topic, partition, deletion marker, topic configuration, partition that a "
     "reassignment names, registered broker; and one for the controller.",
     (
         *_SURVEY,
-        Column(
+        SurveyColumn(
             "kind", ColumnKind.TEXT, "`topic`, `partition`, `marker`, `config`, `reassignment`, `broker`, `controller`"
         ),
-        Column("path", ColumnKind.TEXT, "of the znode"),
-        Column("topic", ColumnKind.TEXT, "topic"),
-        Column("topic_id", ColumnKind.TEXT, "of a topic and its partitions: its id, as Kafka writes it"),
-        Column("partition", ColumnKind.NUMBER, "partition"),
-        Column("replicas", ColumnKind.NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"),
-        Column("adding", ColumnKind.NUMBERS, "replicas that a reassignment adds"),
-        Column("removing", ColumnKind.NUMBERS, "replicas that a reassignment removes"),
-        Column("leader", ColumnKind.NUMBER, "of the state znode"),
-        Column("leader_epoch", ColumnKind.NUMBER, "of the state znode"),
-        Column("isr", ColumnKind.NUMBERS, "of the state znode"),
-        Column(
+        SurveyColumn("path", ColumnKind.TEXT, "of the znode"),
+        SurveyColumn("topic", ColumnKind.TEXT, "topic"),
+        SurveyColumn("topic_id", ColumnKind.TEXT, "of a topic and its partitions: its id, as Kafka writes it"),
+        SurveyColumn("partition", ColumnKind.NUMBER, "partition"),
+        SurveyColumn(
+            "replicas", ColumnKind.NUMBERS, "of a partition: its assignment; of a reassignment: what is wanted"
+        ),
+        SurveyColumn("adding", ColumnKind.NUMBERS, "replicas that a reassignment adds"),
+        SurveyColumn("removing", ColumnKind.NUMBERS, "replicas that a reassignment removes"),
+        SurveyColumn("leader", ColumnKind.NUMBER, "of the state znode"),
+        SurveyColumn("leader_epoch", ColumnKind.NUMBER, "of the state znode"),
+        SurveyColumn("isr", ColumnKind.NUMBERS, "of the state znode"),
+        SurveyColumn(
             "has_znode",
             ColumnKind.TRUTH,
             "of a topic: it has a znode `/partitions`; of a partition: it is a child of that, null where there is none",
         ),
-        Column("has_state_znode", ColumnKind.TRUTH, "of a partition: its state znode exists, readable or not"),
-        Column("is_readable", ColumnKind.TRUTH, "of a topic: its assignment can be understood"),
-        Column("broker", ColumnKind.NUMBER, "of a broker, of the controller"),
-        Column("broker_epoch", ColumnKind.LONG, "czxid of the registration"),
-        Column("controller_epoch", ColumnKind.NUMBER, "of `/controller_epoch`"),
-        Column("created_at", ColumnKind.INSTANT, "ctime of a topic's znode and of a marker"),
+        SurveyColumn("has_state_znode", ColumnKind.TRUTH, "of a partition: its state znode exists, readable or not"),
+        SurveyColumn("is_readable", ColumnKind.TRUTH, "of a topic: its assignment can be understood"),
+        SurveyColumn("broker", ColumnKind.NUMBER, "of a broker, of the controller"),
+        SurveyColumn("broker_epoch", ColumnKind.LONG, "czxid of the registration"),
+        SurveyColumn("controller_epoch", ColumnKind.NUMBER, "of `/controller_epoch`"),
+        SurveyColumn("created_at", ColumnKind.INSTANT, "ctime of a topic's znode and of a marker"),
     ),
 )
-METADATA: Final = File(
+METADATA: Final = SurveyFile(
     "metadata.jsonl",
     "The metadata caches, as brokers tell clients of them: one row for each broker that was asked, one for each topic "
     "in its cache.",
     (
         *_SURVEY,
-        Column("kind", ColumnKind.TEXT, "`broker` or `topic`"),
-        Column("broker", ColumnKind.NUMBER, "who was asked"),
-        Column("answered", ColumnKind.TRUTH, "of a broker: it told its cache"),
-        Column("told_log_dirs", ColumnKind.TRUTH, "of a broker: it told its log directories"),
-        Column(
+        SurveyColumn("kind", ColumnKind.TEXT, "`broker` or `topic`"),
+        SurveyColumn("broker", ColumnKind.NUMBER, "who was asked"),
+        SurveyColumn("answered", ColumnKind.TRUTH, "of a broker: its cache was read"),
+        SurveyColumn("told_log_dirs", ColumnKind.TRUTH, "of a broker: its log directories were read"),
+        SurveyColumn(
             "failure",
             ColumnKind.TEXT,
-            "of a broker: `unasked`, `unreachable`, `silent`, `refused` or `error`; null where it told all",
+            "of a broker: `unasked`, `unreachable`, `silent`, `refused` or `error`; null where both were read",
         ),
-        Column("controller", ColumnKind.NUMBER, "of a broker: whom it takes for the controller; -1 for nobody"),
-        Column("topic", ColumnKind.TEXT, "topic"),
-        Column("topic_id", ColumnKind.TEXT, "as the cache has it"),
-        Column("partitions", ColumnKind.NUMBERS, "as the cache has them"),
+        SurveyColumn("controller", ColumnKind.NUMBER, "of a broker: controller id that it reports; -1: none"),
+        SurveyColumn("topic", ColumnKind.TEXT, "topic"),
+        SurveyColumn("topic_id", ColumnKind.TEXT, "as the cache has it"),
+        SurveyColumn("partitions", ColumnKind.NUMBERS, "as the cache has them"),
     ),
 )
-DIRECTORIES: Final = File(
+DIRECTORIES: Final = SurveyFile(
     "directories.jsonl",
     "The disks: one row for each log directory, one for each directory in it.",
     (
         *_SURVEY,
-        Column("broker", ColumnKind.NUMBER, "whose disk"),
-        Column("log_dir", ColumnKind.TEXT, "path of the log directory"),
-        Column(
+        SurveyColumn("broker", ColumnKind.NUMBER, "whose disk"),
+        SurveyColumn("log_dir", ColumnKind.TEXT, "path of the log directory"),
+        SurveyColumn(
             "source",
             ColumnKind.TEXT,
-            "`local`: read from the file system; `broker`: as its broker tells, without ids, files, times, and what "
-            "was set aside or waits for its removal",
+            "`local`: read from the file system; `broker`: as its broker reports, without ids, files, times, "
+            "quarantined and pending directories",
         ),
-        Column(
+        SurveyColumn(
             "kind",
             ColumnKind.TEXT,
             "`log-dir`: the log directory itself; what lies in it: `replica`, `future`, `deleted`, `stray`, `unknown`",
         ),
-        Column("directory", ColumnKind.TEXT, "its name"),
-        Column("topic", ColumnKind.TEXT, "of a long name as far as the directory's name tells"),
-        Column("partition", ColumnKind.NUMBER, "partition"),
-        Column("topic_id", ColumnKind.TEXT, "what `partition.metadata` says"),
-        Column("size_bytes", ColumnKind.LONG, "of all files"),
-        Column(
+        SurveyColumn("directory", ColumnKind.TEXT, "its name"),
+        SurveyColumn("topic", ColumnKind.TEXT, "of a long name as far as the directory's name tells"),
+        SurveyColumn("partition", ColumnKind.NUMBER, "partition"),
+        SurveyColumn("topic_id", ColumnKind.TEXT, "what `partition.metadata` says"),
+        SurveyColumn("size_bytes", ColumnKind.LONG, "of all files"),
+        SurveyColumn(
             "segment_bytes",
             ColumnKind.LONG,
             "of the segments (`*.log`) alone, which are empty where nothing was written",
         ),
-        Column("files", ColumnKind.LONG, "how many files"),
-        Column("newest_write", ColumnKind.INSTANT, "newest modification of the directory or of any file in it"),
-        Column("newest_segment_write", ColumnKind.INSTANT, "newest modification of a segment"),
-        Column("has_failed", ColumnKind.TRUTH, "of a log-dir: its broker can no longer use it"),
-        Column("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
+        SurveyColumn("files", ColumnKind.LONG, "how many files"),
+        SurveyColumn("newest_write", ColumnKind.INSTANT, "newest modification of the directory or of any file in it"),
+        SurveyColumn("newest_segment_write", ColumnKind.INSTANT, "newest modification of a segment"),
+        SurveyColumn("has_failed", ColumnKind.TRUTH, "of a log-dir: its broker can no longer use it"),
+        SurveyColumn("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
     ),
 )
 ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
@@ -200,7 +204,7 @@ def checksum(line: bytes) -> int:
     return zlib.crc32(line)
 
 
-def row_problems(file: File, row: Mapping[str, JsonValue]) -> list[str]:
+def row_problems(file: SurveyFile, row: Mapping[str, JsonValue]) -> list[str]:
     """Return where the object violates this file's form; empty if it conforms."""
     names = file.column_names
     problems = [f"{name!r} is no column of {file.name}" for name in row if name not in names]

@@ -58,7 +58,7 @@ class BrokerSettings:
         return self.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-async def ask_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
+async def read_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
     """Return the broker's settings, read through its PLAINTEXT listener; its failures never raise. `as_controller` also
     tests whether it obeys a controller with this id."""
     try:

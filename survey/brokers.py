@@ -1,6 +1,6 @@
 """Reads the metadata cache and the log directories of live brokers, for all commands.
 
-An error, a refusal and silence are values (`Unseen`), and never the same as an empty answer:
+An error, a refusal and silence are values (`UnansweredQuestion`), and never the same as an empty answer:
 
     the broker answers                            cache or log directories
     --------------------------------------------  -------------------------------------
@@ -37,7 +37,15 @@ from lethe.protocol.kafka.queries import (
     MetadataResponse,
 )
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicPartition
-from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
+    Directory,
+    LogDirSource,
+    LogDirView,
+    UnansweredQuestion,
+)
 
 T = TypeVar("T")
 
@@ -54,7 +62,7 @@ _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTH
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class QueryScope:
     """What brokers are asked about."""
 
     topics: Collection[str] | None = None
@@ -64,7 +72,7 @@ class Scope:
     None: brokers then describe all replicas, and other topics' are dropped."""
 
 
-AskAbout = Callable[[Scope], AskBroker]
+AskAbout = Callable[[QueryScope], AskBroker]
 """Returns an AskBroker for one scope."""
 
 
@@ -76,28 +84,28 @@ def broker_asker(
 
     async def ask(broker: Broker) -> BrokerAnswers:
         connection = await _open(broker, connect_timeout_ms, request_timeout_ms)
-        if isinstance(connection, Unseen):
+        if isinstance(connection, UnansweredQuestion):
             return BrokerAnswers(broker.id, unseen=(connection,))
         async with connection:
-            return await _ask(connection, broker.id, Scope(topics))
+            return await _ask(connection, broker.id, QueryScope(topics))
 
     return ask
 
 
 @asynccontextmanager
-async def kept_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
+async def reused_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
     """Yield an AskAbout that works as `broker_asker` and keeps connections open until the context ends. `timeout_ms`
     limits connecting and each answer."""
     kept: dict[tuple[BrokerId, BrokerEpoch], KafkaConnection] = {}
 
-    def about(scope: Scope) -> AskBroker:
+    def about(scope: QueryScope) -> AskBroker:
         async def ask(broker: Broker) -> BrokerAnswers:
             key = (broker.id, broker.epoch)
             if (found := kept.get(key)) is None or not found.is_open:
                 opened = await _open(broker, timeout_ms, timeout_ms)
                 if found is not None:
                     await kept.pop(key).close()
-                if isinstance(opened, Unseen):
+                if isinstance(opened, UnansweredQuestion):
                     return BrokerAnswers(broker.id, unseen=(opened,))
                 found = kept[key] = opened
             return await _ask(found, broker.id, scope)
@@ -153,7 +161,9 @@ async def open_connection(
     )
 
 
-async def _open(broker: Broker, connect_timeout_ms: int, request_timeout_ms: int) -> KafkaConnection | Unseen:
+async def _open(
+    broker: Broker, connect_timeout_ms: int, request_timeout_ms: int
+) -> KafkaConnection | UnansweredQuestion:
     try:
         return await open_connection(
             broker,
@@ -162,28 +172,28 @@ async def _open(broker: Broker, connect_timeout_ms: int, request_timeout_ms: int
             max_response_bytes=MAX_ANSWER_BYTES,
         )
     except NoListener as error:
-        return Unseen(Failure.UNASKED, str(error))
+        return UnansweredQuestion(BrokerFailure.UNASKED, str(error))
     except ClientError as error:
-        return Unseen(Failure.UNREACHABLE, str(error))
+        return UnansweredQuestion(BrokerFailure.UNREACHABLE, str(error))
 
 
-async def _ask(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> BrokerAnswers:
-    unseen: list[Unseen] = []
+async def _ask(connection: KafkaConnection, broker: BrokerId, scope: QueryScope) -> BrokerAnswers:
+    unseen: list[UnansweredQuestion] = []
     metadata: MetadataResponse | None = None
     log_dirs: tuple[LogDirView, ...] | None = None
     try:
         answer = await _metadata(connection, scope.topics)
-        if isinstance(answer, Unseen):
+        if isinstance(answer, UnansweredQuestion):
             unseen.append(answer)
         else:
             metadata = answer
         described = await _log_dirs(connection, broker, scope)
-        if isinstance(described, Unseen):
+        if isinstance(described, UnansweredQuestion):
             unseen.append(described)
         else:
             log_dirs = described
     except (ClientError, ProtocolError) as error:
-        unseen.append(Unseen(_failure(error), str(error), None if metadata is None else Place.LOGS))
+        unseen.append(UnansweredQuestion(_failure(error), str(error), None if metadata is None else BrokerPlace.LOGS))
     return BrokerAnswers(
         broker,
         None if metadata is None else cached_topics(metadata.topics),
@@ -193,41 +203,51 @@ async def _ask(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> B
     )
 
 
-def _failure(error: ClientError | ProtocolError) -> Failure:
+def _failure(error: ClientError | ProtocolError) -> BrokerFailure:
     match error:
         case RequestTimedOut():
-            return Failure.SILENT
+            return BrokerFailure.SILENT
         case ProtocolError():
-            return Failure.ERROR
+            return BrokerFailure.ERROR
         case _:
-            return Failure.UNREACHABLE
+            return BrokerFailure.UNREACHABLE
 
 
-async def _metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse | Unseen:
+async def _metadata(
+    connection: KafkaConnection, topics: Collection[str] | None
+) -> MetadataResponse | UnansweredQuestion:
     answer = await ask_metadata(connection, topics)
     for topic in undecided_topics(answer.topics):
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Metadata omits a topic that the client may not describe, unless the request names the topic.
             why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
-            return Unseen(Failure.REFUSED, why, Place.CACHE)
+            return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.CACHE)
         if topic.error == ErrorCode.NONE:
-            return Unseen(Failure.ERROR, f"Metadata: it does not say whether it has topic {topic.name}", Place.CACHE)
-        return Unseen(Failure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", Place.CACHE)
+            return UnansweredQuestion(
+                BrokerFailure.ERROR,
+                f"Metadata: it does not say whether it has topic {topic.name}",
+                BrokerPlace.CACHE,
+            )
+        return UnansweredQuestion(
+            BrokerFailure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", BrokerPlace.CACHE
+        )
     return answer
 
 
-async def _log_dirs(connection: KafkaConnection, broker: BrokerId, scope: Scope) -> tuple[LogDirView, ...] | Unseen:
+async def _log_dirs(
+    connection: KafkaConnection, broker: BrokerId, scope: QueryScope
+) -> tuple[LogDirView, ...] | UnansweredQuestion:
     partitions = None
     if scope.partitions is not None:
         partitions = tuple(DescribableTopic(topic, tuple(numbers)) for topic, numbers in scope.partitions.items())
     described = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
     if described.error != ErrorCode.NONE:
-        failure = Failure.REFUSED if described.error in _REFUSALS else Failure.ERROR
-        return Unseen(failure, f"DescribeLogDirs: {error_name(described.error)}", Place.LOGS)
+        failure = BrokerFailure.REFUSED if described.error in _REFUSALS else BrokerFailure.ERROR
+        return UnansweredQuestion(failure, f"DescribeLogDirs: {error_name(described.error)}", BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.
         why = "DescribeLogDirs: it names no log directory; does it let this client ask?"
-        return Unseen(Failure.REFUSED, why, Place.LOGS)
+        return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
     ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)
     return tuple(_log_dir(broker, log_dir, scope.topics) for log_dir in ordered)
 
@@ -237,7 +257,7 @@ def _log_dir(broker: BrokerId, log_dir: LogDir, topics: Collection[str] | None) 
     wanted = (topic for topic in log_dir.topics if topics is None or topic.topic in topics)
     directories = tuple(directory for topic in wanted for directory in _directories(topic))
     has_failed = log_dir.error == ErrorCode.KAFKA_STORAGE_ERROR
-    return LogDirView(broker, log_dir.path, Source.BROKER, directories, problem, has_failed)
+    return LogDirView(broker, log_dir.path, LogDirSource.BROKER, directories, problem, has_failed)
 
 
 def _directories(topic: LogDirTopic) -> list[Directory]:

@@ -12,7 +12,7 @@ from lethe.protocol.vocabulary import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ObservedCause:
     """One cause and its subject; fields that do not apply are None or empty."""
 
     kind: CauseKind
@@ -30,7 +30,7 @@ class Cause:
         return self.kind, self.broker, self.path
 
 
-def sentence(cause: Cause, topic: str, now_ms: int) -> str:
+def sentence(cause: ObservedCause, topic: str, now_ms: int) -> str:
     """Return `orders waits for broker 3, which …`, without a full stop."""
     said = causes.sentence(
         cause.kind,
@@ -44,7 +44,7 @@ def sentence(cause: Cause, topic: str, now_ms: int) -> str:
     return f"{topic} {said}"
 
 
-def unblock(cause: Cause, topic: str) -> str:
+def unblock(cause: ObservedCause, topic: str) -> str:
     """Return the command or action that ends the cause; names are quoted for a shell."""
     return causes.remedy(cause.kind, topic, broker=cause.broker, path=cause.path)
 

@@ -24,13 +24,13 @@ from lethe.protocol.kafka.disk_formats import (
     decode_partition_metadata,
 )
 from lethe.protocol.vocabulary import BrokerId, TopicId
-from lethe.survey.views import Directory, LogDirView, Source
+from lethe.survey.views import Directory, LogDirSource, LogDirView
 
 _LINK: Final = "it is a symbolic link, which is not followed"
 _METADATA_LIMIT_BYTES: Final = 4096
 
 
-class Owner(NamedTuple):
+class LogDirOwner(NamedTuple):
     """Owner of a log directory, from its `meta.properties`."""
 
     broker: BrokerId
@@ -44,9 +44,9 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries if _may_be_of_kafka(entry))
             if topics is not None:
-                names = [name for name in names if is_about(name, topics)]
+                names = [name for name in names if may_belong_to(name, topics)]
     except OSError as error:
-        return LogDirView(broker, str(path), Source.LOCAL, problem=error.strerror or str(error))
+        return LogDirView(broker, str(path), LogDirSource.LOCAL, problem=error.strerror or str(error))
     found, problems = [], []
     for name in names:
         try:
@@ -59,7 +59,7 @@ def read_log_dir(broker: BrokerId, path: Path, topics: Collection[str] | None = 
         found.append(directory)
         if directory.problem is not None:
             problems.append(f"{name}: {directory.problem}")
-    return LogDirView(broker, str(path), Source.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
+    return LogDirView(broker, str(path), LogDirSource.LOCAL, tuple(found), "; ".join(problems[:3]) or None)
 
 
 def _may_be_of_kafka(entry: os.DirEntry[str]) -> bool:
@@ -69,7 +69,7 @@ def _may_be_of_kafka(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False)
 
 
-def is_about(name: str, topics: Collection[str]) -> bool:
+def may_belong_to(name: str, topics: Collection[str]) -> bool:
     """Return True if a directory of that name is, or may be, of one of the topics. A name that was cut to fit a file
     system has only the start of the topic's name."""
     kind, topic_partition = parse_directory_name(name)
@@ -100,7 +100,7 @@ class UnknownOwner(ValueError):
     """The owner of a log directory is unknown; the message says why, and what helps."""
 
 
-def owner_of(path: Path) -> Owner:
+def owner_of(path: Path) -> LogDirOwner:
     """Return the owner of a log directory of this machine, from its `meta.properties`. Blocking. Raises
     UnknownOwner."""
     if not path.is_dir():
@@ -117,7 +117,7 @@ def owner_of(path: Path) -> Owner:
         raise UnknownOwner(f"{path}/{META_PROPERTIES} cannot be understood: {error}; {remedy}") from error
     if meta.broker_id is None:
         raise UnknownOwner(f"{path}/{META_PROPERTIES} names no broker.id; {remedy}")
-    return Owner(BrokerId(meta.broker_id), meta.cluster_id)
+    return LogDirOwner(BrokerId(meta.broker_id), meta.cluster_id)
 
 
 def _meta_properties(path: Path) -> MetaProperties:

@@ -13,14 +13,14 @@ from lethe.protocol.zookeeper.znodes import DeletionsPaused
 from lethe.survey.views import Survey
 
 
-class Setting(NamedTuple):
+class DynamicSetting(NamedTuple):
     """A dynamic setting and its znode."""
 
     value: bool
     path: str
 
 
-class Unreadable(NamedTuple):
+class UnreadableSetting(NamedTuple):
     """A znode of the brokers' configuration that could not be read or understood, and why."""
 
     path: str
@@ -28,20 +28,20 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class DeletionHolds:
     """What stops every deletion, as ZooKeeper has it."""
 
     paused: DeletionsPaused | None = None
     """Obeyed by Lethe's controllers only."""
-    delete_topic_enable: Setting | None = None
+    delete_topic_enable: DynamicSetting | None = None
     """Its value in dynamic configuration; None where only the controller's properties have it, or it is
     `unreadable`."""
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableSetting | None = None
     """Why dynamic configuration does not say whether topics may be deleted; None where it does."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldReplica:
+class ReportedReplica:
     """The controller's row about one replica, about one broker (`partition` None), or about the topic (both None)."""
 
     waiting_for: CauseKind
@@ -56,17 +56,17 @@ class ToldReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTopic:
+class ReportedTopic:
     """The controller's answer about one marked topic."""
 
     topic: str
     marked_since_ms: int | None = None
     phase: str | None = None
     held_by: str | None = None
-    replicas: tuple[ToldReplica, ...] = ()
+    replicas: tuple[ReportedReplica, ...] = ()
 
 
-class ToldPause(NamedTuple):
+class ReportedPause(NamedTuple):
     """A cause for which the controller deletes nothing, and its znode."""
 
     kind: CauseKind
@@ -75,7 +75,7 @@ class ToldPause(NamedTuple):
     path: str | None = None
 
 
-class Refused(NamedTuple):
+class RefusedDeletion(NamedTuple):
     """When the controller dropped the topic's marker, and why."""
 
     at_ms: int | None
@@ -83,7 +83,7 @@ class Refused(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Owing:
+class OwedTombstones:
     """A broker that has not confirmed the tombstones of topics whose znodes are removed."""
 
     broker: int
@@ -96,22 +96,22 @@ class Owing:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ControllerReport:
     """The active controller's answer; `problem` says why there is none."""
 
-    topics: Mapping[str, ToldTopic] = field(default_factory=dict)
+    topics: Mapping[str, ReportedTopic] = field(default_factory=dict)
     epoch: int | None = None
     deletion_enabled: bool | None = None
     """The controller's `delete.topic.enable`; None where the answer lacks it."""
-    refused: Refused | None = None
+    refused: RefusedDeletion | None = None
     """Set after a question about one topic that is not marked."""
     not_shown: int = 0
     """Marked topics that the answer leaves out."""
-    owed: tuple[Owing, ...] | None = None
+    owed: tuple[OwedTombstones, ...] | None = None
     """None where the answer lacks it."""
     unproven: JsonValue = None
     """Deleted topics that caches may still show, in the controller's format; None where the answer lacks it."""
-    pauses: tuple[ToldPause, ...] = ()
+    pauses: tuple[ReportedPause, ...] = ()
     """All of them have to end before the controller deletes anything."""
     problem: str | None = None
 
@@ -130,8 +130,8 @@ class Evidence:
     marked_since_ms: Mapping[str, int] = field(default_factory=dict)
     changed_at_ms: Mapping[str, int] = field(default_factory=dict)
     """Last write of the topic's own znode."""
-    holds: Holds = field(default_factory=Holds)
-    told: Told = field(default_factory=lambda: Told(problem="it was not asked"))
+    holds: DeletionHolds = field(default_factory=DeletionHolds)
+    reported: ControllerReport = field(default_factory=lambda: ControllerReport(problem="it was not asked"))
     ordered: frozenset[str] = frozenset()
     """Topics with an unreadable znode whose marker orders their deletion anyway."""
     tiered: Mapping[str, bool | None] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 It reads ZooKeeper's lists, then the topics' trees, then brokers and this machine's disks at once, each with a time
 limit. No znode tells which brokers had the replicas of a deleted topic. So the other topics' assignments are read as
 well: they name unregistered brokers, which may still have replicas. The caller asks the controller and passes its
-answer (`told`).
+answer (`reported`).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from lethe.protocol.zookeeper.znodes import (
     decode_deletion_marker,
     decode_deletions_paused,
 )
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, Scope, ask_all, broker_asker
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
-from lethe.survey.evidence import Evidence, Holds, Setting, Told, Unreadable
-from lethe.survey.views import LogDirView, Source, Survey, ZooKeeperTree
+from lethe.survey.evidence import ControllerReport, DeletionHolds, DynamicSetting, Evidence, UnreadableSetting
+from lethe.survey.views import LogDirSource, LogDirView, Survey, ZooKeeperTree
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
 
 
-def asker(timeout_ms: int) -> AskAbout:
+def evidence_asker(timeout_ms: int) -> AskAbout:
     """Return a function that asks each broker for at most about twice `timeout_ms`."""
     return lambda scope: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=scope.topics)
 
 
-async def examine(
+async def gather_evidence(
     session: ZooKeeperSession,
     topics: Sequence[str] | None,
     ask: AskAbout,
     *,
-    told: Told | None = None,
+    reported: ControllerReport | None = None,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
 ) -> Evidence:
     """Return the evidence about these topics; None means all marked ones. `log_dirs` are directories of this machine by
@@ -64,13 +64,13 @@ async def examine(
     ordered = await _ordered(session, marked, tree)
     tiered = await _tiered(session, marked)
     holds = await read_holds(session, None if tree.controller is None else tree.controller.broker_id)
-    answers = tuple(await ask_all(tree.brokers, ask(Scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY))
+    answers = tuple(await ask_all(tree.brokers, ask(QueryScope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY))
     told_dirs = [view for each in answers for view in each.log_dirs or ()]
     views = await asyncio.to_thread(_disks, told_dirs, log_dirs or {}, tree.cluster_id, wanted)
     moved = ((await read_names(session)).moved_since(before)) & wanted
     survey = Survey(taken_at_ms, int((time.monotonic() - began) * 1000), tree, answers, views, tuple(sorted(moved)))
-    word = told or Told(problem="it was not asked")
-    return Evidence(survey, tuple(topics), marked_since, changed_at, holds, word, ordered, tiered)
+    report = reported or ControllerReport(problem="it was not asked")
+    return Evidence(survey, tuple(topics), marked_since, changed_at, holds, report, ordered, tiered)
 
 
 async def _times(
@@ -120,7 +120,7 @@ def _is_tiered(path: str, outcome: ReadOutcome) -> bool | None:
         return None
 
 
-async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds:
+async def read_holds(session: ZooKeeperSession, controller: int | None) -> DeletionHolds:
     """Return the pause, and `delete.topic.enable` as the controller applies it: its own dynamic configuration comes
     first."""
     configured = [paths.config_broker_default()]
@@ -140,26 +140,30 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Holds
             pause = type(pause)(exists.modified_at_ms, pause.reason)
     read = [_setting(path, found) for path, found in zip(configured, configs, strict=True)]
     # A controller applies neither znode where one of them is unreadable.
-    if malformed := next((each for each in read if isinstance(each, Unreadable)), None):
-        return Holds(pause, unreadable=malformed)
+    if malformed := next((each for each in read if isinstance(each, UnreadableSetting)), None):
+        return DeletionHolds(pause, unreadable=malformed)
     setting = next((each for each in read if each is not None), None)
-    if isinstance(setting, Setting):
-        return Holds(pause, setting)
-    return Holds(pause)
+    if isinstance(setting, DynamicSetting):
+        return DeletionHolds(pause, setting)
+    return DeletionHolds(pause)
 
 
-def _setting(path: str, outcome: ReadOutcome) -> Setting | Unreadable | None:
+def _setting(path: str, outcome: ReadOutcome) -> DynamicSetting | UnreadableSetting | None:
     """Return delete.topic.enable from the znode; None where it has no value."""
+    if is_absent(outcome):
+        return None
     if not isinstance(outcome, Data):
-        return None if is_absent(outcome) else Unreadable(path, f"reading it: {getattr(outcome, 'error', outcome)}")
+        return UnreadableSetting(path, f"reading it: {getattr(outcome, 'error', outcome)}")
     try:
         text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE)
     except MalformedZnode as malformed:
-        return Unreadable(path, malformed.reason)
-    value = None if text is None else {"true": True, "false": False}.get(text.strip().lower())
-    if value is not None:
-        return Setting(value, path)
-    return None if text is None else Unreadable(path, f"{DELETE_TOPIC_ENABLE}: {text[:60]!r} is neither true nor false")
+        return UnreadableSetting(path, malformed.reason)
+    if text is None:
+        return None
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        return UnreadableSetting(path, f"{DELETE_TOPIC_ENABLE}: {text[:60]!r} is neither true nor false")
+    return DynamicSetting(value, path)
 
 
 def _disks(
@@ -177,7 +181,7 @@ def _disks(
             views = [_with_answer(mine, view) for mine in views]
             continue
         path = Path(view.path)
-        if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
+        if view.source is LogDirSource.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
             local = read_log_dir(view.broker, path, wanted)
             views.append(view if local.problem else local)
         else:

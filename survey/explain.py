@@ -34,13 +34,21 @@ from lethe.protocol.findings import Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
-from lethe.survey.causes import Cause, ranges
+from lethe.survey.causes import ObservedCause, ranges
 from lethe.survey.directories import may_be_cut
-from lethe.survey.evidence import Evidence, ToldTopic
+from lethe.survey.evidence import Evidence, ReportedTopic
 from lethe.survey.leftovers import damage, leftovers
-from lethe.survey.replicas import Replica, Seen, Stored, of_broker, replicas_of, stored_by_topic, together
-from lethe.survey.unreadable import as_deleted, lethe_leads
-from lethe.survey.views import Failure, Survey, TopicTree
+from lethe.survey.replicas import (
+    Replica,
+    ReplicaPresence,
+    Stored,
+    merge_causes,
+    refine_with_broker_answers,
+    replicas_of,
+    stored_by_topic,
+)
+from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
+from lethe.survey.views import BrokerFailure, Survey, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
 """An unobstructed deletion takes seconds."""
@@ -49,13 +57,13 @@ LATE_AFTER_MS: Final = 60_000
 CLEAN: Final = "ZooKeeper is clean, and so are the caches and disks of all brokers that are registered"
 
 
-class Verdict(enum.Enum):
+class DeletionVerdict(enum.Enum):
     """Name for scripts, value for messages."""
 
     GONE = "no such topic, and no trace of one"
     """`CLEAN`, and no unregistered broker has replicas of any topic. The topic was deleted, or never existed."""
     UNSEEN = "no such topic, and no trace of one as far as could be seen"
-    """`unseen_words` says what could not be seen."""
+    """`unseen_text` says what could not be seen."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
@@ -70,8 +78,8 @@ class Explanation:
     """The state of one topic's deletion."""
 
     topic: str
-    verdict: Verdict
-    causes: tuple[Cause, ...] = ()
+    verdict: DeletionVerdict
+    causes: tuple[ObservedCause, ...] = ()
     """First those that hold the topic, then those of brokers, by id."""
     replicas: tuple[Replica, ...] = ()
     """All replicas by partition, in assignment order; empty where the assignment is unknown."""
@@ -81,10 +89,10 @@ class Explanation:
     """Marked, with `remote.storage.enable=true`: its remote segments are not examined. None: unknown."""
 
 
-def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
+def unseen_text(survey: Survey, causes: Sequence[ObservedCause] = ()) -> str:
     """Return what is clean and what could not be seen, for a deleted topic with an incomplete survey."""
-    away = away_words(survey)
-    missing = ["not everybody answered"] if len(survey.problems) > len(survey.unseen_brokers) else []
+    away = absent_brokers_text(survey)
+    missing = ["a place could not be read"] if len(survey.problems) > len(survey.unseen_brokers) else []
     owing = tuple(
         cause.broker for cause in causes if cause.kind is CauseKind.TOMBSTONE_OWED and cause.broker is not None
     )
@@ -95,7 +103,7 @@ def unseen_words(survey: Survey, causes: Sequence[Cause] = ()) -> str:
     return f"{said} {'; '.join([*missing, *away, *caches])}"
 
 
-def away_words(survey: Survey) -> tuple[str, ...]:
+def absent_brokers_text(survey: Survey) -> tuple[str, ...]:
     """Return at most one text: which brokers are not registered and have disks that were not seen."""
     away = tuple(map(int, survey.unseen_brokers))
     if not away:
@@ -119,28 +127,31 @@ def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
 def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     tree = evidence.survey.zookeeper
     marked_since_ms = evidence.marked_since_ms.get(topic)
-    told = evidence.told.topics.get(topic)
-    phase = None if told is None else told.phase
+    reported = evidence.reported.topics.get(topic)
+    phase = None if reported is None else reported.phase
     if topic in evidence.survey.in_motion:
-        return Explanation(topic, Verdict.IN_PROGRESS, (Cause(CauseKind.IN_MOTION),), (), marked_since_ms, phase)
+        return Explanation(
+            topic, DeletionVerdict.IN_PROGRESS, (ObservedCause(CauseKind.IN_MOTION),), (), marked_since_ms, phase
+        )
     there = tree.topics.get(topic)
-    if topic in tree.marked or (there is not None and told is not None and not tree.knows_markers):
-        causes, replicas = _marked(evidence, there, stored, told)
+    if topic in tree.marked or (there is not None and reported is not None and not tree.knows_markers):
+        causes, replicas = _causes_if_marked(evidence, there, stored, reported)
         going_on = all(_ends_alone(evidence, cause) for cause in causes)
-        verdict, is_tiered = Verdict.IN_PROGRESS if going_on else Verdict.WAITING, evidence.tiered.get(topic, False)
+        verdict = DeletionVerdict.IN_PROGRESS if going_on else DeletionVerdict.WAITING
+        is_tiered = evidence.tiered.get(topic, False)
         return Explanation(topic, verdict, causes, replicas, marked_since_ms, phase, is_tiered)
     if there is not None and not tree.knows_markers:
-        return Explanation(topic, Verdict.MARKER_UNSEEN)
+        return Explanation(topic, DeletionVerdict.MARKER_UNSEEN)
     if there is not None:
-        return Explanation(topic, Verdict.NOT_MARKED, tuple(_unmarked(evidence, there)))
-    causes, owed = tuple(_left(evidence, topic)), tuple(_owed(evidence, topic))
+        return Explanation(topic, DeletionVerdict.NOT_MARKED, tuple(_causes_if_unmarked(evidence, there)))
+    causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(_owed_tombstones(evidence, topic))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
-        return Explanation(topic, Verdict.LEFT_OVER, (*causes, *owed))
+        return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
     if owed:
-        return Explanation(topic, Verdict.UNSEEN, (*owed, *causes))
+        return Explanation(topic, DeletionVerdict.UNSEEN, (*owed, *causes))
     if causes:
-        return Explanation(topic, Verdict.RECLAIMING, causes)
-    return Explanation(topic, Verdict.GONE if evidence.survey.is_complete else Verdict.UNSEEN)
+        return Explanation(topic, DeletionVerdict.RECLAIMING, causes)
+    return Explanation(topic, DeletionVerdict.GONE if evidence.survey.is_complete else DeletionVerdict.UNSEEN)
 
 
 _ENDS_ALONE = frozenset(
@@ -159,7 +170,7 @@ _CONSEQUENCES = frozenset({CauseKind.STILL_STORED, CauseKind.OTHER_REPLICAS, Cau
 """Causes that end without help once the others have ended."""
 
 
-def _ends_alone(evidence: Evidence, cause: Cause) -> bool:
+def _ends_alone(evidence: Evidence, cause: ObservedCause) -> bool:
     """Return True if the cause ends without help where a controller is active. Lethe's finishes a half-deleted topic at
     once."""
     return cause.kind in _ENDS_ALONE or (cause.kind is CauseKind.HALF_DELETED and lethe_leads(evidence))
@@ -168,114 +179,122 @@ def _ends_alone(evidence: Evidence, cause: Cause) -> bool:
 # --- marked -------------------------------------------------------------------------------------------------------
 
 
-def _marked(
-    evidence: Evidence, there: TopicTree | None, stored: Stored, told: ToldTopic | None
-) -> tuple[tuple[Cause, ...], tuple[Replica, ...]]:
+def _causes_if_marked(
+    evidence: Evidence, there: TopicTree | None, stored: Stored, reported: ReportedTopic | None
+) -> tuple[tuple[ObservedCause, ...], tuple[Replica, ...]]:
     held_by_controller = tuple(_no_controller(evidence))
     if there is None:
         # A controller drops such a marker despite a pause or delete.topic.enable=false.
-        return (*held_by_controller, Cause(CauseKind.MARKER_WITHOUT_TOPIC)), ()
-    holds = (*held_by_controller, *_holds(evidence, there, stored, told))
+        return (*held_by_controller, ObservedCause(CauseKind.MARKER_WITHOUT_TOPIC)), ()
+    holds = (*held_by_controller, *_holds(evidence, there, stored, reported))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
-    replicas = tuple(replicas_of(evidence, as_deleted(evidence, there, told), stored, told, hold))
-    causes = (*holds, *_damaged(there), *together(replicas))
-    causes = tuple(dict.fromkeys((*causes, *_further_causes(evidence, told, causes))))
+    replicas = tuple(replicas_of(evidence, with_deleted_replicas(evidence, there, reported), stored, reported, hold))
+    causes = (*holds, *_damaged(there), *merge_causes(replicas))
+    causes = tuple(dict.fromkeys((*causes, *_further_causes(evidence, reported, causes))))
     going_on = all(_ends_alone(evidence, cause) for cause in causes)
     if going_on and (late := _late_controller(evidence, there.name)) is not None:
         return (late,), replicas
     if not going_on:
         return tuple(cause for cause in causes if cause.kind not in _CONSEQUENCES), replicas
-    return causes or (Cause(CauseKind.IN_PROGRESS, detail=_phase(there, told)),), replicas
+    return causes or (ObservedCause(CauseKind.IN_PROGRESS, detail=_phase(there, reported)),), replicas
 
 
-def _phase(there: TopicTree, told: ToldTopic | None) -> str | None:
-    if told is not None and any(row.waiting_for is CauseKind.ZNODES for row in told.replicas):
+def _phase(there: TopicTree, reported: ReportedTopic | None) -> str | None:
+    if reported is not None and any(row.waiting_for is CauseKind.ZNODES for row in reported.replicas):
         return "its znodes are being removed"
     return "its marker orders that, although its znode cannot be read" if there.assignments is None else None
 
 
-def _no_controller(evidence: Evidence) -> Iterator[Cause]:
+def _no_controller(evidence: Evidence) -> Iterator[ObservedCause]:
     controller = evidence.survey.zookeeper.controller
     if controller is None:
-        yield Cause(CauseKind.NO_CONTROLLER)
+        yield ObservedCause(CauseKind.NO_CONTROLLER)
     elif controller.is_kraft:
-        yield Cause(CauseKind.KRAFT)
+        yield ObservedCause(CauseKind.KRAFT)
     elif (silent := _silent_controller(evidence)) is not None:
         yield silent
 
 
-def _holds(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> Iterator[Cause]:
+def _holds(
+    evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None
+) -> Iterator[ObservedCause]:
     """Yield what holds the topic although there is a controller."""
-    if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, told):
+    if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, reported):
         yield disabled
     yield from _paused(evidence)
-    if (held := unreadable.hold(evidence, there, told)) is not None:
+    if (held := unreadable.hold_cause(evidence, there, reported)) is not None:
         yield held
     moving = _moving(evidence, there)
-    waits = {row.waiting_for for row in told.replicas} if told is not None else set()
-    if moving and (told is None or not told.replicas or CauseKind.REASSIGNMENT in waits):
-        since_ms = next((row.since_ms for row in told.replicas), None) if told is not None else None
+    waits = {row.waiting_for for row in reported.replicas} if reported is not None else set()
+    if moving and (reported is None or not reported.replicas or CauseKind.REASSIGNMENT in waits):
+        since_ms = next((row.since_ms for row in reported.replicas), None) if reported is not None else None
         since_ms = _moving_since(evidence, there) if since_ms is None else since_ms
-        yield Cause(CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_destinations(moving))
-    elif told is not None and CauseKind.REASSIGNMENT in waits:
-        yield Cause(CauseKind.REASSIGNMENT, since_ms=told.replicas[0].since_ms)
+        yield ObservedCause(
+            CauseKind.REASSIGNMENT, None, tuple(moving), since_ms=since_ms, detail=_destinations(moving)
+        )
+    elif reported is not None and CauseKind.REASSIGNMENT in waits:
+        yield ObservedCause(CauseKind.REASSIGNMENT, since_ms=reported.replicas[0].since_ms)
 
 
-def _paused(evidence: Evidence) -> Iterator[Cause]:
+def _paused(evidence: Evidence) -> Iterator[ObservedCause]:
     """Yield the pauses, which only Lethe's controllers obey: those in ZooKeeper, and those that the controller
     reports."""
-    holds, told = evidence.holds, evidence.told
+    holds, reported = evidence.holds, evidence.reported
     if evidence.survey.zookeeper.controller is not None and not lethe_leads(evidence):
         return
     if (paused := holds.paused) is not None:
-        yield Cause(CauseKind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
-    for pause in told.pauses:
+        yield ObservedCause(CauseKind.RESUMPTION, since_ms=paused.since_ms, detail=paused.reason or None)
+    for pause in reported.pauses:
         if pause.kind is not CauseKind.RESUMPTION:
-            yield Cause(pause.kind, path=pause.path, since_ms=pause.since_ms, detail=pause.reason)
+            yield ObservedCause(pause.kind, path=pause.path, since_ms=pause.since_ms, detail=pause.reason)
         elif paused is None:
-            yield Cause(pause.kind, since_ms=pause.since_ms, detail=pause.reason)
-    if holds.unreadable is not None and not told.is_known:
+            yield ObservedCause(pause.kind, since_ms=pause.since_ms, detail=pause.reason)
+    if holds.unreadable is not None and not reported.is_known:
         # A controller may still use the value that it read before. Only its answer could say so.
         path, why = holds.unreadable
-        yield Cause(CauseKind.CONFIGURATION_UNREAD, path=path, detail=why)
+        yield ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=path, detail=why)
 
 
-def _silent_controller(evidence: Evidence) -> Cause | None:
+def _silent_controller(evidence: Evidence) -> ObservedCause | None:
     """Return the cause for a Kafka controller that does not answer as a broker; other failures of it cannot be seen."""
     controller = evidence.survey.zookeeper.controller
-    if controller is None or controller.admin is not None or evidence.told.is_known:
+    if controller is None or controller.admin is not None or evidence.reported.is_known:
         return None
     for answer in evidence.survey.answers:
-        if answer.broker == controller.broker_id and answer.failure in (Failure.SILENT, Failure.UNREACHABLE):
-            return Cause(CauseKind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
+        if answer.broker == controller.broker_id and answer.failure in (
+            BrokerFailure.SILENT,
+            BrokerFailure.UNREACHABLE,
+        ):
+            return ObservedCause(CauseKind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
     return None
 
 
-def _late_controller(evidence: Evidence, topic: str) -> Cause | None:
+def _late_controller(evidence: Evidence, topic: str) -> ObservedCause | None:
     """Return the cause for a Kafka controller that has had enough time; it does not say what it waits for."""
     controller, since_ms = evidence.survey.zookeeper.controller, evidence.marked_since_ms.get(topic)
-    if controller is None or controller.admin is not None or evidence.told.is_known or since_ms is None:
+    if controller is None or controller.admin is not None or evidence.reported.is_known or since_ms is None:
         return None
     if evidence.survey.taken_at_ms - since_ms < LATE_AFTER_MS:
         return None
-    return Cause(CauseKind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
+    return ObservedCause(CauseKind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
 
 
-def _disabled(evidence: Evidence) -> Cause | None:
+def _disabled(evidence: Evidence) -> ObservedCause | None:
     """Return the cause for disabled deletion. The controller's answer overrides the configuration in ZooKeeper."""
-    configured, told = evidence.holds.delete_topic_enable, evidence.told.deletion_enabled
+    configured, reported = evidence.holds.delete_topic_enable, evidence.reported.deletion_enabled
     says_so = configured.path if configured is not None and not configured.value else None
-    is_disabled = says_so is not None if told is None else not told
-    return Cause(CauseKind.DISABLED, path=says_so) if is_disabled else None
+    is_disabled = says_so is not None if reported is None else not reported
+    return ObservedCause(CauseKind.DISABLED, path=says_so) if is_disabled else None
 
 
-def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None) -> bool:
+def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None) -> bool:
     """Return True if the deletion has started, and thus continues even when deletion is disabled. Without the
     controller's answer, a renamed or missing replica shows it."""
-    if told is not None:
-        return told.phase != "held"
+    if reported is not None:
+        return reported.phase != "held"
     return any(
-        replica.seen in (Seen.RENAMED, Seen.GONE) for replica in replicas_of(evidence, there, stored, None, None)
+        replica.seen in (ReplicaPresence.RENAMED, ReplicaPresence.GONE)
+        for replica in replicas_of(evidence, there, stored, None, None)
     )
 
 
@@ -302,51 +321,53 @@ def _destinations(moving: dict[int, tuple[int, ...]]) -> str:
     return f"to brokers {', '.join(map(str, brokers))}"
 
 
-def _damaged(there: TopicTree) -> Iterator[Cause]:
+def _damaged(there: TopicTree) -> Iterator[ObservedCause]:
     found = damage(there, is_marked=True)
     if found is not None:
-        yield Cause(CauseKind.HALF_DELETED, detail=found)
+        yield ObservedCause(CauseKind.HALF_DELETED, detail=found)
 
 
-def _further_causes(evidence: Evidence, told: ToldTopic | None, named: Sequence[Cause]) -> Iterator[Cause]:
+def _further_causes(
+    evidence: Evidence, reported: ReportedTopic | None, named: Sequence[ObservedCause]
+) -> Iterator[ObservedCause]:
     """Yield further causes of the controller: those of the topic, of one broker's cache, and holds that the survey did
     not show. No cause of the controller is left out."""
     known = {cause.kind for cause in named}
-    for row in () if told is None else told.replicas:
+    for row in () if reported is None else reported.replicas:
         kind = row.waiting_for
         if row.partition is None and row.broker is not None:
-            yield of_broker(evidence, kind, row)
+            yield refine_with_broker_answers(evidence, kind, row)
         elif kind is CauseKind.MARKER_WITHOUT_TOPIC or (kind is CauseKind.ZNODES and row.last_error is None):
             # The topic exists by now, or its znodes are being removed.
             continue
         elif (row.partition is None or kind.is_hold) and kind not in known:
-            yield Cause(kind, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
+            yield ObservedCause(kind, since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
 
 
 # --- not marked ---------------------------------------------------------------------------------------------------
 
 
-def _unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Cause]:
-    refused = evidence.told.refused
+def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[ObservedCause]:
+    refused = evidence.reported.refused
     disabled = _disabled(evidence)
     if disabled is not None:
         yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
     elif refused is not None:
-        yield Cause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
+        yield ObservedCause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
     elif there.assignments is not None and damage(there, is_marked=False) is None:
         # Not for a damaged or unreadable topic: the remedy would advise to delete it.
-        yield Cause(CauseKind.NOT_MARKED)
+        yield ObservedCause(CauseKind.NOT_MARKED)
     if there.assignments is None:
-        yield replace(unreadable.unreadable(evidence, there.name), kind=CauseKind.UNREADABLE)
+        yield replace(unreadable.unreadable_cause(evidence, there.name), kind=CauseKind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
-        yield Cause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
+        yield ObservedCause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
 
 
-def _owed(evidence: Evidence, topic: str) -> Iterator[Cause]:
+def _owed_tombstones(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
     """Yield the brokers that, by the controller's answer, have not confirmed the topic's tombstone."""
-    for owing in evidence.told.owed or ():
+    for owing in evidence.reported.owed or ():
         if topic in owing.topics:
-            yield Cause(
+            yield ObservedCause(
                 CauseKind.TOMBSTONE_OWED,
                 BrokerId(owing.broker),
                 since_ms=owing.since_ms,
@@ -358,7 +379,7 @@ def _owed(evidence: Evidence, topic: str) -> Iterator[Cause]:
 # --- gone ---------------------------------------------------------------------------------------------------------
 
 
-def _left(evidence: Evidence, topic: str) -> Iterator[Cause]:
+def _leftover_causes(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
     for finding in leftovers(evidence.survey):
         if finding.topic != topic and not may_be_cut(finding.topic, topic):
             continue
@@ -366,12 +387,12 @@ def _left(evidence: Evidence, topic: str) -> Iterator[Cause]:
         detail = finding.detail or (counted(finding.size_bytes, "byte") if finding.size_bytes else None)
         match finding.reason:
             case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
-                yield Cause(CauseKind.CACHED, finding.broker, detail=detail)
+                yield ObservedCause(CauseKind.CACHED, finding.broker, detail=detail)
             case Reason.NOT_RECLAIMED_YET:
-                yield Cause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
+                yield ObservedCause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
             case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:
-                yield Cause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+                yield ObservedCause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
             case _ if finding.broker is not None:
-                yield Cause(CauseKind.STORED, finding.broker, partitions, finding.what, detail=detail)
+                yield ObservedCause(CauseKind.STORED, finding.broker, partitions, finding.what, detail=detail)
             case _:
-                yield Cause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+                yield ObservedCause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)

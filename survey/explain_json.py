@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.protocol.journal import JsonValue
-from lethe.survey.causes import Cause, sentence, unblock
+from lethe.survey.causes import ObservedCause, sentence, unblock
 from lethe.survey.evidence import Evidence
 from lethe.survey.explain import Explanation
 from lethe.survey.replicas import Replica
@@ -16,7 +16,7 @@ VERSION = 1
 def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, replicas: bool) -> dict[str, JsonValue]:
     """Return the whole document. `complete`: all that was examined could be seen. Without `replicas`, replicas are only
     counted."""
-    survey, told = evidence.survey, evidence.told
+    survey, reported = evidence.survey, evidence.reported
     controller = survey.zookeeper.controller
     return {
         "version": VERSION,
@@ -26,8 +26,8 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
         "controller": {
             "id": None if controller is None else controller.broker_id,
             "epoch": survey.zookeeper.controller_epoch,
-            "told": told.is_known,
-            "problem": told.problem,
+            "told": reported.is_known,
+            "problem": reported.problem,
         },
         "owed": [
             {
@@ -37,7 +37,7 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
                 "since_ms": owing.since_ms,
                 "last_error": owing.last_error,
             }
-            for owing in told.owed or ()
+            for owing in reported.owed or ()
         ],
         "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
         "problems": [{"where": where, "what": what} for where, what in survey.problems],
@@ -58,7 +58,7 @@ def _topic(each: Explanation, now_ms: int, *, replicas: bool) -> JsonValue:
     }
 
 
-def cause_to_json(cause: Cause, topic: str, now_ms: int) -> dict[str, JsonValue]:
+def cause_to_json(cause: ObservedCause, topic: str, now_ms: int) -> dict[str, JsonValue]:
     return {
         "cause": cause.kind.code,
         "sentence": sentence(cause, topic, now_ms),

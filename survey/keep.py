@@ -26,7 +26,7 @@ _BUFFER_BYTES: Final = 1 << 20
 Opener = Callable[[Path], BinaryIO]
 
 
-class KeepFailed(Exception):
+class SaveFailed(Exception):
     """The survey could not be kept, and no part of it remains; the message names the place and the cause."""
 
 
@@ -34,9 +34,9 @@ def _open_new(path: Path) -> BinaryIO:
     return path.open("xb", buffering=_BUFFER_BYTES)
 
 
-def demand_place(out: Path) -> None:
+def require_writable(out: Path) -> None:
     """Check that a survey can be kept below `out`, before a long survey is taken. Removes what it creates. Blocking.
-    Raises KeepFailed."""
+    Raises SaveFailed."""
     with _failures(out), contextlib.ExitStack() as undo:
         _make(out, undo)
         trial = _hidden(out, "trial")
@@ -44,12 +44,12 @@ def demand_place(out: Path) -> None:
         trial.rmdir()
 
 
-def keep(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
+def save_survey(survey: Survey, out: Path, open_new: Opener = _open_new) -> Path:
     """Write the survey below `out`, which is created if missing, and return its directory. Blocking. Raises
-    KeepFailed."""
+    SaveFailed."""
     target = out / survey_id(survey.taken_at_ms, survey.host)
     if target.exists():
-        raise KeepFailed(f"a survey of that very moment is kept already in {target}; take it again")
+        raise SaveFailed(f"a survey of that very moment is kept already in {target}; take it again")
     hidden = _hidden(out, target.name)
     with _failures(out), contextlib.ExitStack() as undo:
         _make(out, undo)
@@ -111,10 +111,10 @@ def _failures(out: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise KeepFailed(
+        raise SaveFailed(
             f"{out} is no directory; name one, in which surveys are kept (it is made if missing)"
         ) from error
     except OSError as error:
-        raise KeepFailed(
+        raise SaveFailed(
             f"the survey cannot be kept in {out}: {error.strerror or error}; nothing of it is there"
         ) from error

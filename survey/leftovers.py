@@ -10,8 +10,8 @@ place and a reason, which decides its standing (`protocol.findings`).
     the same, and orders-0 moves    orders-0 on broker 3's disk   none
     topics could not be read        broker 3 caches orders        none; the survey has a problem
 
-Doubt never becomes a finding. What could not be seen is among the survey's problems, and each conclusion requires that
-its premises were seen:
+An uncertain observation is never a finding. What could not be seen is among the survey's problems, and each conclusion
+requires that its premises were seen:
 
 * Something belongs to no topic: the list of topics was read.
 * The tree, a replica or a directory of an existing topic is wrong: markers and reassignments were read, and the
@@ -36,7 +36,7 @@ from lethe.protocol.findings import Place, Reason, Standing
 from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
-from lethe.survey.removal import due
+from lethe.survey.removal import removal_due
 from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree
 
 
@@ -232,7 +232,7 @@ def _pending(survey: Survey, found: Leftover, directory: Directory) -> Leftover:
     if found.reason is not Reason.NOT_RECLAIMED_YET or survey.removals is None or found.broker is None:
         return found
     now_ms = survey.taken_at_ms + survey.took_ms
-    judged = due(found.broker, survey.removals.get(found.broker), directory.changed_at_ms, now_ms)
+    judged = removal_due(found.broker, survey.removals.get(found.broker), directory.changed_at_ms, now_ms)
     return replace(found, detail=judged.why, within_delay=judged.within_delay)
 
 

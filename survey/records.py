@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.protocol.journal import JsonValue, time_to_text
-from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, File, survey_id
+from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, SurveyFile, survey_id
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeeperTree, printable
@@ -32,7 +32,7 @@ def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) ->
     }
 
 
-def rows_of(file: File, survey: Survey) -> Iterator[Row]:
+def rows_of(file: SurveyFile, survey: Survey) -> Iterator[Row]:
     """Yield the rows of a file, each with all columns. Raises KeyError for a file without rows."""
     makers = {ZNODES.name: _znodes, METADATA.name: _metadata, DIRECTORIES.name: _directories}
     empty: Row = {**dict.fromkeys(file.column_names), **_base(survey)}

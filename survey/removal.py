@@ -29,20 +29,20 @@ class Removal(NamedTuple):
     """When it registered; None where its registration has no time."""
 
 
-class Due(NamedTuple):
+class RemovalDue(NamedTuple):
     """Whether the broker still has time at the moment of the survey, and why."""
 
     within_delay: bool
     why: str
 
 
-def due(broker: int, removal: Removal | None, renamed_at_ms: int | None, now_ms: int) -> Due:
+def removal_due(broker: int, removal: Removal | None, renamed_at_ms: int | None, now_ms: int) -> RemovalDue:
     """Judge one renamed directory; `removal` is None where its broker is not registered. A time in the future, from
     another clock, counts as now."""
     if removal is None:
-        return Due(False, f"broker {broker} is not registered: nothing removes it until the broker starts")
+        return RemovalDue(False, f"broker {broker} is not registered: nothing removes it until the broker starts")
     if renamed_at_ms is None:
-        return Due(False, "since when is not known")
+        return RemovalDue(False, "since when is not known")
     began_ms = min(max(renamed_at_ms, removal.registered_at_ms or 0), now_ms)
     delay_ms = DEFAULT_DELAY_MS if removal.delay_ms is None else removal.delay_ms
     left_ms = began_ms + delay_ms + ALLOWANCE_MS - now_ms
@@ -50,5 +50,5 @@ def due(broker: int, removal: Removal | None, renamed_at_ms: int | None, now_ms:
     if removal.delay_ms is None:
         delay = f"log.segment.delete.delay.ms of broker {broker} is not known and assumed to be {delay_ms}"
     if left_ms > 0:
-        return Due(True, f"due within {-(-left_ms // 1000)} s: {delay}")
-    return Due(False, f"overdue by {-left_ms // 1000} s: {delay}")
+        return RemovalDue(True, f"due within {-(-left_ms // 1000)} s: {delay}")
+    return RemovalDue(False, f"overdue by {-left_ms // 1000} s: {delay}")

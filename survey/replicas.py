@@ -1,7 +1,7 @@
 """What each replica of a topic waits for: from its directory, its broker's answers, and the controller's answer if
 there is one. Pure.
 
-The controller's cause comes first (`of_broker`). Without its answer (`_cause_from_outside`):
+The controller's cause comes first (`refine_with_broker_answers`). Without its answer (`_cause_from_outside`):
 
     broker                             directory        cause
     not registered                     any              BROKER_TO_RETURN
@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
-from lethe.survey.causes import Cause
-from lethe.survey.evidence import Evidence, ToldReplica, ToldTopic
-from lethe.survey.views import BrokerAnswers, Failure, Source, TopicTree
+from lethe.survey.causes import ObservedCause
+from lethe.survey.evidence import Evidence, ReportedReplica, ReportedTopic
+from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, TopicTree
 
 
-class Seen(enum.Enum):
+class ReplicaPresence(enum.Enum):
     """A replica as its disk or its broker shows it."""
 
     STORED = "stored"
@@ -42,8 +42,8 @@ class Replica:
 
     partition: int
     broker: BrokerId
-    seen: Seen
-    cause: Cause | None = None
+    seen: ReplicaPresence
+    cause: ObservedCause | None = None
     state: str | None = None
     next_try_ms: int | None = None
     unblock: str | None = None
@@ -67,37 +67,37 @@ _BROKER_ERRORS = (
     CauseKind.BROKER_UNREACHABLE,
 )
 
-Stored = Mapping[tuple[int, BrokerId], Seen]
+Stored = Mapping[tuple[int, BrokerId], ReplicaPresence]
 """Replicas of one topic that were seen on disks, by partition and broker."""
 
 _CAUSES_OF_FAILURES = {
-    Failure.UNASKED: CauseKind.BROKER_UNASKABLE,
-    Failure.SILENT: CauseKind.BROKER_SILENT,
-    Failure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
-    Failure.REFUSED: CauseKind.BROKER_ERROR,
-    Failure.ERROR: CauseKind.BROKER_ERROR,
+    BrokerFailure.UNASKED: CauseKind.BROKER_UNASKABLE,
+    BrokerFailure.SILENT: CauseKind.BROKER_SILENT,
+    BrokerFailure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
+    BrokerFailure.REFUSED: CauseKind.BROKER_ERROR,
+    BrokerFailure.ERROR: CauseKind.BROKER_ERROR,
 }
 
 
 def replicas_of(
-    evidence: Evidence, there: TopicTree, stored: Stored, told: ToldTopic | None, hold: Cause | None
+    evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None, hold: ObservedCause | None
 ) -> Iterator[Replica]:
     """Yield every replica of the topic. `hold` is the cause that keeps the controller from asking for any of them."""
     answers = {answer.broker: answer for answer in evidence.survey.answers}
     tree = evidence.survey.zookeeper
     registered = {broker.id for broker in tree.brokers}
-    said = {(row.partition, row.broker): row for row in (told.replicas if told is not None else ())}
-    is_acknowledged = told is not None and told.phase == "acknowledged"
+    said = {(row.partition, row.broker): row for row in (reported.replicas if reported is not None else ())}
+    is_acknowledged = reported is not None and reported.phase == "acknowledged"
     # `replicas` includes the brokers that a reassignment removes: they still have the data.
     for partition, assignment in (there.assignments or {}).items():
         for broker in _hosts(assignment):
             seen = stored.get((partition, broker))
             if seen is None:
                 is_known = broker in registered and _is_absence_known(evidence, answers.get(broker), broker)
-                seen = Seen.GONE if is_known else Seen.UNKNOWN
+                seen = ReplicaPresence.GONE if is_known else ReplicaPresence.UNKNOWN
             row = said.get((partition, broker))
             if row is not None:
-                yield _told_replica(evidence, partition, broker, seen, row, hold)
+                yield _reported_replica(evidence, partition, broker, seen, row, hold)
             elif is_acknowledged:
                 yield Replica(partition, broker, seen)
             else:
@@ -111,9 +111,9 @@ def _hosts(assignment: ReplicaAssignment) -> tuple[BrokerId, ...]:
     return tuple(BrokerId(broker) for broker in assignment.replicas)
 
 
-def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], Seen]]:
+def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], ReplicaPresence]]:
     """Return the replicas that were seen on disks, by topic."""
-    found: dict[str, dict[tuple[int, BrokerId], Seen]] = {}
+    found: dict[str, dict[tuple[int, BrokerId], ReplicaPresence]] = {}
     for view in evidence.survey.log_dirs:
         for directory in view.directories:
             if directory.topic_partition is None:
@@ -121,9 +121,9 @@ def stored_by_topic(evidence: Evidence) -> dict[str, dict[tuple[int, BrokerId], 
             mine = found.setdefault(directory.topic_partition.topic, {})
             key = (directory.topic_partition.partition, view.broker)
             if directory.kind is DirectoryKind.REPLICA or directory.kind is DirectoryKind.FUTURE:
-                mine[key] = Seen.STORED
+                mine[key] = ReplicaPresence.STORED
             elif directory.kind is DirectoryKind.DELETED:
-                mine.setdefault(key, Seen.RENAMED)
+                mine.setdefault(key, ReplicaPresence.RENAMED)
     return found
 
 
@@ -135,12 +135,12 @@ def _is_absence_known(evidence: Evidence, answer: BrokerAnswers | None, broker: 
 
 
 def _problems(evidence: Evidence, broker: BrokerId) -> list[tuple[str, str]]:
-    """Path and problem of each log directory of which the broker did not list the replicas. One that is only unreadable
-    here is not among them."""
+    """Return path and problem of each log directory whose replicas the broker did not list. One that is only unreadable
+    on this machine is not among them."""
     return [
         (view.path, view.problem)
         for view in evidence.survey.log_dirs
-        if view.broker == broker and view.problem and (view.has_failed or view.source is Source.BROKER)
+        if view.broker == broker and view.problem and (view.has_failed or view.source is LogDirSource.BROKER)
     ]
 
 
@@ -153,45 +153,52 @@ def _cause_from_outside(
     evidence: Evidence,
     partition: int,
     broker: BrokerId,
-    seen: Seen,
+    seen: ReplicaPresence,
     answer: BrokerAnswers | None,
     may_run: bool,
-    hold: Cause | None,
-) -> Cause | None:
+    hold: ObservedCause | None,
+) -> ObservedCause | None:
     """Return what the replica waits for without the controller's answer; None if its directory is renamed or gone."""
     if not may_run:
-        return Cause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
+        return ObservedCause(CauseKind.BROKER_TO_RETURN, broker, (partition,))
     if answer is not None and answer.failure in _CAUSES_OF_FAILURES:
         what = answer.problems[0].what if answer.problems else None
-        return Cause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
-    if seen is Seen.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
-        return Cause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
+        return ObservedCause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
+    if seen is ReplicaPresence.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
+        return ObservedCause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
     match seen:
-        case Seen.UNKNOWN:
+        case ReplicaPresence.UNKNOWN:
             problems = [f"{path}: {problem}" for path, problem in _problems(evidence, broker)]
             kind = CauseKind.BROKER_ERROR if problems else CauseKind.BROKER_UNASKABLE
-            return Cause(kind, broker, (partition,), detail="; ".join(problems) or None)
-        case Seen.STORED:
-            return hold or Cause(CauseKind.STILL_STORED, broker, (partition,))
-        case Seen.RENAMED | Seen.GONE:
+            return ObservedCause(kind, broker, (partition,), detail="; ".join(problems) or None)
+        case ReplicaPresence.STORED:
+            return hold or ObservedCause(CauseKind.STILL_STORED, broker, (partition,))
+        case ReplicaPresence.RENAMED | ReplicaPresence.GONE:
             return None
 
 
-def _told_replica(
-    evidence: Evidence, partition: int, broker: BrokerId, seen: Seen, row: ToldReplica, hold: Cause | None
+def _reported_replica(
+    evidence: Evidence,
+    partition: int,
+    broker: BrokerId,
+    seen: ReplicaPresence,
+    row: ReportedReplica,
+    hold: ObservedCause | None,
 ) -> Replica:
     if row.waiting_for is CauseKind.DONE:
         return Replica(partition, broker, seen, None, row.state)
     kind = row.waiting_for
     cause = hold
     if kind.names_broker:
-        cause = of_broker(evidence, kind, replace(row, partition=partition, broker=broker))
+        cause = refine_with_broker_answers(evidence, kind, replace(row, partition=partition, broker=broker))
     if cause is None:
-        cause = Cause(kind, None, (partition,), since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error)
+        cause = ObservedCause(
+            kind, None, (partition,), since_ms=row.since_ms, attempts=row.attempts, detail=row.last_error
+        )
     return Replica(partition, broker, seen, cause, row.state, row.next_try_ms, row.unblock)
 
 
-def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
+def refine_with_broker_answers(evidence: Evidence, kind: CauseKind, row: ReportedReplica) -> ObservedCause:
     """Return the controller's cause, refined by the broker's own answers to the survey."""
     assert row.broker is not None
     broker = BrokerId(row.broker)
@@ -205,7 +212,7 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
         kind = _CAUSES_OF_FAILURES[answer.failure]
         mine = answer.problems[0].what if answer.problems else None
         # Show the broker's error to the controller and its error to the survey.
-        is_error = answer.failure in (Failure.REFUSED, Failure.ERROR)
+        is_error = answer.failure in (BrokerFailure.REFUSED, BrokerFailure.ERROR)
         detail = "; ".join(dict.fromkeys(each for each in (detail, mine) if each)) if is_error else detail or mine
     failed = _failed_dir(evidence, broker)
     if kind is CauseKind.BROKER_ERROR and failed is not None and row.last_error and "STORAGE" in row.last_error:
@@ -213,13 +220,13 @@ def of_broker(evidence: Evidence, kind: CauseKind, row: ToldReplica) -> Cause:
     if kind is CauseKind.LOG_DIRECTORY:
         path = failed or "(which one the broker does not tell)"
     partitions = () if row.partition is None else (row.partition,)
-    return Cause(kind, broker, partitions, path, row.since_ms, row.attempts, detail)
+    return ObservedCause(kind, broker, partitions, path, row.since_ms, row.attempts, detail)
 
 
-def together(replicas: Iterable[Replica]) -> Iterator[Cause]:
+def merge_causes(replicas: Iterable[Replica]) -> Iterator[ObservedCause]:
     """Yield one cause per kind, broker, path and detail, with all partitions, the earliest time and the most
     attempts."""
-    groups: dict[tuple[CauseKind, BrokerId | None, str | None, str | None], list[Cause]] = {}
+    groups: dict[tuple[CauseKind, BrokerId | None, str | None, str | None], list[ObservedCause]] = {}
     for replica in replicas:
         cause = replica.cause
         if cause is not None and not cause.kind.is_hold:

@@ -6,7 +6,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.topic_names import close_names
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, GetChildren
-from lethe.survey.brokers import AskAbout, Scope, ask_all
+from lethe.survey.brokers import AskAbout, QueryScope, ask_all
 from lethe.survey.views import Survey
 
 _LISTS = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.config_topics())
@@ -22,7 +22,7 @@ async def similar_names(session: ZooKeeperSession, name: str, seen: Survey, ask:
     known = [child for found in listed if isinstance(found, Children) for child in found.names]
     if close := close_names(name, known):
         return close
-    answers = await ask_all(seen.zookeeper.brokers, ask(Scope()))
+    answers = await ask_all(seen.zookeeper.brokers, ask(QueryScope()))
     left = [topic for answer in answers for topic in answer.cache or ()]
     left += [
         directory.topic_partition.topic

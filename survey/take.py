@@ -29,13 +29,13 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
 from lethe.survey.broker_settings import BrokerSettings
-from lethe.survey.broker_settings import ask_settings as ask_broker_settings
+from lethe.survey.broker_settings import read_settings as ask_broker_settings
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskBroker, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir
 from lethe.survey.leftovers import leftovers
 from lethe.survey.removal import Removal
-from lethe.survey.views import BrokerAnswers, LogDirView, Source, Survey, TopicTree, ZooKeeperTree
-from lethe.survey.zookeeper import Names, read_tree
+from lethe.survey.views import BrokerAnswers, LogDirSource, LogDirView, Survey, TopicTree, ZooKeeperTree
+from lethe.survey.zookeeper import TopicNames, read_tree
 
 MAX_AT_ONCE: Final = 16
 """Directories that are read at the same time."""
@@ -62,32 +62,32 @@ async def _settings(broker: Broker) -> BrokerSettings:
     return await ask_broker_settings(broker, SETTINGS_TIMEOUT_MS)
 
 
-async def take(
+async def take_survey(
     session: ZooKeeperSession,
     *,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
     ask: AskBroker | None = None,
     ask_settings: AskSettings = _settings,
-    look_here: bool = False,
+    read_local_disks: bool = False,
     with_times: bool = False,
     settle_s: float = SETTLE_S,
 ) -> Survey:
     """Return the three places as they are now.
 
     `log_dirs` are directories of this machine by owning broker, which may be down; all others are as their brokers
-    describe them. With `look_here`, those that are provably on this machine are read too. `with_times` also reads when
-    topics and markers were created. Findings that may pass are checked again after `settle_s`. What cannot be seen is
-    part of the result; only SessionLost is raised.
+    describe them. `read_local_disks` also reads those that are provably on this machine. `with_times` also reads when
+    topics and markers were created. Findings that may pass are checked again after `settle_s` seconds. What cannot be
+    seen is part of the result. Raises SessionLost only.
     """
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
     tree, before = await read_tree(session, with_times=with_times)
-    look = _Look(log_dirs or {}, ask, look_here)
-    answers, views = await look.at(tree)
+    reader = _PlaceReader(log_dirs or {}, ask, read_local_disks)
+    answers, views = await reader.read(tree)
     removals = await _removals(session, tree, views, ask_settings)
     seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname(), removals=removals)
     moved = await _moved(session, seen, before)
-    passed, again = await _disappeared(session, replace(seen, in_motion=tuple(moved)), look, settle_s)
+    passed, again = await _disappeared(session, replace(seen, in_motion=tuple(moved)), reader, settle_s)
     return replace(
         seen,
         answers=tuple(_with_unseen(answer, again) for answer in answers),
@@ -97,14 +97,14 @@ async def take(
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PlaceReader:
     """How brokers and disks are read."""
 
     log_dirs: Mapping[int, Sequence[Path]]
     ask: AskBroker | None
-    look_here: bool
+    read_local_disks: bool
 
-    async def at(
+    async def read(
         self, tree: ZooKeeperTree, topics: Collection[str] | None = None
     ) -> tuple[tuple[BrokerAnswers, ...], tuple[LogDirView, ...]]:
         """Return the answers of the registered brokers, and all log directories; with `topics`, at least what belongs
@@ -115,7 +115,7 @@ class _Look:
             read = tasks.create_task(_read_all(self.log_dirs, topics), name="survey-disks")
         answers = tuple(asked.result())
         views = _all_log_dirs(read.result(), answers)
-        if self.look_here:
+        if self.read_local_disks:
             views = await asyncio.to_thread(_read_locally, views, tree.cluster_id, topics)
         return answers, views
 
@@ -135,7 +135,7 @@ async def _removals(
 
 
 async def _disappeared(
-    session: ZooKeeperSession, seen: Survey, look: _Look, settle_s: float
+    session: ZooKeeperSession, seen: Survey, reader: _PlaceReader, settle_s: float
 ) -> tuple[set[str], tuple[BrokerAnswers, ...]]:
     """Return the topics with a finding that a second look does not confirm, and the brokers' answers to that look."""
     found = _transient_findings(seen)
@@ -144,7 +144,7 @@ async def _disappeared(
         return set(), ()
     await asyncio.sleep(settle_s)
     tree, _ = await read_tree(session, topics)
-    answers, views = await look.at(tree, topics)
+    answers, views = await reader.read(tree, topics)
     again = replace(seen, zookeeper=tree, answers=answers, log_dirs=views)
     return {topic for _, topic, *_ in found - _transient_findings(again)}, answers
 
@@ -160,7 +160,7 @@ def _transient_findings(seen: Survey) -> set[tuple[Reason, str, str, BrokerId | 
     return {(one.reason, one.topic, one.what, one.broker) for one in leftovers(seen) if one.reason in _TRANSIENT}
 
 
-async def _moved(session: ZooKeeperSession, seen: Survey, before: Names) -> set[str]:
+async def _moved(session: ZooKeeperSession, seen: Survey, before: TopicNames) -> set[str]:
     """Return the topics that were created, deleted or marked since reading began. Among those with findings, add the
     ones that changed after ZooKeeper was read, such as by a moved replica or an added partition."""
     tree = seen.zookeeper
@@ -209,10 +209,10 @@ def _read_locally(
     renamed directories. The broker's description stays for a failed directory, and for one that this user cannot
     read."""
     seen = []
-    named = {(view.broker, os.path.realpath(view.path)) for view in views if view.source is Source.LOCAL}
+    named = {(view.broker, os.path.realpath(view.path)) for view in views if view.source is LogDirSource.LOCAL}
     for view in views:
         path = Path(view.path)
-        if view.source is Source.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
+        if view.source is LogDirSource.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
             if (view.broker, os.path.realpath(path)) in named:
                 continue  # it was named under another path, and is seen already
             local = read_log_dir(view.broker, path, topics)

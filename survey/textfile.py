@@ -15,7 +15,7 @@ from lethe.survey.leftovers import Leftover
 from lethe.survey.views import Survey
 
 
-class Gauge(NamedTuple):
+class MetricFamily(NamedTuple):
     """One metric family of the file."""
 
     name: str
@@ -23,29 +23,29 @@ class Gauge(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-FINDINGS: Final = Gauge(
+FINDINGS: Final = MetricFamily(
     "lethe_survey_findings",
     "What is left over, by what is to be made of it and why; `lethe survey` lists it",
     ("standing", "reason"),
 )
-FINDING_BYTES: Final = Gauge("lethe_survey_finding_bytes", "Bytes on disk in it", ("standing", "reason"))
-BROKER_FINDINGS: Final = Gauge(
+FINDING_BYTES: Final = MetricFamily("lethe_survey_finding_bytes", "Bytes on disk in it", ("standing", "reason"))
+BROKER_FINDINGS: Final = MetricFamily(
     "lethe_survey_broker_findings", "The same by broker, where it is in a cache or on a disk", ("standing", "broker_id")
 )
-PROBLEMS: Final = Gauge(
+PROBLEMS: Final = MetricFamily(
     "lethe_survey_problems", "What the survey could not see: brokers that are down, directories it may not read"
 )
-TAKEN: Final = Gauge(
+TAKEN: Final = MetricFamily(
     "lethe_survey_timestamp_seconds", "When the survey was taken, in seconds since 1970; old: it is not run any more"
 )
-TOOK: Final = Gauge("lethe_survey_duration_seconds", "How long that took")
+TOOK: Final = MetricFamily("lethe_survey_duration_seconds", "How long that took")
 
 GAUGES: Final = (FINDINGS, FINDING_BYTES, BROKER_FINDINGS, PROBLEMS, TAKEN, TOOK)
 
 Row = tuple[tuple[str, ...], float]
 
 
-def textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
+def format_textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
     """Return the file's text in Prometheus' format."""
     counts = dict.fromkeys(Reason, 0)
     sizes = dict.fromkeys(Reason, 0)
@@ -68,7 +68,7 @@ def textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
     )
 
 
-def _family(gauge: Gauge, rows: Iterable[Row]) -> Iterator[str]:
+def _family(gauge: MetricFamily, rows: Iterable[Row]) -> Iterator[str]:
     yield f"# HELP {gauge.name} {gauge.meaning}\n# TYPE {gauge.name} gauge\n"
     for values, number in rows:
         labels = ",".join(f'{name}="{value}"' for name, value in zip(gauge.labels, values, strict=True))

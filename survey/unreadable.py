@@ -18,46 +18,52 @@ from dataclasses import replace
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths
-from lethe.survey.causes import Cause
-from lethe.survey.evidence import Evidence, ToldTopic
+from lethe.survey.causes import ObservedCause
+from lethe.survey.evidence import Evidence, ReportedTopic
 from lethe.survey.views import TopicTree
 
 
 def lethe_leads(evidence: Evidence) -> bool:
     """Return True if the active controller is Lethe's: `/controller` says so, or it has answered."""
     controller = evidence.survey.zookeeper.controller
-    return evidence.told.is_known or (controller is not None and controller.admin is not None)
+    return evidence.reported.is_known or (controller is not None and controller.admin is not None)
 
 
-def hold(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> Cause | None:
+def hold_cause(evidence: Evidence, there: TopicTree, reported: ReportedTopic | None) -> ObservedCause | None:
     """Return what the marked topic waits for because of its znode; None where that does not stop its deletion."""
-    row = next((row for row in told.replicas if row.waiting_for is CauseKind.READABLE_ZNODE), None) if told else None
+    row = (
+        next((row for row in reported.replicas if row.waiting_for is CauseKind.READABLE_ZNODE), None)
+        if reported
+        else None
+    )
     if row is not None:
-        return unreadable(evidence, there.name, row.last_error or "the controller cannot read or understand it")
-    if there.assignments is not None or (told is not None and told.phase != "held"):
+        return unreadable_cause(evidence, there.name, row.last_error or "the controller cannot read or understand it")
+    if there.assignments is not None or (reported is not None and reported.phase != "held"):
         return None
     if there.name not in evidence.ordered:
-        return unreadable(evidence, there.name)
+        return unreadable_cause(evidence, there.name)
     if lethe_leads(evidence):
         return None
-    return replace(unreadable(evidence, there.name), kind=CauseKind.UNREADABLE_ORDERED)
+    return replace(unreadable_cause(evidence, there.name), kind=CauseKind.UNREADABLE_ORDERED)
 
 
-def unreadable(evidence: Evidence, topic: str, what: str | None = None) -> Cause:
+def unreadable_cause(evidence: Evidence, topic: str, what: str | None = None) -> ObservedCause:
     """Return the cause for an unreadable znode since its last write. The detail is the survey's problem or else `what`,
     the controller's."""
     path = paths.topic(topic)
     seen = next((what for where, what in evidence.survey.problems if where == path), None)
-    return Cause(CauseKind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what)
+    return ObservedCause(
+        CauseKind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what
+    )
 
 
-def as_deleted(evidence: Evidence, there: TopicTree, told: ToldTopic | None) -> TopicTree:
+def with_deleted_replicas(evidence: Evidence, there: TopicTree, reported: ReportedTopic | None) -> TopicTree:
     """Return the tree with the replicas that a Lethe controller asks: those that it listed, or those that it would
     derive."""
     if there.assignments is not None:
         return there
     hosts: dict[int, dict[int, None]] = {}
-    for row in told.replicas if told is not None else ():
+    for row in reported.replicas if reported is not None else ():
         if row.partition is not None and row.broker is not None:
             hosts.setdefault(row.partition, {})[row.broker] = None
     if not hosts and there.name in evidence.ordered:

@@ -94,7 +94,7 @@ class ZooKeeperTree:
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
-class Failure(enum.Enum):
+class BrokerFailure(enum.Enum):
     """How a broker failed to answer."""
 
     UNASKED = "it has no listener to ask it by"
@@ -108,22 +108,22 @@ class Failure(enum.Enum):
     @property
     def lasts(self) -> bool:
         """True where asking again is useless: an operator has to change the broker or its permissions first."""
-        return self in (Failure.UNASKED, Failure.REFUSED, Failure.FAILED_DISK)
+        return self in (BrokerFailure.UNASKED, BrokerFailure.REFUSED, BrokerFailure.FAILED_DISK)
 
 
-class Place(enum.Enum):
+class BrokerPlace(enum.Enum):
     """What a broker is asked about."""
 
     CACHE = "metadata cache"
     LOGS = "log directories"
 
 
-class Unseen(NamedTuple):
+class UnansweredQuestion(NamedTuple):
     """A question that a broker did not answer, and why. It never means "there is none"."""
 
-    failure: Failure
+    failure: BrokerFailure
     why: str
-    place: Place | None = None
+    place: BrokerPlace | None = None
     """None: both."""
 
 
@@ -136,7 +136,7 @@ class BrokerAnswers:
     controller: BrokerId | None = None
     """The controller id that the broker reports; -1 for none."""
     log_dirs: tuple[LogDirView, ...] | None = None
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UnansweredQuestion, ...] = ()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -144,17 +144,17 @@ class BrokerAnswers:
         return tuple(dict.fromkeys(Problem(f"broker {self.broker}", each.why) for each in self.unseen))
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> BrokerFailure | None:
         """The kind of the last failure; None where it answered everything."""
         return self.unseen[-1].failure if self.unseen else None
 
-    def unseen_at(self, place: Place) -> Unseen | None:
+    def unseen_at(self, place: BrokerPlace) -> UnansweredQuestion | None:
         """Return why that place is unknown; None where the broker answered."""
-        if (self.cache if place is Place.CACHE else self.log_dirs) is not None:
+        if (self.cache if place is BrokerPlace.CACHE else self.log_dirs) is not None:
             return None
         return next(
             (each for each in self.unseen if each.place in (place, None)),
-            Unseen(Failure.ERROR, "it was not asked", place),
+            UnansweredQuestion(BrokerFailure.ERROR, "it was not asked", place),
         )
 
 
@@ -188,7 +188,7 @@ class Directory(NamedTuple):
     """ctime of the directory, which a rename sets; None in a broker's description."""
 
 
-class Source(enum.Enum):
+class LogDirSource(enum.Enum):
     LOCAL = "local"
     """Read from this machine's file system."""
     BROKER = "broker"
@@ -201,7 +201,7 @@ class LogDirView:
 
     broker: BrokerId
     path: str
-    source: Source
+    source: LogDirSource
     directories: tuple[Directory, ...] = ()
     problem: str | None = None
     has_failed: bool = False
@@ -265,4 +265,4 @@ class Survey:
     @property
     def read_log_dirs(self) -> int:
         """Number of log directories that were read locally and completely."""
-        return sum(view.source is Source.LOCAL and view.problem is None for view in self.log_dirs)
+        return sum(view.source is LogDirSource.LOCAL and view.problem is None for view in self.log_dirs)

@@ -32,14 +32,14 @@ from lethe.survey.znodes import ZnodeUnreadable, broker_of, children_of, data_of
 T = TypeVar("T")
 
 
-class Names(NamedTuple):
+class TopicNames(NamedTuple):
     """Topics that exist, are marked, have a configuration. They are read again at the end, to detect changes."""
 
     topics: tuple[str, ...]
     marked: tuple[str, ...]
     configured: tuple[str, ...]
 
-    def moved_since(self, earlier: Names) -> set[str]:
+    def moved_since(self, earlier: TopicNames) -> set[str]:
         """Return the topics with an entry that was added or removed since `earlier`."""
         return {
             name for then, now in zip(earlier, self, strict=True) for name in frozenset(then).symmetric_difference(now)
@@ -54,7 +54,7 @@ _NAMES = (
 
 
 @dataclass(slots=True)
-class _Reader:
+class _TreeDecoder:
     """Decodes outcomes and collects problems."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -88,23 +88,23 @@ class _Reader:
         return tuple(sorted(found))
 
 
-async def read_names(session: ZooKeeperSession) -> Names:
+async def read_names(session: ZooKeeperSession) -> TopicNames:
     """Return the three lists as they are now, in one read. A list that cannot be read is empty."""
     outcomes = await session.read(_NAMES)
     topics, marked, configured = (outcome.names if isinstance(outcome, Children) else () for outcome in outcomes)
-    return Names(topics, marked, configured)
+    return TopicNames(topics, marked, configured)
 
 
 async def read_cluster_id(session: ZooKeeperSession) -> str | None:
     """Return the cluster id; None where there is no readable one."""
     (outcome,) = await session.read([GetData(paths.CLUSTER_ID)])
-    return _Reader().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
+    return _TreeDecoder().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
 
 
 async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[BrokerId, ...]:
     """Return the brokers with replicas of these topics, by id; unreadable topics are skipped."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
-    reader = _Reader()
+    reader = _TreeDecoder()
     znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
     hosts: set[int] = set()
     for znode in znodes:
@@ -115,10 +115,10 @@ async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[
 
 async def read_tree(
     session: ZooKeeperSession, topics: Collection[str] | None = None, *, with_times: bool = False
-) -> tuple[ZooKeeperTree, Names]:
+) -> tuple[ZooKeeperTree, TopicNames]:
     """Return the tree, and the lists as of the start. With `topics`, only these are read below the lists. `with_times`
     also reads when topics and markers were created, one request each. Raises SessionLost only."""
-    reader = _Reader()
+    reader = _TreeDecoder()
     singles = (
         GetChildren(paths.BROKER_IDS),
         GetData(paths.CONTROLLER),
@@ -128,7 +128,7 @@ async def read_tree(
     )
     outcomes = await session.read((*_NAMES, *singles))
     lists = [reader.children(read.path, outcome) for read, outcome in zip(_NAMES, outcomes[:3], strict=True)]
-    names = Names(lists[0] or (), lists[1] or (), lists[2] or ())
+    names = TopicNames(lists[0] or (), lists[1] or (), lists[2] or ())
     ids, controller, epoch, cluster, reassignment = outcomes[3:]
     broker_names = reader.children(paths.BROKER_IDS, ids)
     for path, listed in ((paths.BROKER_TOPICS, lists[0]), (paths.BROKER_IDS, broker_names)):
@@ -176,11 +176,11 @@ async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str
     }
 
 
-def _reassigning(reader: _Reader, outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
+def _reassigning(reader: _TreeDecoder, outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
     return reader.noted(lambda: reassignment_of(outcome)) or {}
 
 
-async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> tuple[Broker, ...]:
+async def _brokers(session: ZooKeeperSession, reader: _TreeDecoder, names: Sequence[str]) -> tuple[Broker, ...]:
     ids = reader.numbers(paths.BROKER_IDS, names, "broker id")
     outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in ids])
     found = []
@@ -191,7 +191,7 @@ async def _brokers(session: ZooKeeperSession, reader: _Reader, names: Sequence[s
     return tuple(found)
 
 
-async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[str]) -> list[TopicTree | None]:
+async def _topics(session: ZooKeeperSession, reader: _TreeDecoder, names: Sequence[str]) -> list[TopicTree | None]:
     """Return the trees in the order of the names; None for a topic that was deleted meanwhile."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetChildren(paths.topic_partitions(name)))]
     outcomes = await session.read(reads)
@@ -215,7 +215,7 @@ async def _topics(session: ZooKeeperSession, reader: _Reader, names: Sequence[st
 
 
 async def _with_states(
-    session: ZooKeeperSession, reader: _Reader, topics: Sequence[TopicTree | None]
+    session: ZooKeeperSession, reader: _TreeDecoder, topics: Sequence[TopicTree | None]
 ) -> list[TopicTree | None]:
     wanted = [TopicPartition(t.name, p) for t in topics if t is not None for p in t.partition_znodes or ()]
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in wanted])

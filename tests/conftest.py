@@ -30,9 +30,13 @@ TOGETHER: Final = "tests/pipeline/"
 """These share one Spark session, which takes seconds to start and a gigabyte to keep."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the pipeline's tests and the slow ones first: what takes longest must not begin last."""
+    items.sort(key=lambda item: (not item.nodeid.startswith(TOGETHER), item.get_closest_marker("slow") is None))
+
+
 class _ByFile(LoadFileScheduling):  # type: ignore[misc]
-    """A test process takes whole files, and the pipeline's tests are taken by one process. Being the largest lot, they
-    are begun first, so that the other processes do the rest meanwhile."""
+    """A test process takes whole files in the order of collection. One process takes all of the pipeline's tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
@@ -40,4 +44,7 @@ class _ByFile(LoadFileScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    return _ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # it would begin the files of few tests last, however long they take
+    return _ByFile(config, log)

@@ -13,19 +13,18 @@ _INTRODUCTION: Final = f"""\
 
 Generated from `pipeline/quality/rules.py`; `make docs` writes it.
 
+    lethe pipeline run ...                          # exit code 1: an error was found
+    lethe pipeline show violations --lake LAKE
+
 The pipeline compares journals and surveys with what must never happen. Each violation is a row of the table
-`violations`, with the journal's lines that show it (`/lethe/controller/1001 19b1f2c3a4b-17`: source and id). `lethe
-pipeline run` ends with exit code 1 where a rule of severity *error* was violated. A *warning*: something is not known,
-or is worth a look.
+`violations`, with the journal's lines that show it (source and id, as `/lethe/controller/1001 19b1f2c3a4b-17`).
 
-Legal transitions are those of the controller's own tables ([state-machines.md](state-machines.md)); forms of lines are
-those of [journal.md](journal.md). Clocks of different machines may differ by {CLOCK_SKEW_S} s, bytes by
-{TOLERANCE:.0%}. What cannot be told is no violation: a journal whose beginning was rotated away or left out by
-`--from`, lines that a `lethe.gap` line reports as missing, an agent that was restarted between two surveys.
+Clocks of different machines may differ by {CLOCK_SKEW_S} s, bytes by {TOLERANCE:.0%}. Unknown is no violation: a
+journal whose beginning was rotated away or left out by `--from`, lines that a `lethe.gap` line reports as missing, an
+agent that was restarted between two surveys.
 
-`lethe pipeline run` audits the days that it made anew, those after them, those to which `lethe pipeline stream` has
-written since, and earlier findings that late lines may clear up. Lines are compared within a day and with the day
-before; deletions, elections and gaps over all days.
+A run audits the days that it made anew, those after them, and those to which `lethe pipeline stream` has written since.
+Lines are compared within a day and with the day before; deletions, elections and gaps over all days.
 """
 
 

@@ -16,17 +16,13 @@ HEAD = """\
 # Configuration
 
 `lethe controller FILE` and `lethe broker FILE` read a Kafka `server.properties`. Names that only Kafka uses are
-ignored. Unknown names are reported, with the nearest known one. A property without a default is not set.
+ignored; unknown names are reported. A wrong configuration ends the process with exit code 2 and reports all errors at
+once.
 
-Environment variables override the file, or replace it, as in Kafka's container images: the property's name in capitals,
-`_` for `.`, `__` for `_`, `___` for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is
-`KAFKA_BROKER_ID`. `delete.topic.enable` and `unclean.leader.election.enable` can also be changed in ZooKeeper while a
-controller runs ([0018](decisions/0018-configuration-at-run-time.md)).
-
-A wrong configuration ends the process with exit code 2, and all errors are reported at once with place, value and
-remedy, such as
-
-    controller.properties:2: zookeeper.session.timeout.ms='18s': is not a whole number; write a whole number of …
+Environment variables override or replace the file: the property's name in capitals, `_` for `.`, `__` for `_`, `___`
+for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is `KAFKA_BROKER_ID`.
+`delete.topic.enable` and `unclean.leader.election.enable` can also be changed in ZooKeeper while a controller runs
+([0018](decisions/0018-configuration-at-run-time.md)).
 """
 
 _UNITS: Final = {"milliseconds": ((3_600_000, "h"), (60_000, "min"), (1_000, "s")), "seconds": ((60, "min"),)}
@@ -53,10 +49,10 @@ def readable(default: str, unit: str) -> str:
 
 
 def _entry(prop: Property) -> str:
-    return f"### `{prop.name}`\n\n{prop.doc}\n\n{' '.join(f'{fact}.' for fact in _facts(prop))}\n"
+    return f"### `{prop.name}`\n\n{prop.doc}\n\n{' '.join(f'{record}.' for record in _records(prop))}\n"
 
 
-def _facts(prop: Property) -> Iterator[str]:
+def _records(prop: Property) -> Iterator[str]:
     yield (prop.unit or prop.kind.value.partition(",")[0]).capitalize() + _bounds(prop)
     if prop.required or prop.default:
         yield "Required" if prop.default is None else f"Default: {readable(prop.default, prop.unit)}"

@@ -1,4 +1,4 @@
-"""Records the history of `wire_history` with Kafka's controller and with ours: `make golden`.
+"""Record the history of `tests/wire/history.py` with Kafka's controller and with ours: `make golden`.
 
     python -m tools.golden [--only kafka|lethe] [VERSION ...]
 
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from lethe.cluster.kafka_fetch import KafkaVersion, fetch_kafka
-from tools import wire_recording
+from tests.wire.history import record
+from tests.wire.recording import VERSIONS, Who, write_recording
 from tools.docs import PAGES, write
-from tools.wire_history import record
-from tools.wire_recording import VERSIONS, Who
 
 PAGE: Final = "docs/wire-differences.md"
 
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"Kafka {text}, the controller is {who.title()}'s", flush=True)
             with tempfile.TemporaryDirectory(prefix="lethe-golden-") as work_dir:
                 recording = asyncio.run(record(who, kafka, Path(work_dir)))
-            path = wire_recording.write(recording)
+            path = write_recording(recording)
             print(f"{len(recording.exchanges)} exchanges, {path.stat().st_size} bytes: {path}", flush=True)
     return _write_page()
 

@@ -1,11 +1,11 @@
-"""docs/journal.md: what each line of the journal holds, from the schema of its facts."""
+"""docs/journal.md: what each line of the journal holds, from the schema of its event records."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.journal_forms import Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
@@ -14,33 +14,29 @@ _INTRODUCTION: Final = """\
 
 Generated from `protocol/journal_schema.py`; `make docs` writes it.
 
-Where `lethe.journal.dir` is set, controllers and agents write each fact as one line of JSON, a CloudEvents 1.0 object:
+If `lethe.journal.dir` is set, controllers and agents write each event record as a line of JSON (CloudEvents 1.0):
 
     {"specversion":"1.0","id":"19b1f2c3a4b-17","source":"/lethe/controller/1001","type":"lethe.election",
      "subject":"controller/1001","time":"2026-01-02T03:04:05.678Z","datacontenttype":"application/json",
      "data":{"what":"elected","epoch":7,"version":6}}
 
-(on one line). `id` is unique for its `source`: the process's start in hexadecimal milliseconds, and a counter.
-`subject` names what the fact is about. `time` never goes back within a process, which reads the clock once, at its
-start.
+(on one line). `id` is unique for its `source`. `subject` names what the record is about. `time` never goes back within
+a process, which reads the clock once, at its start.
 
-Files are `<daemon>-<id>-00000001.jsonl` and so on; the highest number is being written, also after a restart. A file is
-closed at `lethe.journal.max.bytes`; beyond `lethe.journal.max.files` the oldest are removed.
+Files are `<daemon>-<id>-00000001.jsonl` and so on; the highest number is being written. A file is closed at
+`lethe.journal.max.bytes`; beyond `lethe.journal.max.files` the oldest are removed.
 
-A thread writes the lines, so the daemon never waits for the disk. A `lethe.gap` line says how many lines a full or
-stalled disk did not take, from when to when, and why. Each batch is handed to the operating system at once; files are
-synced when closed. So the death of the process loses nothing, a power failure the last lines. Readers pass over a line
-that is not JSON, such as a last one that was cut off.
+The daemon never waits for the disk. A `lethe.gap` line says how many lines a full or stalled disk did not take, from
+when to when, and why. The death of the process loses nothing, a power failure the last lines.
 
 `lethe.journal.kafka.bootstrap.servers` sends the same lines into the topic `lethe.journal.kafka.topic` too, which you
 create; the cluster may be the controlled one. The key is the source, so a daemon's lines lie in one partition, in
-order. After a lost answer a line can be there twice, with the same `id`. Absent brokers delay neither daemon nor files;
-half a minute of outage loses nothing while the queue has room, and later losses are told by `lethe.gap` lines in the
-topic alone, with ids of their own (`…-t1`). A stalled disk delays the topic too; a full disk does not.
+order. After a lost answer a line can be there twice, with the same `id`. Absent brokers delay neither daemon nor files.
+Half a minute of outage loses nothing while the queue has room; `lethe.gap` lines in the topic report later losses.
 
-Where many partitions do the same, one line names them as ranges (`"0-3,7"`). Readers pass over unknown keys and types.
-Below, *id* is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there. Keys that
-several forms share:
+Readers pass over unknown keys and types, and over lines that are not JSON. *Ranges* are partitions as `"0-3,7"`, *id*
+is a whole number from -1 on, *count* one from 0 on, and *?* marks a key that is not always there. Keys that several
+forms share:
 """
 _KINDS: Final = {KeyKind.ID: "id", KeyKind.COUNT: "count", KeyKind.RANGES: "ranges", KeyKind.NUMBER: "number"}
 _SEVERAL: Final = 3
@@ -51,13 +47,13 @@ _SHARED: Final = tuple(key for key, times in _TALLY.items() if times >= _SEVERAL
 def page() -> str:
     """The text of `docs/journal.md`."""
     lines = [_INTRODUCTION, *map(_entry, _SHARED), ""]
-    for fact_type in FactType:
-        schema = SCHEMAS[fact_type]
-        lines += [f"## lethe.{fact_type.value}", "", schema.meaning, ""]
+    for record_type in EventRecordType:
+        schema = SCHEMAS[record_type]
+        lines += [f"## lethe.{record_type.value}", "", schema.meaning, ""]
         for form in schema.forms:
             lines += [f"Written by: {form.writer}. Subject: `{form.subject}`.", ""]
             if shared := ", ".join(_name(key) for key in form.keys if key in _SHARED):
-                lines.append(f"* As above: {shared}")
+                lines.append(f"* Shared: {shared}")
             lines += [*(_entry(key) for key in form.keys if key not in _SHARED), ""]
     return "\n".join(lines).rstrip() + "\n"
 

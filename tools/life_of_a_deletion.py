@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
+from tests.wire.cluster import RecordingFailed
 from tools.life_frames import Exchange, kafka_exchanges, zookeeper_exchanges
 from tools.life_run import BROKERS, DELETE_DELAY_MS, TOPIC, Directories, Recording, record
 from tools.life_words import BROKER_STEP, TEMPLATE, WORDS, paragraph
-from tools.wire_cluster import RecordingFailed
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "life-of-one-deletion.md"
 TOPIC_ID: Final = TopicId(uuid.UUID("6f1c2f0e-8d3a-4b57-9a3e-0c1d2e3f4a5b"))
@@ -227,14 +227,14 @@ def _compact(value: Any, indent: int = 0) -> str:
 
 
 def _states(recording: Recording) -> Iterator[tuple[str, str, str]]:
-    for entry in recording.facts:
-        at, data = f"{entry.time_ms - recording.marked_ns / 1e6:+.0f} ms", entry.fact.data
-        if entry.fact.subject != f"topic/{TOPIC}":
+    for entry in recording.records:
+        at, data = f"{entry.time_ms - recording.marked_ns / 1e6:+.0f} ms", entry.record.data
+        if entry.record.subject != f"topic/{TOPIC}":
             continue
-        if entry.fact.type is FactType.TRANSITION:
+        if entry.record.type is EventRecordType.TRANSITION:
             who = f"replica on {data['broker']}" if data["machine"] == "replica" else "partition"
             yield at, who, f"{data['before']} → {data['after']}"
-        elif entry.fact.type is FactType.DELETION_PHASE:
+        elif entry.record.type is EventRecordType.DELETION_PHASE:
             yield at, "topic", f"**{data['phase']}**"
 
 

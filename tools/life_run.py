@@ -23,12 +23,12 @@ from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
 from lethe.cluster.zookeeper import EmbeddedZooKeeper
-from lethe.protocol.journal import Entry, decode_lines
+from lethe.protocol.journal import JournalEntry, decode_lines
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, ReadFailed
-from lethe.survey.take import take
-from tools.wire_cluster import RecordingFailed, until
+from lethe.survey.take import take_survey
+from tests.wire.cluster import RecordingFailed, until
 
 TOPIC: Final = "orders"
 BROKERS: Final = (1, 2, 3)
@@ -59,7 +59,7 @@ class Recording:
     """The first of each broker is from before the mark."""
     znodes_before: dict[str, bytes | None] = field(default_factory=dict)
     znodes_after: dict[str, bytes | None] = field(default_factory=dict)
-    facts: list[Entry] = field(default_factory=list)
+    records: list[JournalEntry] = field(default_factory=list)
     """From the controller's journal, since the mark."""
 
 
@@ -90,7 +90,7 @@ async def record(topic_id: TopicId) -> Recording:
         recording.znodes_after = await _znodes(session)
         recording.zookeeper = zookeeper.frames[seen[zookeeper.name] :]
         recording.brokers = {number: proxy.frames[seen[proxy.name] :] for number, proxy in brokers.items()}
-        recording.facts = _facts(cluster, recording.marked_ns)
+        recording.records = _records(cluster, recording.marked_ns)
         return recording
 
 
@@ -161,7 +161,7 @@ async def _create(cluster: LocalCluster, session: ZooKeeperSession, topic_id: To
         raise RecordingFailed(outcome.problem)
 
     async def is_created() -> bool:
-        survey = await take(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, log_dirs=cluster.log_dirs)
         filled = [view for view in survey.log_dirs if any(d.size_bytes >= FILL_BYTES for d in view.directories)]
         known = [answer.cache is not None and TOPIC in answer.cache for answer in survey.answers]
         return len(filled) == len(BROKERS) and all(known)
@@ -215,8 +215,8 @@ def _size(path: Path) -> int:
         return 0  # renamed or removed since it was listed
 
 
-def _facts(cluster: LocalCluster, since_ns: int) -> list[Entry]:
+def _records(cluster: LocalCluster, since_ns: int) -> list[JournalEntry]:
     (controller,) = cluster.controllers
     journal = b"".join(file.read_bytes() for file in sorted(controller.journal_dir.glob("*.jsonl")))
-    entries = [entry for entry in decode_lines(journal.splitlines(keepends=True)) if isinstance(entry, Entry)]
+    entries = [entry for entry in decode_lines(journal.splitlines(keepends=True)) if isinstance(entry, JournalEntry)]
     return [entry for entry in entries if entry.time_ms >= since_ns // 1_000_000]

@@ -13,10 +13,10 @@ CONTROLLER = """\
 
 Generated from `controller/runtime/metric_catalog.py` and what that names; `make docs` writes it.
 
-`lethe controller` serves them at `/metrics`, with `process_*`. What Kafka's controller measures has the name that the
-Prometheus JMX exporter gives it (lower case), so dashboards and alerts made for Kafka work. A *summary* has `_count`,
-`_sum` and a series per quantile of the latest 1,028 values. A metric without a kind is a gauge. The number of series
-depends on the number of brokers, not of topics or partitions.
+`lethe controller` serves them at `/metrics`, with `process_*`. Kafka's metrics have the name that the Prometheus JMX
+exporter gives them (lower case), and their MBean behind. A *summary* has `_count`, `_sum` and a series per quantile
+of the latest 1,028 values. A metric without a kind is a gauge. The number of series depends on the number of brokers,
+not of topics or partitions.
 """
 AGENT = """\
 

@@ -22,7 +22,7 @@ from lethe.cluster.demo_plan import DemoOptions
 from lethe.cluster.demo_report import run_report_demo
 from lethe.cluster.java import JavaUnusable
 from lethe.cluster.zookeeper import ZooKeeperStartFailed
-from lethe.survey.keep import KeepFailed
+from lethe.survey.keep import SaveFailed
 
 STUCK: Final = ("--stuck-after", "2")
 """The demo does not wait for minutes until the topic that it leaves waiting counts as stuck."""
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with watching(quiet=False) as watcher:
             asyncio.run(run_report_demo(options, watcher, directory / "surveys"))
-    except (DaemonFailed, DemoFailed, JavaUnusable, KeepFailed, ZooKeeperStartFailed, ValueError) as error:
+    except (DaemonFailed, DemoFailed, JavaUnusable, SaveFailed, ZooKeeperStartFailed, ValueError) as error:
         sys.stderr.write(f"make report: {error}\n")
         return 1
     return pipeline_and_page(directory)

@@ -31,8 +31,8 @@ INTRODUCTION: Final = """\
     lethe rescue --zookeeper zk1:2181/kafka
     lethe rescue --zookeeper zk1:2181/kafka --topic orders --topic invoices --yes --json
 
-It works on any cluster in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone, and installs nothing
-there. It first says what is stuck and why. If you agree (`--yes`, or an answer at the terminal), it
+It works on any cluster in ZooKeeper mode, with Kafka's own controller at work, wedged, or gone. It first says what is
+stuck and why. If you agree (`--yes`, or an answer at the terminal), it
 
 1. takes `/controller`, leaves the former controller five seconds to notice, and raises the epoch;
 2. finishes the deletions whose brokers answer: half-deleted topics, topics in the middle of a reassignment (which is
@@ -40,14 +40,14 @@ there. It first says what is stuck and why. If you agree (`--yes`, or an answer 
 3. hands control back in every case: done, timed out, failed, Ctrl-C;
 4. says what remains, why, and what would unblock it.
 
-Meanwhile clients produce and consume as before. ISR changes, new producer ids and controlled shutdowns of brokers wait,
-so restart no broker. With `--topic` only these topics are deleted; the marks of the others stay.
+Meanwhile clients produce and consume. ISR changes, new producer ids and controlled shutdowns of brokers wait, so
+**restart no broker**. With `--topic` only these topics are deleted; the marks of the others stay.
 
 | exit code | |
 |---|---|
 | 0 | nothing is stuck any more |
 | 1 | something remains, or was refused: the output says why (with `--dry-run`: something is stuck) |
-| 2 | bad usage, or nobody could be asked: give `--yes` |
+| 2 | bad usage, or no terminal to ask at: give `--yes` |
 | 3 | ZooKeeper could not be reached, control could not be taken, or it was lost |
 | 4 | deletions were still going on when `--timeout-ms` was over |
 | 130 | interrupted; control was handed back |
@@ -64,9 +64,7 @@ It does not ([0036](decisions/0036-rescue.md))
 If the former controller is frozen and has a replica, its topic remains; another Kafka controller finishes it when the
 process wakes.
 
-The rest of this page happened on real clusters, after nothing had moved for some seconds under Kafka's own controller.
-`tests/interop/test_rescue.py` sets these situations up, and others, such as a frozen controller and deletion switched
-off.
+The rest of this page are runs on real clusters under Kafka's own controller (`tests/interop/test_rescue.py`).
 """
 
 

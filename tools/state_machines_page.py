@@ -17,11 +17,9 @@ HEAD = """\
 
 # State machines
 
-The controller keeps a state for each partition and replica, in memory alone; one that takes over derives them from
-assignments, leaders, ISRs and live brokers. The states are those of Kafka's own controller.
-
-A replica or partition that the controller does not know is NonExistent. A transition that is not drawn here is refused
-for that one replica or partition, recorded, and changes nothing.
+The controller keeps a state for each partition and replica, in memory only; after a takeover it derives them from
+assignments, leaders, ISRs and live brokers. The states are Kafka's. A transition that is not drawn here is refused,
+recorded, and changes nothing.
 """
 
 
@@ -29,7 +27,7 @@ REPLICA_WORDS: Final[Mapping[tuple[ReplicaState, ReplicaState], str]] = {
     (_R.NON_EXISTENT, _R.NEW): "it is assigned to a broker: its topic appears or grows, or the partition moves",
     (_R.NEW, _R.ONLINE): "its partition has a leader, and LeaderAndIsr has gone to the broker",
     (_R.NEW, _R.OFFLINE): "its broker has gone, or the topic's deletion starts",
-    (_R.ONLINE, _R.ONLINE): "the broker is told of it again: it bounced",
+    (_R.ONLINE, _R.ONLINE): "the broker gets it again: it bounced",
     (_R.ONLINE, _R.OFFLINE): "its broker or log directory has gone or shuts down, it is moved away, or the topic's "
     "deletion starts: StopReplica without delete",
     (_R.OFFLINE, _R.ONLINE): "its broker is back: LeaderAndIsr",
@@ -39,8 +37,11 @@ REPLICA_WORDS: Final[Mapping[tuple[ReplicaState, ReplicaState], str]] = {
     (_R.DELETION_STARTED, _R.DELETION_SUCCESSFUL): "the broker has acknowledged: its directory is renamed",
     (_R.DELETION_STARTED, _R.DELETION_INELIGIBLE): "the broker has gone before it answered, or answered with an error: "
     "the topic waits",
-    (_R.DELETION_INELIGIBLE, _R.OFFLINE): "nobody else of the topic is being asked any more: it waits for the next try",
-    (_R.DELETION_INELIGIBLE, _R.ONLINE): "its broker is back, and is told of it before it is asked to delete it",
+    (
+        _R.DELETION_INELIGIBLE,
+        _R.OFFLINE,
+    ): "no other replica of the topic is being asked any more: it waits for the next try",
+    (_R.DELETION_INELIGIBLE, _R.ONLINE): "its broker is back, and gets it announced before it is asked to delete it",
     (_R.DELETION_SUCCESSFUL, _R.NON_EXISTENT): "the topic's znodes are gone, or it was moved away: forgotten",
 }
 PARTITION_WORDS: Final[Mapping[tuple[PartitionState, PartitionState], str]] = {
@@ -50,7 +51,7 @@ PARTITION_WORDS: Final[Mapping[tuple[PartitionState, PartitionState], str]] = {
     (_P.ONLINE, _P.ONLINE): "another leader has been elected",
     (_P.ONLINE, _P.OFFLINE): "its leader has gone, or the topic's deletion starts",
     (_P.OFFLINE, _P.ONLINE): "a leader has been elected",
-    (_P.OFFLINE, _P.OFFLINE): "it is looked at again, and still nobody can lead",
+    (_P.OFFLINE, _P.OFFLINE): "it is looked at again, and no replica can lead yet",
     (_P.OFFLINE, _P.NON_EXISTENT): "the topic's deletion starts: from here on only its replicas count",
 }
 

@@ -15,34 +15,27 @@ _INTRODUCTION: Final = """\
 
 Generated from `protocol/survey_records.py` and `pipeline/report/remedies.py`; `make docs` writes it.
 
-`lethe survey` looks at the three places where a topic is: ZooKeeper, the brokers' metadata caches, the disks. It asks
-no controller, and works under Kafka's too. `--out DIR` keeps what it saw, for the pipeline and for you:
-
-    lethe survey --zookeeper localhost:2181 --out surveys
-
-makes `surveys/20260102T030405.678Z-host/` with the files below, whole or not at all.
-
-**Disks.** Brokers report log directories without topic ids, times, and directories that were set aside or wait for
-removal. So `lethe survey` also reads the directories on its own machine. It finds those of live brokers; name those of
-brokers that are down:
-
+    lethe survey --zookeeper zk:2181 --out surveys
     lethe survey --zookeeper zk:2181 --out surveys --log-dirs /data/kafka-a,/data/kafka-b
 
-`meta.properties` says which broker and cluster own them; where it is missing, `--log-dirs 3=/data/kafka-a` does.
-Symbolic links in the place of a replica's directory or a segment are problems, and not followed. Run it on each broker
-host: the report uses each host's newest survey.
+makes `surveys/20260102T030405.678Z-host/` with the files below, whole or not at all. `lethe survey` looks at ZooKeeper,
+the brokers' metadata caches and the disks. It asks no controller, and works under Kafka's too.
 
-**What could not be seen** is in the manifest (`problems`, with `complete` false), and nothing is concluded from it:
-without the list of topics nothing is left over. A broker counts as not seen if it has replicas, is not registered, and
-has no named log directory. A log directory that only its broker reports counts as seen (column `source`). A broker that
-refuses anonymous clients `DESCRIBE` on a topic omits it; a second look asks by name and reports a problem.
+**Disks.** Brokers report log directories without topic ids, times, and directories that were quarantined or wait for
+removal. So `lethe survey` also reads the directories of live brokers on its own machine; name those of brokers that are
+down. Without `meta.properties` name the broker too: `--log-dirs 3=/data/kafka-a`. Symbolic links are problems, and not
+followed. Run it on each broker host: the report uses each host's newest survey.
 
-**What changes meanwhile** is in the manifest's `in_motion`, since the places are read one after the other. Differences
-that may be on their way (a topic in a cache, a replica's directory) are looked at again two seconds later.
+**What could not be seen** is in the manifest (`problems`, with `complete` false), and nothing is concluded from it. A
+broker counts as not seen if it has replicas, is not registered, and has no named log directory. A log directory that
+only its broker reports counts as seen (column `source`). A broker that refuses anonymous clients `DESCRIBE` on a topic
+omits it; a second look asks by name and reports a problem.
 
-The pipeline refuses a survey with a row that it cannot use. Each file but the manifest has one JSON object per line,
-with every column; all may be null. Each line begins with the manifest's `survey_id` and `taken_at`. Times are RFC 3339
-in UTC, with milliseconds.
+**What changes meanwhile** is in the manifest's `in_motion`. Differences that may be on their way (a topic in a cache, a
+replica's directory) are looked at again two seconds later.
+
+Each file but the manifest has one JSON object per line, with every column; all may be null. Each line begins with the
+manifest's `survey_id` and `taken_at`. Times are RFC 3339 in UTC, with milliseconds.
 """
 
 

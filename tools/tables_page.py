@@ -12,15 +12,16 @@ from lethe.protocol.survey_records import FILES
 _INTRODUCTION: Final = """\
 # The pipeline's tables
 
+    lethe pipeline show deletion_spans --lake LAKE --limit 50
+
 Generated from `pipeline/schemas.py` and `pipeline/tables.py`; `make docs` writes it. [pipeline.md](pipeline.md) says
 how they are made.
 
-A lake is of one Kafka cluster. Each table is a directory of Parquet files, `<layer>/<table>`, most of them with one
-directory per day, `day=2026-01-31`, in UTC. No two rows of a table have the same key. Every column may be null. Without
-a type a column is a string, `_at` a timestamp in UTC with microseconds, `_ms` a bigint of milliseconds. Sizes are
-bytes.
+A table is a directory of Parquet files, `<layer>/<table>`, most of them with one directory per day in UTC,
+`day=2026-01-31`. Every column may be null. Without a type a column is a string, `_at` a timestamp in UTC with
+microseconds, `_ms` a bigint of milliseconds. Sizes are bytes.
 
-Columns that mean the same in several tables:
+Columns that mean the same in several tables (those of a key are not repeated below):
 """
 _LAYERS: Final = {
     Layer.BRONZE: "What was read, as it was read. These tables only grow.",
@@ -39,7 +40,7 @@ class _Column(NamedTuple):
     def __str__(self) -> str:
         goes_without_saying = self.kind == "string" or (self.name[-3:], self.kind) in _BY_NAME
         kind = "" if goes_without_saying else f" ({self.kind.replace('<', '&lt;').replace('>', '&gt;')})"
-        return f"* `{self.name}`{kind}" + (f": {self.meaning}" if self.meaning != self.name else "")
+        return f"* `{self.name}`{kind}" + (f": {self.meaning}" if self.meaning not in ("", self.name) else "")
 
 
 def _columns(table: Table) -> list[_Column]:
@@ -65,7 +66,7 @@ def page() -> str:
 
 
 def _section(table: Table) -> Iterator[str]:
-    by = f"By the day of {table.day_of}." if table.day_of else "Not by days: replaced as a whole."
+    by = f"By the day of {table.day_of}." if table.day_of else "Replaced as a whole."
     yield from (f"### {table.name}", "", f"Key: {', '.join(f'`{name}`' for name in table.key)}. {by}", "")
     columns = _columns(table)
     names = {column.name for column in columns if not column.name.startswith("_")} - {"day"}
@@ -74,8 +75,8 @@ def _section(table: Table) -> Iterator[str]:
             added = ", ".join(f"`{column.name}`" for column in columns if column.name not in names)
             yield from (f"The columns of [{file.name}](surveys.md#{file.name.replace('.', '')}), and {added}.", "")
             return
-    shared = ", ".join(f"`{column.name}`" for column in columns if column in _SHARED)
+    shared = ", ".join(f"`{column.name}`" for column in columns if column in _SHARED and column.name not in table.key)
     if shared:
-        yield f"* As above: {shared}"
+        yield f"* Shared: {shared}"
     yield from (str(column) for column in columns if column not in _SHARED)
     yield ""

@@ -58,7 +58,7 @@ StartProducer = Callable[[], Awaitable[Producer]]
 """Connect, in the running loop. Raises ProducerFailed."""
 
 
-class TopicOutlet:
+class TopicDestination:
     """Writes lines to the producer's topic."""
 
     def __init__(self, source: str, start: StartProducer, *, patience_s: float = PATIENCE_S) -> None:

@@ -36,7 +36,7 @@ class ServerLimits:
     """`lethe.request.receive.timeout.ms`: from the first byte of a request to its last."""
 
 
-class Holder(Protocol):
+class LimitedConnection(Protocol):
     """A connection with an unfinished request."""
 
     def lose(self, reason: str) -> None:
@@ -53,10 +53,10 @@ class ServerLoad:
         # One complete request, and bytes that arrived after it, always fit.
         room_for_one = limits.max_request_bytes + 2 * CHUNK_BYTES
         self._max_queued_bytes = max(limits.max_queued_bytes, room_for_one) if limits.max_queued_bytes > 0 else None
-        self._held: dict[Holder, int] = {}
+        self._held: dict[LimitedConnection, int] = {}
         """Oldest unfinished request first."""
 
-    def hold(self, holder: Holder, count: int) -> None:
+    def hold(self, holder: LimitedConnection, count: int) -> None:
         """Set the connection's number of unfinished bytes, 0 for none; close the oldest connections above the limit."""
         self.queued_bytes += count - self._held.get(holder, 0)
         if count:

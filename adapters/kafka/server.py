@@ -6,8 +6,8 @@ peer that floods, and no queue grows without limit. A request must be complete s
 unfinished ones have a common limit (`adapters.kafka.limits`). A peer's fault ends only its own connection, with one
 line in the log.
 
-The owner provides a table of the APIs and versions that are served; ApiVersions is answered from it. With a relay, the
-other APIs are forwarded to a broker.
+The owner provides a table of the APIs and versions that are served; ApiVersions is answered from it. With a forwarding
+proxy, the other APIs are forwarded to a broker.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.binding import why_not_bound
+from lethe.adapters.kafka.forwarded_client import ForwardedClient
+from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES as FORWARDED_BYTES
+from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
 from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
-from lethe.adapters.kafka.relay import CHUNK_BYTES as RELAYED_BYTES
-from lethe.adapters.kafka.relay import NoBrokerAvailable, Relay
-from lethe.adapters.kafka.relayed_client import RelayedClient
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import Decoded, RequestHeader
 from lethe.protocol.kafka.connection import Buffers, ServerConnection
 from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.forwarding import OwnApis
 from lethe.protocol.kafka.framing import ProtocolError
 from lethe.protocol.kafka.queries import ApiVersionsRequest, Request, Response
-from lethe.protocol.kafka.relaying import Claims
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 
 _LOG: Final = logging.getLogger(__name__)
@@ -113,8 +113,8 @@ class KafkaServer:
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         name: str = "kafka",
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
-        relay: Relay | None = None,
-        claims: Claims = Claims(),  # noqa: B008 - frozen
+        proxy: ForwardingProxy | None = None,
+        claims: OwnApis = OwnApis(),  # noqa: B008 - frozen
         load: ServerLoad | None = None,
     ) -> None:
         """`note_request` receives the API and the size of every request for the handler. Servers that share a `load`
@@ -126,14 +126,14 @@ class KafkaServer:
         """Open connections and unfinished requests, shared or its own."""
         self._name = name
         self._note_request = note_request
-        self._relay = relay
+        self._proxy = proxy
         self._claims = claims
         self._listeners: list[asyncio.Server] = []
         self._connections: dict[_Connection, None] = {}
         self._group: asyncio.TaskGroup | None = None
         self._stopping = asyncio.Event()
         self._started = asyncio.Event()
-        self._chunk_bytes = CHUNK_BYTES if relay is None else RELAYED_BYTES
+        self._chunk_bytes = CHUNK_BYTES if proxy is None else FORWARDED_BYTES
         self._grace_ms = 0
         self._refusing = False
 
@@ -142,8 +142,8 @@ class KafkaServer:
     async def listen(self, host: str | None, port: int, listener: str = "") -> Peer:
         """Bind an address and return it; None is every interface, port 0 a free port. Raises ListenFailed.
 
-        A relay forwards clients of this `listener` to the brokers' listeners of the same name. The kernel accepts
-        connections from now on; `serve` serves them.
+        A forwarding proxy connects clients of this `listener` to the brokers' listeners of the same name. The kernel
+        accepts connections from now on; `serve` serves them.
         """
         try:
             accept = functools.partial(self._accept, listener)
@@ -254,7 +254,7 @@ class KafkaServer:
             level = logging.DEBUG if lost is None else logging.INFO
             _LOG.log(level, "%s: closed the connection of %s: %s", self._name, peer, lost or reason)
         except NoBrokerAvailable as error:
-            _LOG.info("%s: closed the connection of %s, which cannot be passed on: %s", self._name, peer, error)
+            _LOG.info("%s: closed the connection of %s, which cannot be forwarded: %s", self._name, peer, error)
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)
         except _Unfinished as error:
@@ -274,31 +274,31 @@ class KafkaServer:
     async def _converse(self, connection: _Connection) -> str:
         """Serve one connection to its end; return why it ended."""
         protocol = ServerConnection(
-            self._served, self._limits.max_request_bytes, passes_on=self._relay is not None, claims=self._claims
+            self._served, self._limits.max_request_bytes, passes_on=self._proxy is not None, claims=self._claims
         )
-        relayed = self._relayed_client(connection, protocol)
+        forwarded = self._forwarded_client(connection, protocol)
         try:
-            return await self._serve(connection, protocol, relayed)
+            return await self._serve(connection, protocol, forwarded)
         except _PeerClosed:
             if connection.closing:
                 return "by the server"
             protocol.end_of_stream()
             return "by the peer"
         finally:
-            if relayed is not None:
-                relayed.close()
+            if forwarded is not None:
+                forwarded.close()
 
-    def _relayed_client(self, connection: _Connection, protocol: ServerConnection) -> RelayedClient | None:
+    def _forwarded_client(self, connection: _Connection, protocol: ServerConnection) -> ForwardedClient | None:
         group = self._group
-        if self._relay is None or group is None:
+        if self._proxy is None or group is None:
             return None
         name = f"{self._name}-answers-{connection.peer}"
 
         async def more() -> None:
             await self._receive(connection, protocol)
 
-        return RelayedClient(
-            self._relay,
+        return ForwardedClient(
+            self._proxy,
             connection.listener,
             protocol,
             connection.writer,
@@ -337,11 +337,13 @@ class KafkaServer:
             raise _Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
         self.load.hold(connection, protocol.pending_bytes)
 
-    async def _serve(self, connection: _Connection, protocol: ServerConnection, relayed: RelayedClient | None) -> str:
+    async def _serve(
+        self, connection: _Connection, protocol: ServerConnection, forwarded: ForwardedClient | None
+    ) -> str:
         while not connection.closing:
             foreign = protocol.foreign_head()
-            if foreign is not None and relayed is not None:
-                await relayed.forward(foreign)
+            if foreign is not None and forwarded is not None:
+                await forwarded.forward(foreign)
                 continue
             request = protocol.next_request()
             if request is None:
@@ -349,14 +351,14 @@ class KafkaServer:
                 continue
             connection.begun_s = None
             self.load.hold(connection, protocol.pending_bytes)
-            if relayed is not None:
-                await relayed.settled()
+            if forwarded is not None:
+                await forwarded.settled()
             connection.busy = True
             if isinstance(request, Decoded):
                 self._note_request(request.header.api, protocol.request_bytes)
                 answer: Buffers | Close
-                if relayed is not None and isinstance(request.value, ApiVersionsRequest):
-                    answer = protocol.reply(await relayed.api_versions())
+                if forwarded is not None and isinstance(request.value, ApiVersionsRequest):
+                    answer = protocol.reply(await forwarded.api_versions())
                 else:
                     answer = await self._answer(protocol, request, connection.peer)
                 if isinstance(answer, Close):

@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
-from lethe.adapters.zookeeper.watches import Arming
-from lethe.adapters.zookeeper.wire import Found
+from lethe.adapters.zookeeper.watches import WatchRequest
+from lethe.adapters.zookeeper.wire import ExistsOutcome
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetData, Read, ReadFailed, ReadOutcome, ZkError
 
@@ -61,7 +61,7 @@ class Job(NamedTuple):
     mode: RequestMode
     zxid: int = 0
     """With ARM: zxid of the answer that contained the znodes."""
-    arming: Arming | None = None
+    arming: WatchRequest | None = None
     """With ARM: the watches to arm. It survives a lost connection, so that no watch fires twice."""
 
 
@@ -167,18 +167,18 @@ class ReadQueue:
                 for place in job.places:
                     self._outcomes[place] = outcome_of(completion)
 
-    def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome | Found]) -> None:
+    def _settle_together(self, job: Job, zxid: int, found: list[ReadOutcome | ExistsOutcome]) -> None:
         """Store outcomes. Like a single GetData, a znode that is missing or must not be read gets no watch."""
         watched: list[int] = []
         for place, outcome in zip(job.places, found, strict=True):
             if outcome == _NOT_READABLE and isinstance(self.reads[place], Exists):
                 self._single.append(place)
                 continue
-            self._outcomes[place] = outcome.present if isinstance(outcome, Found) else outcome
+            self._outcomes[place] = outcome.present if isinstance(outcome, ExistsOutcome) else outcome
             if type(outcome) is Data and self.reads[place].watch:
                 watched.append(place)
         if watched:
-            arming = Arming(self.reads[place].path for place in watched)
+            arming = WatchRequest(self.reads[place].path for place in watched)
             self._again.append(Job(tuple(watched), RequestMode.ARM, zxid, arming))
         sample = found[:: max(1, len(found) // 50)]
         self._sizer.learn(sum(map(_reply_bytes, sample)) / len(sample))
@@ -199,9 +199,9 @@ def outcome_of(answer: Answer) -> ReadOutcome:
     return outcome
 
 
-def _reply_bytes(outcome: ReadOutcome | Found) -> int:
+def _reply_bytes(outcome: ReadOutcome | ExistsOutcome) -> int:
     match outcome:
-        case Found(_, data_bytes):
+        case ExistsOutcome(_, data_bytes):
             return 81 + data_bytes
         case Children(names):
             return 13 + sum(map(len, names)) + 4 * len(names)

@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    async def shake_hands(self, request: bytes) -> wire.Granted:
+    async def shake_hands(self, request: bytes) -> wire.SessionGrant:
         """Send the connect request, which comes first. Raises ConnectionError without an answer."""
         self.last_sent_at = self._loop.time()
         self._write(request)

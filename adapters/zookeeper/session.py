@@ -20,7 +20,7 @@ from lethe.adapters.zookeeper.config import ZooKeeperConfig
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
 from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session_connection import SessionConnection
-from lethe.adapters.zookeeper.watches import Arming
+from lethe.adapters.zookeeper.watches import WatchRequest
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import (
     Acl,
@@ -96,7 +96,9 @@ class Session:
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    async def _send(self, request: wire.Request, watched: Read | Arming | None = None) -> asyncio.Future[Completion]:
+    async def _send(
+        self, request: wire.Request, watched: Read | WatchRequest | None = None
+    ) -> asyncio.Future[Completion]:
         """Send when there is room and a connection; `watched` is what it arms watches on. Raises SessionLost."""
         await self._places.acquire()
         sent: asyncio.Future[Completion] | None = None
@@ -113,12 +115,14 @@ class Session:
                 self._places.release()
         return sent
 
-    def _send_now(self, request: wire.Request, watched: Read | Arming | None) -> asyncio.Future[Completion] | None:
+    def _send_now(
+        self, request: wire.Request, watched: Read | WatchRequest | None
+    ) -> asyncio.Future[Completion] | None:
         watches = self._connection.watches
         match watched:
             case None:
                 sent = self._connection.send(request)
-            case Arming() as arming:
+            case WatchRequest() as arming:
                 sent = self._connection.send(
                     request, lambda given: watches.arming_over(arming, armed=given.error is None)
                 )

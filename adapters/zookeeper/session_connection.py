@@ -171,9 +171,9 @@ class SessionConnection:
         self.online.set()
         logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
 
-    def _accept(self, granted: wire.Granted, connection: Connection) -> None:
+    def _accept(self, granted: wire.SessionGrant, connection: Connection) -> None:
         if granted.session_id == 0:
-            raise SessionOver("expired: the server knows the session no more")
+            raise SessionOver("expired: the server has ended the session")
         self.session_id, self._password = granted.session_id, granted.password
         self.timeout_s = granted.timeout_ms / 1000
         self._confirmed_at = max(self._confirmed_at, connection.confirmed_at)

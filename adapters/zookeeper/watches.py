@@ -8,9 +8,9 @@ An event whose watch is not registered is reported only while its read is in fli
 the answer. Otherwise it is the second report of one deletion: if a data watch and a child watch on the same znode were
 set again together, the server reports its deletion twice.
 
-Many data watches are set by one request (`Arming`) after their znodes were read. A znode that changed in between fires
-before that request is answered, and its watch is not armed then. Requests are answered in order, so an event belongs to
-the first one in flight that names its path.
+Many data watches are set by one request (`WatchRequest`) after their znodes were read. A znode that changed in between
+fires before that request is answered, and its watch is not armed then. Requests are answered in order, so an event
+belongs to the first one in flight that names its path.
 
 The registry may contain a watch that has fired, because the event of a single read can arrive before its answer.
 Setting it again costs at most one additional event. The registry never lacks an armed watch.
@@ -44,7 +44,7 @@ class WatchChunk(NamedTuple):
     children: tuple[str, ...]
 
 
-class Arming:
+class WatchRequest:
     """Data watches that one request sets: paths without the chroot."""
 
     __slots__ = ("paths",)
@@ -67,7 +67,7 @@ class ArmedWatches:
         self._exist: dict[str, None] = {}
         self._children: dict[str, None] = {}
         self._reads_in_flight: dict[str, int] = {}
-        self._armings: list[Arming] = []
+        self._armings: list[WatchRequest] = []
 
     def __len__(self) -> int:
         return len(self._data) + len(self._exist) + len(self._children)
@@ -93,11 +93,11 @@ class ArmedWatches:
             case _:
                 self._data[read.path] = None
 
-    def arming_sent(self, arming: Arming) -> None:
+    def arming_sent(self, arming: WatchRequest) -> None:
         """Note that a request that sets these watches is in flight."""
         self._armings.append(arming)
 
-    def arming_over(self, arming: Arming, *, armed: bool) -> None:
+    def arming_over(self, arming: WatchRequest, *, armed: bool) -> None:
         """Note its answer (`armed`: without error) or the loss of its connection. Only the first call counts."""
         if arming in self._armings:
             self._armings.remove(arming)

@@ -218,7 +218,7 @@ def _parse_text(body: bytes, at: int) -> tuple[str, int]:
 # --- reads --------------------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class ExistsOutcome(NamedTuple):
     """Outcome of an Exists that was sent as a read of the data, which took `data_bytes`."""
 
     present: Present
@@ -227,7 +227,7 @@ class Found(NamedTuple):
 
 def pack_multi_read(chroot: str, reads: Sequence[Read]) -> Request:
     """Pack many reads (opcode 22, ZooKeeper 3.6 and later), which arm no watch. The answer is a list of outcomes as of
-    its zxid or later. An Exists reads the data, which needs the permission to read; its outcome is `Found`."""
+    its zxid or later. An Exists reads the data, which needs the permission to read; its outcome is `ExistsOutcome`."""
     parts = [_INT.pack(_MULTI_READ)]
     for read in reads:
         path = full_path(chroot, read.path).encode()
@@ -237,8 +237,8 @@ def pack_multi_read(chroot: str, reads: Sequence[Read]) -> Request:
     return Request(b"".join(parts), lambda body, _: _parse_multi_read(body, reads))
 
 
-def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome | Found]:
-    outcomes: list[ReadOutcome | Found] = []
+def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome | ExistsOutcome]:
+    outcomes: list[ReadOutcome | ExistsOutcome] = []
     unpack_result, unpack_int, unpack_stat = _RESULT.unpack_from, _INT.unpack_from, _STAT.unpack_from
     at = 0
     for read in reads:
@@ -255,7 +255,7 @@ def _parse_multi_read(body: bytes, reads: Sequence[Read]) -> list[ReadOutcome | 
             (length,) = unpack_int(body, at)
             end = at + 4 + max(0, length)
             at = end + 68
-            outcomes.append(Found(_parse_present(body[end:at], 0), max(0, length)))
+            outcomes.append(ExistsOutcome(_parse_present(body[end:at], 0), max(0, length)))
         elif kind == _GET_CHILDREN and type(read) is GetChildren and not done:
             names, at = _parse_names(body, at)
             outcomes.append(Children(names))
@@ -318,7 +318,7 @@ def _parse_present(body: bytes, _: int) -> Present:
 # --- the rare ones ------------------------------------------------------------------------------------------------
 
 
-class Granted(NamedTuple):
+class SessionGrant(NamedTuple):
     """The server's answer to a connect request; session_id 0 means that the session is over."""
 
     session_id: int
@@ -339,14 +339,14 @@ def pack_connect(last_zxid: int, timeout_ms: int, session_id: int, password: byt
     return bytes(request.serialize())
 
 
-def parse_connect(frame: bytes) -> Granted:
+def parse_connect(frame: bytes) -> SessionGrant:
     """Parse the answer to a connect request."""
     response: Any = ConnectResponse.deserialize(frame)
     if response.session_id and (response.timeout <= 0 or not response.password):
         raise ValueError(
             f"a session with timeout {response.timeout} and password of {counted(len(response.password), 'byte')}"
         )
-    return Granted(response.session_id, response.password, response.timeout)
+    return SessionGrant(response.session_id, response.password, response.timeout)
 
 
 def _rare(request: Any) -> Request:

@@ -1,11 +1,11 @@
-"""Kafka's controller and ours by turns, in one run: `python -m benchmarks.against_kafka`, which is `make bench`.
+"""Kafka's controller and Lethe's in alternation, in one run: `python -m benchmarks.against_kafka`, or `make bench`.
 
-The same ZooKeeper, the same three agents, the same topics; each round has a turn of either controller, and they change
-who comes first. `--quick` runs everything once in sizes that say nothing, to see that it works. What was measured is
-written to docs/benchmarks.json, and made into docs/benchmarks.md with its plot.
+Both have the same ZooKeeper, the same three agents and the same topics. Each round has one turn of each controller, in
+alternating order. `--quick` runs everything once in small sizes, as a smoke test. Results go to docs/benchmarks.json,
+docs/benchmarks.md and its plot.
 
-It ends by itself: a further round is begun only where, by the time that the last one took, it ends within the budget.
-Whatever happens, no process outlives it.
+The run has a time budget: another round starts only if a round as long as the last one fits. No process outlives the
+run, even if it fails.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from benchmarks import page as whole_page
 from benchmarks.against_kafka import contestants, page, plot, results
-from benchmarks.against_kafka.measure import Turn, take_turn
+from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
-from benchmarks.against_kafka.stage import BenchmarkFailed, Stage, stage
+from benchmarks.against_kafka.testbed import BenchmarkFailed, Testbed, testbed
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
@@ -36,7 +36,7 @@ FAILURES: Final = (
     *(KafkaUnavailable, ZooKeeperStartFailed, ZooKeeperUnavailable, SessionLost, WriteRefused),
     *(DaemonFailed, BenchmarkFailed),
 )
-"""What ends a run with a sentence. The rounds that were whole have been written down by then."""
+"""Errors that end a run with a message. Complete rounds are stored by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Options:
     kafka: KafkaVersion
     logs: Path | None
     output: Path | None
-    """Where the page is written; None: nowhere."""
+    """Directory of the page; None: no page is written."""
     earlier: tuple[Any, ...] = ()
-    """Turns of earlier runs on the same machine, which are shown with those of this one."""
+    """Turns of earlier runs on the same machine, shown together with those of this run."""
 
 
 class Benchmark:
@@ -63,18 +63,18 @@ class Benchmark:
         self._options = options
         self._kafka = kafka
         self._began_s = time.monotonic()
-        self.turns: list[Turn] = []
+        self.turns: list[TurnResult] = []
 
     async def run(self) -> None:
-        """All workloads in the order given, but for those with the other kind of agents, which come together."""
+        """Run all workloads in order; workloads with the same kind of agents run together."""
         for disk in dict.fromkeys(each.disk for each in self._options.workloads.values()):
             chosen = {key: each for key, each in self._options.workloads.items() if each.disk is disk}
             if chosen:
-                async with stage(self._kafka, disk, self._options.logs) as here:
+                async with testbed(self._kafka, disk, self._options.logs) as here:
                     for key, workload in chosen.items():
                         await self._rounds(here, key, workload)
 
-    async def _rounds(self, here: Stage, key: str, workload: Workload) -> None:
+    async def _rounds(self, here: Testbed, key: str, workload: Workload) -> None:
         took_s = 0.0
         for number in range(1, self._options.rounds[key] + 1):
             began_s = time.monotonic()
@@ -84,19 +84,19 @@ class Benchmark:
             names = self._options.names if number % 2 else tuple(reversed(self._options.names))
             for name in names:
                 self.tell(f"{workload.name}, round {number}: {name}")
-                self.turns.append(await take_turn(here, name, number, workload, self._options.warm_up, self.tell))
+                self.turns.append(await run_turn(here, name, number, workload, self._options.warm_up, self.tell))
                 self._keep()
                 for line in self.turns[-1].complaints:
                     self.tell(f"  {name} complains: {line[:200]}")
             took_s = time.monotonic() - began_s
 
     def document(self) -> results.Document:
-        """What has been measured so far."""
+        """Return all measurements so far."""
         found = results.document(self.turns, str(self._options.kafka))
         return found | {"turns": [*self._options.earlier, *found["turns"]]}
 
     def _keep(self) -> None:
-        """Write down what there is, so that a run that is stopped has not been for nothing."""
+        """Store the results so far, so that an aborted run keeps its complete turns."""
         output = self._options.output
         if output is not None:
             found = self.document()
@@ -105,13 +105,13 @@ class Benchmark:
             (output / "benchmarks.svg").write_text(plot.svg(found))
 
     def tell(self, text: str) -> None:
-        """A line of progress."""
+        """Print a line of progress."""
         minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
         print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    """The command line. Ends the process where it cannot be understood."""
+    """Return the options of the command line. Exits on invalid ones."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.against_kafka", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
@@ -155,7 +155,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 
 def _earlier(path: Path, version: KafkaVersion) -> tuple[Any, ...]:
-    """The turns in that file. Raises OSError, and ValueError where they cannot stand beside further ones."""
+    """Return the turns in that file. Raises OSError, and ValueError if they are not comparable."""
     found = results.read(path)
     if found["versions"]["Kafka"] != str(version):
         raise ValueError(f"{path} has rounds with Kafka {found['versions']['Kafka']}, not with {version}")
@@ -163,9 +163,9 @@ def _earlier(path: Path, version: KafkaVersion) -> tuple[Any, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, and write down what came out; an exit code."""
+    """Run, store the results, and return an exit code."""
     options = parse(arguments)
-    # As with Ctrl-C: what is under way is wound up, and no file or process is left.
+    # As with Ctrl-C: the current turn is cleaned up, and no file or process is left.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         kafka = fetch_kafka(options.kafka, lambda line: print(line, flush=True))

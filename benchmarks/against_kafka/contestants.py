@@ -1,8 +1,8 @@
-"""The two controllers, each a process of its own that is started for its turn and stopped after it.
+"""The two controllers. Each is a process that is started for its turn and stopped after it.
 
-Kafka's is a broker of Kafka as it is released, without replicas, in a JVM with the settings of Kafka's own start
-scripts: whoever runs Kafka in ZooKeeper mode runs its controller like that. It is a live broker as well, so it tells
-itself what it tells the agents. Ours is `lethe controller` as a guest, with its default settings and its journal.
+Kafka's is a released Kafka broker without replicas, with the JVM settings of Kafka's start scripts, as operators of
+ZooKeeper mode run it. It is a live broker too, so it sends its requests also to itself. Lethe's is `lethe controller`
+as a guest, with default settings and its journal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KAFKA_HEAP_MB: Final = 1024
 def make(
     name: str, directory: Path, common: Mapping[str, str], kafka: KafkaDistribution, open_session: OpenSession
 ) -> Member:
-    """A controller that has not been started. `common` are properties that both understand."""
+    """Return a controller that is not started. `common` are properties of both."""
     if name == LETHE:
         return ControllerDaemon(LETHE_ID, directory, common)
     properties = {**common, **internal_topics(3), "auto.create.topics.enable": "false"}
@@ -38,12 +38,12 @@ def make(
 
 
 def broker_id(name: str) -> int:
-    """What `/controller` names while that one leads."""
+    """Return the id in `/controller` while that controller is active."""
     return LETHE_ID if name == LETHE else KAFKA_ID
 
 
 def complaints(member: Member) -> list[str]:
-    """Lines with which it reported something worse than a warning."""
+    """Return the lines of its log with level ERROR or worse."""
     if isinstance(member, KafkaBroker):
         return member.errors()
     lines = member.log_file.read_text(errors="replace").splitlines() if member.log_file.exists() else []

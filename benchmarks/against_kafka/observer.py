@@ -1,9 +1,8 @@
-"""Looks at a cluster from outside, the same way whoever controls it: ZooKeeper's znodes and counters, what the agents
-have written down, and the memory of the controller's process.
+"""Observes a cluster from outside, in the same way for both controllers: ZooKeeper's znodes and counters, the agents'
+journals, the memory of the controller's process.
 
-What an agent was told, and when, stands in its journal: one fact for each control request that it has carried out.
-What its requests took on the wire is a metric of it. ZooKeeper counts requests by connection (`cons`) and numbers
-transactions (`srvr`).
+An agent's journal has one event record per control request that it has applied. An agent's metric has the bytes of
+these requests. ZooKeeper counts requests per connection (`cons`) and numbers transactions (`srvr`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import aiohttp
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.daemons import BrokerDaemon
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, four_letter_word
-from lethe.protocol.journal import Entry, FactType, decode_lines
+from lethe.protocol.journal import EventRecordType, JournalEntry, decode_lines
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
@@ -31,8 +30,8 @@ _CONTROL: tuple[str, ...] = (ApiKey.LEADER_AND_ISR.name, ApiKey.UPDATE_METADATA.
 _REQUEST_BYTES = re.compile(r'^lethe_agent_request_bytes_total\{api="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
-class Told(NamedTuple):
-    """A control request that an agent has carried out."""
+class AppliedRequest(NamedTuple):
+    """A control request that an agent has applied."""
 
     time_ms: int
     api: str
@@ -41,15 +40,15 @@ class Told(NamedTuple):
 
 
 class JournalTail:
-    """What an agent has written down since it was last looked at."""
+    """New records of an agent's journal."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._offsets: dict[Path, int] = {}
 
-    def read(self) -> list[Told]:
-        """The control requests since the last call, in order."""
-        found: list[Told] = []
+    def read(self) -> list[AppliedRequest]:
+        """Return the control requests since the last call, in order."""
+        found: list[AppliedRequest] = []
         for path in sorted(self._directory.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._offsets.get(path, 0))
@@ -57,36 +56,36 @@ class JournalTail:
             whole = text[: text.rfind(b"\n") + 1]
             self._offsets[path] = self._offsets.get(path, 0) + len(whole)
             lines = [line for line in whole.splitlines() if b"lethe.request" in line]
-            found += [_told(entry) for entry in decode_lines(lines) if isinstance(entry, Entry)]
+            found += [_applied_request(entry) for entry in decode_lines(lines) if isinstance(entry, JournalEntry)]
         return found
 
 
-def _told(entry: Entry) -> Told:
-    assert entry.fact.type is FactType.REQUEST
-    data = entry.fact.data
+def _applied_request(entry: JournalEntry) -> AppliedRequest:
+    assert entry.record.type is EventRecordType.REQUEST
+    data = entry.record.data
     epoch, partitions = data["controller_epoch"], data["partitions"]
     assert isinstance(epoch, int)
     assert isinstance(partitions, int)
-    return Told(entry.time_ms, str(data["api"]), epoch, partitions)
+    return AppliedRequest(entry.time_ms, str(data["api"]), epoch, partitions)
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What has been counted up to a moment."""
+class CounterSnapshot:
+    """All counters at one moment."""
 
     zookeeper_requests: int
-    """Of the controller's session; a multi is one."""
+    """Of the controller's session; a multi counts once."""
     transactions: int
-    """Of ZooKeeper, whoever wrote."""
+    """Of ZooKeeper, by all writers."""
     control_bytes: int
-    """Of the control requests that the agents have received."""
+    """Of the control requests that the agents received."""
     control_requests: int
     cpu_s: float
     """Processor time of the controller's process."""
 
-    def since(self, before: Counts) -> Counts:
-        """What came after an earlier moment."""
-        return Counts(
+    def since(self, before: CounterSnapshot) -> CounterSnapshot:
+        """Return the difference from an earlier snapshot."""
+        return CounterSnapshot(
             self.zookeeper_requests - before.zookeeper_requests,
             self.transactions - before.transactions,
             self.control_bytes - before.control_bytes,
@@ -95,8 +94,8 @@ class Counts:
         )
 
 
-class Holder(NamedTuple):
-    """Who is the controller."""
+class ActiveController(NamedTuple):
+    """The owner of `/controller`."""
 
     broker_id: int
     session_id: int
@@ -105,7 +104,7 @@ class Holder(NamedTuple):
 
 
 class Observer:
-    """Of one ZooKeeper and its agents."""
+    """Observes one ZooKeeper and its agents."""
 
     def __init__(self, zookeeper: EmbeddedZooKeeper, session: ZooKeeperSession, agents: Sequence[BrokerDaemon]) -> None:
         self._zookeeper = zookeeper
@@ -116,14 +115,14 @@ class Observer:
 
     # --- the agents -----------------------------------------------------------------------------------------------
 
-    def told(self) -> list[list[Told]]:
-        """By agent: what it was told since the last call."""
+    def applied_requests(self) -> list[list[AppliedRequest]]:
+        """Return the requests that each agent applied since the last call."""
         found = [tail.read() for tail in self._tails]
         self._requests += sum(map(len, found))
         return found
 
     async def settled(self) -> bool:
-        """True when no agent has anything left to fill or to propose."""
+        """Return True when no agent has partitions left to catch up."""
         for agent in self._agents:
             text = await self._metrics(agent)
             waiting = re.findall(r"^lethe_agent_catching_up_partitions\{.*\} (\S+)$", text, re.MULTILINE)
@@ -139,29 +138,29 @@ class Observer:
 
     # --- ZooKeeper ------------------------------------------------------------------------------------------------
 
-    async def holder(self) -> Holder | None:
-        """Who holds `/controller`; None where nobody does."""
+    async def holder(self) -> ActiveController | None:
+        """Return the owner of `/controller`, or None."""
         (found,) = await self._session.read([GetData(paths.CONTROLLER)])
         if not isinstance(found, Data):
             return None
         znode = decode_controller(found.data)
-        return Holder(znode.broker_id, found.stat.ephemeral_owner, znode.timestamp_ms, found.stat.czxid)
+        return ActiveController(znode.broker_id, found.stat.ephemeral_owner, znode.timestamp_ms, found.stat.czxid)
 
     async def controller_epoch(self) -> int:
-        """The epoch of the last election; 0 where there was none."""
+        """Return the epoch of the last election; 0 before the first one."""
         (found,) = await self._session.read([GetData(paths.controller_epoch())])
         return decode_controller_epoch(found.data) if isinstance(found, Data) else 0
 
     async def left(self) -> tuple[int, int]:
-        """How many topics and deletion markers there are."""
+        """Return the number of topics and of deletion markers."""
         topics, marks = await self._session.read([Exists(paths.BROKER_TOPICS), Exists(paths.DELETE_TOPICS)])
         return (
             topics.stat.num_children if isinstance(topics, Present) else 0,
             marks.stat.num_children if isinstance(marks, Present) else 0,
         )
 
-    async def counts(self, controller_session: int, controller_pid: int) -> Counts:
-        """Everything that is counted, now, of a controller with that ZooKeeper session and that process."""
+    async def counts(self, controller_session: int, controller_pid: int) -> CounterSnapshot:
+        """Return all counters now, for a controller with that ZooKeeper session and process."""
         host, port = self._zookeeper.settings.host, self._zookeeper.port
         connections = four_letter_word(host, port, "cons")
         received = re.search(rf"recved=(\d+),sent=\d+,sid=0x{controller_session:x},", connections)
@@ -172,7 +171,7 @@ class Observer:
             for api, size in _REQUEST_BYTES.findall(text):
                 bytes_by_api[api] += int(float(size))
         assert zxid is not None, "ZooKeeper does not answer srvr"
-        return Counts(
+        return CounterSnapshot(
             int(received[1]) if received else 0,
             int(zxid[1], 16),
             sum(bytes_by_api[api] for api in _CONTROL),
@@ -182,13 +181,13 @@ class Observer:
 
 
 def processor_s(pid: int) -> float:
-    """Processor time that a process has taken since it began, all threads together. Raises OSError as below."""
+    """Return the processor time of the process since its start, of all threads. Raises OSError, as below."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_mb(pid: int) -> float:
-    """The most that a process has had in memory since it began (VmHWM). Raises OSError where there is no /proc."""
+    """Return the peak memory of the process (VmHWM). Raises OSError without /proc."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
     return int(found[1]) / 1024 if found else 0.0

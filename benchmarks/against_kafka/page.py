@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about both controllers, from their results and from the texts beside this file."""
+"""The section of docs/benchmarks.md about both controllers, from their results and the texts beside this file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA, KAFKA_HEAP_MB, LETHE
-from benchmarks.against_kafka.plan import LARGE, WANTED, WANTED_PEAK_MB
+from benchmarks.against_kafka.plan import LARGE, TARGET_PEAK_MB, TARGET_RATIOS
 from benchmarks.against_kafka.results import Document
 
 METHOD: Final = Path(__file__).with_name("method.md")
@@ -20,7 +20,7 @@ NAMES: Final = {KAFKA: "Kafka", LETHE: "Lethe"}
 
 
 def page(found: Document) -> str:
-    """The part as Markdown."""
+    """Return the section as Markdown."""
     machine, versions, loads = found["machine"], found["versions"], results.loads(found)
     return "\n".join(
         [
@@ -47,7 +47,7 @@ def page(found: Document) -> str:
 
 
 def table(found: Document) -> str:
-    """Times, then what they cost, then memory, as Markdown."""
+    """Return tables of times, costs and memory, as Markdown."""
     return "\n".join([_times(found), "", _costs(found), "", _memory(found)])
 
 
@@ -61,7 +61,7 @@ def _times(found: Document) -> str:
             kafka, lethe = (_seconds(found, workload, phase, name) for name in (KAFKA, LETHE))
             ratio = results.ratio(found, workload, phase)
             shown = "–" if ratio is None else f"**{ratio:.1f}×**"
-            lines.append(f"| {workload} | {phase} | {kafka} | {lethe} | {shown} | {_wanted(workload, phase)} |")
+            lines.append(f"| {workload} | {phase} | {kafka} | {lethe} | {shown} | {_target(workload, phase)} |")
     return "\n".join(lines)
 
 
@@ -73,8 +73,8 @@ def _seconds(found: Document, workload: str, phase: str, contestant: str) -> str
     return f"{row.seconds:.2f} s{spread}"
 
 
-def _wanted(workload: str, phase: str) -> str:
-    found = [w.ratio for w in WANTED if (w.workload.name, str(w.phase)) == (workload, phase)]
+def _target(workload: str, phase: str) -> str:
+    found = [w.ratio for w in TARGET_RATIOS if (w.workload.name, str(w.phase)) == (workload, phase)]
     return f"≥ {found[0]:g}×" if found else ""
 
 
@@ -102,6 +102,6 @@ def _memory(found: Document) -> str:
     for workload in results.workloads(found):
         peaks = [results.peak_mb(found, workload, name) for name in CONTESTANTS]
         cells = ["–" if peak is None else f"{peak:,.0f} MB" for peak in peaks]
-        wanted = f"≤ {WANTED_PEAK_MB} MB" if workload == LARGE.name else ""
+        wanted = f"≤ {TARGET_PEAK_MB} MB" if workload == LARGE.name else ""
         lines.append(f"| {workload} | {' | '.join(cells)} | {wanted} |")
     return "\n".join(lines)

@@ -25,12 +25,12 @@ _FAINT: Final = "#d0d7de"
 
 
 def generated() -> str:
-    """The plot as it should be, from what was measured last."""
+    """Return the plot of the stored results."""
     return svg(results.read(results.JSON))
 
 
 def svg(found: Document) -> str:
-    """The picture as text."""
+    """Return the plot as text."""
     pairs = [(workload, phase) for workload in results.workloads(found) for phase in results.phases(found, workload)]
     seconds = [
         row.seconds for pair in pairs for name in CONTESTANTS if (row := results.row(found, *pair, name)) is not None

@@ -1,4 +1,4 @@
-"""What a run has found, as a JSON document, and medians of it."""
+"""The results of a run as a JSON document, and medians of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.against_kafka.contestants import KAFKA, LETHE
-from benchmarks.against_kafka.measure import Turn
+from benchmarks.against_kafka.measure import TurnResult
 from lethe.cluster.java import java_executable
 
 Document = dict[str, Any]
@@ -26,8 +26,8 @@ JSON_NAME: Final = "benchmarks.json"
 JSON: Final = _ROOT / "docs" / JSON_NAME
 
 
-def document(turns: Sequence[Turn], kafka: str) -> Document:
-    """Everything measured, with the machine and the versions it was measured on."""
+def document(turns: Sequence[TurnResult], kafka: str) -> Document:
+    """Return all measurements, with the machine and the versions."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
@@ -37,12 +37,12 @@ def document(turns: Sequence[Turn], kafka: str) -> Document:
 
 
 def write(found: Document, path: Path) -> None:
-    """As a JSON file that people can read."""
+    """Write the document as indented JSON."""
     path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def read(path: Path) -> Document:
-    """What `write` wrote."""
+    """Return the document that `write` wrote."""
     found: Document = json.loads(path.read_text())
     return found
 
@@ -50,8 +50,8 @@ def read(path: Path) -> Document:
 # --- medians ------------------------------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
-    """One phase of one workload, of one controller: medians over its rounds."""
+class PhaseMedians(NamedTuple):
+    """One phase of one workload and one controller: medians over its rounds."""
 
     seconds: float
     fastest: float
@@ -64,18 +64,18 @@ class Row(NamedTuple):
 
 
 def workloads(found: Document) -> list[str]:
-    """In the order in which they were run."""
+    """Return the workloads in the order in which they ran."""
     return list(dict.fromkeys(turn["workload"] for turn in found["turns"]))
 
 
 def phases(found: Document, workload: str) -> list[str]:
-    """Of that workload, in order."""
+    """Return the phases of that workload, in order."""
     named = (phase["phase"] for turn in found["turns"] if turn["workload"] == workload for phase in turn["phases"])
     return list(dict.fromkeys(named))
 
 
-def row(found: Document, workload: str, phase: str, contestant: str) -> Row | None:
-    """None where that was not measured."""
+def row(found: Document, workload: str, phase: str, contestant: str) -> PhaseMedians | None:
+    """Return the medians; None if that was not measured."""
     each = [
         measured
         for turn in found["turns"]
@@ -86,7 +86,7 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> Row | No
     if not each:
         return None
     seconds = [measured["seconds"] for measured in each]
-    return Row(
+    return PhaseMedians(
         statistics.median(seconds),
         min(seconds),
         max(seconds),
@@ -99,13 +99,13 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> Row | No
 
 
 def ratio(found: Document, workload: str, phase: str) -> float | None:
-    """Kafka's median time by ours."""
+    """Return Kafka's median time divided by Lethe's."""
     kafka, lethe = (row(found, workload, phase, name) for name in (KAFKA, LETHE))
     return None if kafka is None or lethe is None else kafka.seconds / lethe.seconds
 
 
 def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
-    """The most memory in any round."""
+    """Return the peak memory over all rounds."""
     peaks = [
         turn["peak_mb"] for turn in found["turns"] if (turn["workload"], turn["contestant"]) == (workload, contestant)
     ]
@@ -113,7 +113,7 @@ def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
 
 
 def loads(found: Document) -> tuple[float, float]:
-    """The least and the greatest load average at the end of a phase; the run's own processes count in it."""
+    """Return the least and the greatest load average at the end of a phase, including the run's own processes."""
     each = [phase["load"] for turn in found["turns"] for phase in turn["phases"]]
     return min(each), max(each)
 
@@ -133,7 +133,7 @@ def machine() -> dict[str, str]:
 
 
 def _forced_write_ms() -> float:
-    """The median of some, where the run has its files."""
+    """Return the median time of a forced write, on the disk of the run's files."""
     took_s = []
     # A file with a name: one without may never reach the disk.
     with tempfile.NamedTemporaryFile() as file:
@@ -159,7 +159,7 @@ def _versions(kafka: str) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """What was measured; the pages that a run writes, which lie in docs/, are no change of it."""
+    """Return the measured commit. Pages in docs/, which the run itself writes, do not make it dirty."""
     git = ["git", "-C", str(_ROOT)]
     try:
         name, changed = (

@@ -1,9 +1,9 @@
 """The pipeline on synthetic journals and surveys of growing size: `make bench-pipeline`.
 
-Each size is generated, taken through the whole pipeline by a process of its own on two cores, held against what was
-planted, and removed. In the end a smaller one goes through `local[2]` and through a standalone cluster, master
-and two workers, and the tables of both are compared row by row. `--quick` does everything once in small; it is exit
-code 1 where any count is not exact or any table differs.
+Each size is generated, processed by the whole pipeline in its own process on two cores, compared with the planted
+counts, and removed. At the end a smaller input goes through `local[2]` and through a standalone cluster (a master and
+two workers), and the tables of both are compared row by row. `--quick` does everything once in small. The exit code is
+1 if a count is not exact or a table differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.pipeline import plot, results
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.results import JSON_NAME, Document
-from benchmarks.pipeline.run import Failed, Input, run_job, run_on_cluster
+from benchmarks.pipeline.run import Input, RunFailed, run_job, run_on_cluster
 from benchmarks.pipeline.survey import write_survey
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -48,7 +48,7 @@ class Benchmark:
         self._earlier = results.read(given.output / JSON_NAME) if given.add else None
 
     def run(self) -> None:
-        """Everything, one after the other."""
+        """Run everything in order."""
         for lines, directories in self._given.sizes:
             self._size(lines, directories)
         if self._given.cluster_lines:
@@ -97,7 +97,7 @@ class Benchmark:
     def _keep(self) -> None:
         if self._given.output is not None:
             found = results.document(self.runs, self.cluster)
-            write_all(results.together(self._earlier, found) if self._earlier else found, self._given.output)
+            write_all(results.merge_runs(self._earlier, found) if self._earlier else found, self._given.output)
 
     @property
     def wrong(self) -> list[str]:
@@ -111,14 +111,14 @@ class Benchmark:
 
 
 def write_all(found: Document, directory: Path) -> None:
-    """The three files of the page."""
+    """Write the three files of the page."""
     results.write(found, directory / JSON_NAME)
     (directory / page.NAME).write_text(page.page(directory))
     (directory / "benchmarks-pipeline.svg").write_text(plot.svg(found))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line. Ends the process where it cannot be understood."""
+    """Return the options of the command line. Exits on invalid ones."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pipeline", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
@@ -157,17 +157,17 @@ def _size(text: str) -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 where everything was as planted."""
+    """Run; return 0 if all counts are exact."""
     given = parse(arguments)
     if given.work_dir is not None:
         given.work_dir.mkdir(parents=True, exist_ok=True)
-    # Files of many gigabytes must not outlive us, whoever ends us.
+    # Files of many gigabytes must not outlive this process, whatever ends it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="lethe-bench-pipeline-", dir=given.work_dir) as work:
         benchmark = Benchmark(Path(work), given)
         try:
             benchmark.run()
-        except Failed as error:
+        except RunFailed as error:
             print(f"the benchmark cannot go on: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""One run of the pipeline in a process of its own, watched: `python -m benchmarks.pipeline.job PLAN`.
+"""One run of the pipeline in its own process, measured: `python -m benchmarks.pipeline.job PLAN`.
 
-PLAN is a JSON file that says what to read, where the lake is and how Spark is set up. Beside it are written the times
-at which stages began and what the tables hold in the end. The run itself is the one that `lethe pipeline run` does.
+PLAN is a JSON file with the inputs, the lake and Spark's settings. The result file beside it has the times of all
+stages and the content of the tables. The run is the same as that of `lethe pipeline run`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import session, tables
@@ -28,7 +28,7 @@ _OF_THE_RUN: Final = ("_ingested_at", "_batch_id", "_source_file")
 
 
 def main(plan_file: Path) -> None:
-    """Carries the plan out."""
+    """Execute the plan."""
     plan = json.loads(plan_file.read_text())
     began_s = time.monotonic()
     stages: list[tuple[str, float]] = [("starting Spark", 0.0)]
@@ -37,7 +37,7 @@ def main(plan_file: Path) -> None:
         stages.append((name, time.monotonic() - began_s))
         print(f"{stages[-1][1]:8.1f} s  {name}", flush=True)
 
-    spark = session.build(plan["master"], plan["conf"], log=Path(plan["log"]))
+    spark = session.build_session(plan["master"], plan["conf"], log=Path(plan["log"]))
     try:
         lake = Lake(spark, plan["lake"])
         report = batch.run(
@@ -52,15 +52,17 @@ def main(plan_file: Path) -> None:
             "warnings": report.warnings,
             "days": len(report.days),
         }
-        result["tables"] = {table.name: _facts(lake, table, with_digest=plan["digest"]) for table in lake.made()}
-        result["sums"] = sums(spark, lake)
+        result["tables"] = {
+            table.name: _table_facts(lake, table, with_digest=plan["digest"]) for table in lake.written_tables()
+        }
+        result["sums"] = sums(lake)
         plan_file.with_suffix(".result.json").write_text(json.dumps(result))
     finally:
         spark.stop()
 
 
-def _facts(lake: Lake, table: Table, *, with_digest: bool) -> dict[str, Any]:
-    """How many rows, and a number that is the same for the same rows in whatever order and files."""
+def _table_facts(lake: Lake, table: Table, *, with_digest: bool) -> dict[str, Any]:
+    """Return the number of rows, and a digest that does not depend on the order of rows and files."""
     frame = lake.read(table)
     if not with_digest:
         return {"rows": frame.count()}
@@ -74,9 +76,8 @@ def _facts(lake: Lake, table: Table, *, with_digest: bool) -> dict[str, Any]:
     return {"rows": row["rows"], "digest": f"{row['sum']}/{row['xor']}"}
 
 
-def sums(spark: SparkSession, lake: Lake) -> dict[str, dict[str, int]]:
-    """What can be held against what was planted: a few numbers of each kind."""
-    del spark
+def sums(lake: Lake) -> dict[str, dict[str, int]]:
+    """Return numbers that can be compared with the planted ones."""
     spans = lake.read(tables.DELETION_SPANS)
     totals = spans.agg(
         *(

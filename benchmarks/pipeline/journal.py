@@ -4,7 +4,7 @@ A day has three controllers, of which one leads until it is killed in the middle
 and six agents. Topics are created and deleted in groups, with the lines that real journals have for that, in the same
 order and proportions (see `docs/benchmarks.md`): transitions are a third of all lines, freed directories an
 eighth. Some deletions are interrupted by the failover, some wait for a broker, some marks are taken back; two a day
-never end, and of two a day somebody else removes the topic.
+never end, and another process removes the topics of two a day.
 
 What real files have as well: they are rotated; one line in a thousand stands in them twice; the last line of the
 controller that is killed is cut off; some lines are no lines of a journal. And each day breaks a few rules of the audit
@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.pipeline.daemon import Daemon
+from benchmarks.pipeline.journal_writer import JournalWriter
 from benchmarks.pipeline.planted import Planted
 
 DAY_MS: Final = 86_400_000
@@ -51,8 +51,8 @@ class Topic(NamedTuple):
         return 2 * self.partitions
 
 
-class Day:
-    """The lines of one day."""
+class DayJournal:
+    """The event records of one day."""
 
     def __init__(self, directory: Path, number: int, seed: int, *, is_last: bool) -> None:
         self.planted = Planted()
@@ -62,7 +62,7 @@ class Day:
         self._start_ms = FIRST_DAY_MS + number * DAY_MS
         self._topics = 0
         first = 100 * number + 1
-        make = partial(Daemon, directory, first_file=first, planted=self.planted)
+        make = partial(JournalWriter, directory, first_file=first, planted=self.planted)
         old, new = (CONTROLLERS[(2 * number + each) % len(CONTROLLERS)] for each in (0, 1))
         self._old = make("controller", old, started_ms=self._start_ms)
         self._new = make("controller", new, started_ms=self._start_ms + 1)
@@ -98,8 +98,8 @@ class Day:
         epoch = 2 * self._number + 2
         reason = f'{{"what":"resigned","epoch":{epoch},"reason":"received SIGTERM","tenure_ms":{DAY_MS // 2}}}'
         self._new.about_itself(end_ms + 60_000, "election", reason)
-        for daemon in (self._old, self._new, *self._agents.values()):
-            daemon.close()
+        for writer in (self._old, self._new, *self._agents.values()):
+            writer.close()
         return self.planted
 
     # --- topics -----------------------------------------------------------------------------------------------------
@@ -117,7 +117,13 @@ class Day:
         return made
 
     def _moved(
-        self, daemon: Daemon, ms: int, topic: Topic, before: str, after: str, brokers: Sequence[int] | None = None
+        self,
+        writer: JournalWriter,
+        ms: int,
+        topic: Topic,
+        before: str,
+        after: str,
+        brokers: Sequence[int] | None = None,
     ) -> None:
         """Of the replicas on these brokers, all of the topic's where None; see `_partitions_moved`."""
         for broker in topic.brokers if brokers is None else brokers:
@@ -125,35 +131,37 @@ class Day:
                 f'{{"machine":"replica","broker":{broker},"partitions":"{topic.ranges}","before":"{before}",'
                 f'"after":"{after}","topic_id":"{topic.id}"}}'
             )
-            daemon.say(ms, "transition", f"topic/{topic.name}", data)
+            writer.say(ms, "transition", f"topic/{topic.name}", data)
 
-    def _partitions_moved(self, daemon: Daemon, ms: int, topic: Topic, before: str, after: str) -> None:
+    def _partitions_moved(self, writer: JournalWriter, ms: int, topic: Topic, before: str, after: str) -> None:
         data = (
             f'{{"machine":"partition","partitions":"{topic.ranges}","before":"{before}","after":"{after}",'
             f'"topic_id":"{topic.id}"}}'
         )
-        daemon.say(ms, "transition", f"topic/{topic.name}", data)
+        writer.say(ms, "transition", f"topic/{topic.name}", data)
 
-    def _phase(self, daemon: Daemon, ms: int, topic: Topic, phase: str, took_ms: int = 0, more: str = "") -> None:
+    def _phase(
+        self, writer: JournalWriter, ms: int, topic: Topic, phase: str, took_ms: int = 0, more: str = ""
+    ) -> None:
         data = (
             f'{{"phase":"{phase}","took_ms":{took_ms},"topic_id":"{topic.id}","partitions":{topic.partitions},'
             f'"replicas":{topic.replicas}{more}}}'
         )
-        daemon.say(ms, "deletion-phase", f"topic/{topic.name}", data)
+        writer.say(ms, "deletion-phase", f"topic/{topic.name}", data)
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
-    def _elect(self, daemon: Daemon, ms: int, epoch: int) -> None:
-        daemon.about_itself(ms, "event", '{"event":"process started","outcome":"handled","process_id":1}')
-        daemon.about_itself(ms + 1, "election", f'{{"what":"elected","epoch":{epoch},"version":{epoch}}}')
+    def _elect(self, writer: JournalWriter, ms: int, epoch: int) -> None:
+        writer.about_itself(ms, "event", '{"event":"process started","outcome":"handled","process_id":1}')
+        writer.about_itself(ms + 1, "election", f'{{"what":"elected","epoch":{epoch},"version":{epoch}}}')
         active = (
             f'{{"what":"active","epoch":{epoch},"brokers":6,"topics":0,"partitions":0,"deletions":0,"loading_ms":20}}'
         )
-        daemon.about_itself(ms + 21, "election", active)
+        writer.about_itself(ms + 21, "election", active)
         self._epoch = epoch
         self.planted.tenures += 1
 
-    def _create(self, leader: Daemon, ms: int, topics: Sequence[Topic]) -> None:
+    def _create(self, leader: JournalWriter, ms: int, topics: Sequence[Topic]) -> None:
         for topic in topics:
             self._partitions_moved(leader, ms, topic, "NON_EXISTENT", "NEW")
             self._moved(leader, ms, topic, "NON_EXISTENT", "NEW")
@@ -163,7 +171,7 @@ class Day:
         self._asked(leader, ms + 6, "LEADER_AND_ISR", len(topics))
         self._handled(leader, ms + 7, "TopicsChanged")
 
-    def _begin(self, leader: Daemon, ms: int, topics: Sequence[Topic]) -> None:
+    def _begin(self, leader: JournalWriter, ms: int, topics: Sequence[Topic]) -> None:
         for topic in topics:
             self._phase(leader, ms, topic, "queued")
         for topic in topics:
@@ -177,7 +185,7 @@ class Day:
         self._asked(leader, ms + 3, "STOP_REPLICA", len(topics))
         self._handled(leader, ms + 3, "TopicDeletionsRequested")
 
-    def _answer(self, leader: Daemon, ms: int, topics: Sequence[Topic], brokers: Sequence[int]) -> None:
+    def _answer(self, leader: JournalWriter, ms: int, topics: Sequence[Topic], brokers: Sequence[int]) -> None:
         """The agents say that they have deleted, and the leader counts it."""
         for topic in topics:
             for broker in topic.brokers:
@@ -194,9 +202,9 @@ class Day:
                     )
                     leader.say(ms + 3, "ack", f"topic/{topic.name}", counted)
         for _ in brokers:
-            self._handled(leader, ms + 4, "StopReplicaAnswered")
+            self._handled(leader, ms + 4, "StopReplicaResponseReceived")
 
-    def _end(self, leader: Daemon, ms: int, topics: Sequence[Topic], since_ms: int) -> None:
+    def _end(self, leader: JournalWriter, ms: int, topics: Sequence[Topic], since_ms: int) -> None:
         for phase in ("tombstoned", "acknowledged"):
             for topic in topics:
                 self._phase(leader, ms, topic, phase, ms - since_ms)
@@ -233,13 +241,13 @@ class Day:
                     self.planted.freed_directories += len(numbers)
                     self.planted.freed_bytes += size
 
-    def _plain(self, leader: Daemon, ms: int, topics: Sequence[Topic]) -> None:
+    def _plain(self, leader: JournalWriter, ms: int, topics: Sequence[Topic]) -> None:
         self._begin(leader, ms, topics)
         self._answer(leader, ms + 20, topics, BROKERS)
         self._end(leader, ms + 50, topics, ms)
         self._free(ms + 5_000, topics)
 
-    def _delayed(self, leader: Daemon, ms: int, topics: Sequence[Topic]) -> None:
+    def _delayed(self, leader: JournalWriter, ms: int, topics: Sequence[Topic]) -> None:
         """A broker fails and comes back."""
         absent = topics[0].brokers[0]
         mine = [topic for topic in topics if absent in topic.brokers]
@@ -261,7 +269,7 @@ class Day:
         """The leader is killed when half of the brokers have answered; the next one begins these deletions anew."""
         self._begin(self._old, ms, topics)
         self._answer(self._old, ms + 20, topics, BROKERS[:3])
-        self._handled(self._old, ms + 30, "StopReplicaAnswered")
+        self._handled(self._old, ms + 30, "StopReplicaResponseReceived")
         self._old.cut_off()
         self._elect(self._new, ms + 6_000, 2 * self._number + 2)
         self._begin(self._new, ms + 6_050, topics)
@@ -269,7 +277,7 @@ class Day:
         self._end(self._new, ms + 6_100, topics, ms)
         self._free(ms + 11_000, topics)
 
-    def _taken_back(self, leader: Daemon, ms: int) -> None:
+    def _taken_back(self, leader: JournalWriter, ms: int) -> None:
         (topic,) = self._make(1)
         self._phase(leader, ms, topic, "held", more=',"held_by":"PAUSED"')
         self._phase(leader, ms + 9_000, topic, "let go", 9_000)
@@ -296,7 +304,7 @@ class Day:
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
-    def _asked(self, leader: Daemon, ms: int, api: str, topics: int) -> None:
+    def _asked(self, leader: JournalWriter, ms: int, api: str, topics: int) -> None:
         for broker in BROKERS:
             self._requests += 1
             counts = f'"topics":{topics},"partitions":{2 * topics}'
@@ -306,7 +314,7 @@ class Day:
             got = f'{{"api":"{api}",{of},{counts},"answers":{{"NONE":{2 * topics}}}}}'
             self._agents[broker].about_itself(ms + 1, "request", got)
 
-    def _handled(self, leader: Daemon, ms: int, event: str) -> None:
+    def _handled(self, leader: JournalWriter, ms: int, event: str) -> None:
         leader.about_itself(
             ms, "event", f'{{"event":"{event}","outcome":"handled","queued_ms":0.031,"handled_ms":1.5}}'
         )
@@ -332,7 +340,7 @@ class Day:
 
 
 def write_journal(directory: Path, lines: int, *, lines_per_day: int, seed: int, processes: int) -> Planted:
-    """Write about `lines` lines into files in the directory, and say exactly what they hold."""
+    """Write about `lines` lines into files in the directory; return their exact counts."""
     directory.mkdir(parents=True, exist_ok=True)
     days = max(1, round(lines / lines_per_day))
     with ProcessPoolExecutor(processes) as pool:
@@ -341,4 +349,4 @@ def write_journal(directory: Path, lines: int, *, lines_per_day: int, seed: int,
 
 
 def _write_day(directory: Path, lines: int, seed: int, days: int, number: int) -> Planted:
-    return Day(directory, number, seed, is_last=number == days - 1).write(lines)
+    return DayJournal(directory, number, seed, is_last=number == days - 1).write(lines)

@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about the data pipeline, from its results and from the text beside this file."""
+"""The section of docs/benchmarks.md about the pipeline, from its results and the text beside this file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METHOD: Final = Path(__file__).with_name("method.md")
 
 
 def page(found: Document) -> str:
-    """The part as Markdown."""
+    """Return the section as Markdown."""
     machine, versions = found["machine"], found["versions"]
     return "\n".join(
         [
@@ -30,7 +30,7 @@ def page(found: Document) -> str:
             "",
             "### Where the time goes",
             "",
-            "Seconds by stage; the last column is how many times as long the largest run took as the smallest.",
+            "Seconds by stage, and the ratio of the largest run to the smallest.",
             "",
             _stages(found["runs"]),
             "",
@@ -56,7 +56,7 @@ def _sizes(runs: list[dict[str, Any]]) -> str:
 
 
 def _growth(runs: list[dict[str, Any]]) -> str:
-    """How the time grows with the lines, in a sentence."""
+    """Return a sentence: how the time grows with the lines."""
     if len(runs) < 2:
         return ""
     small, large = runs[0], runs[-1]
@@ -86,7 +86,7 @@ def _cluster(run: dict[str, Any] | None) -> str:
     times = f"`local[2]` ({_time(alone['seconds'])}) and through a standalone cluster ({_time(run['seconds'])})"
     return (
         f"{run['lines']:,} lines and {run['directories']:,} directories through {times}, a master and two workers of "
-        f"one core each: {verdict} ({len(tables)} tables, compared by a hash of every row, whatever their order)."
+        f"one core each: {verdict} ({len(tables)} tables, compared by a hash of every row)."
     )
 
 

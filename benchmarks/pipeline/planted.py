@@ -1,4 +1,4 @@
-"""What a generator put into its files, so that what comes out of the pipeline can be checked to the row."""
+"""The exact counts that a generator put into its files; the tables of the pipeline must match them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields
 
 @dataclass(slots=True)
 class Planted:
-    """Counts; they add up over days and chunks."""
+    """Counts; they can be added over days and chunks."""
 
     lines: int = 0
-    """Good lines, each counted once."""
+    """Valid lines, each counted once."""
     repeated: int = 0
-    """Lines that stand in the files once more."""
+    """Lines that occur once more."""
     bad: int = 0
-    """Lines that nobody can use; no two are alike."""
+    """Invalid lines; all differ."""
     size_bytes: int = 0
     """Of all files."""
     done: int = 0
@@ -24,18 +24,18 @@ class Planted:
     open: int = 0
     """Deletions by outcome."""
     replicas: int = 0
-    """Whose deletion was asked for."""
+    """Replicas whose deletion was requested."""
     acked: int = 0
     freed_directories: int = 0
     freed_bytes: int = 0
     tenures: int = 0
     directories: int = 0
-    """In the survey, log directories not counted."""
+    """In the survey, without log directories."""
     znodes: int = 0
     cached: int = 0
     """Rows of brokers' caches."""
     unused: int = 0
-    """Topics that nobody writes to."""
+    """Topics without writes."""
     violations: Counter[str] = field(default_factory=Counter)
     """By rule of the audit."""
     leftovers: Counter[str] = field(default_factory=Counter)

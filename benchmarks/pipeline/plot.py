@@ -1,4 +1,4 @@
-"""docs/benchmarks-pipeline.svg: time by lines, with what would be linear."""
+"""docs/benchmarks-pipeline.svg: time by number of lines, with the linear growth for comparison."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
 
 
 def generated() -> str:
-    """The plot as it should be, from what was measured last."""
+    """Return the plot of the stored results."""
     return svg(results.read(results.JSON))
 
 
 def svg(found: Document) -> str:
-    """The picture as text."""
+    """Return the plot as text."""
     points = [(run["lines"] / 1e6, run["seconds"] / 60) for run in found["runs"]]
     most_x = max((x for x, _ in points), default=1.0)
     most_y = max((y for _, y in points), default=1.0) * 1.1

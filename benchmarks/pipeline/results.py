@@ -1,4 +1,4 @@
-"""What was measured, as it lies in docs/benchmarks-pipeline.json."""
+"""The results, as stored in docs/benchmarks-pipeline.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JSON: Final = Path(__file__).parents[2] / "docs" / JSON_NAME
 
 
 def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Document:
-    """All of it, with when and where."""
+    """Return all results, with time and machine."""
     return {
         "when": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
@@ -28,8 +28,8 @@ def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Docu
     }
 
 
-def together(earlier: Document, found: Document) -> Document:
-    """What was found, and of what was measured earlier that which was not measured again; by size."""
+def merge_runs(earlier: Document, found: Document) -> Document:
+    """Return the new results, and earlier ones of sizes that were not measured again, by size."""
     again = {run["lines"] for run in found["runs"]}
     runs = [*found["runs"], *(run for run in earlier["runs"] if run["lines"] not in again)]
     return {
@@ -52,7 +52,7 @@ def read(path: Path) -> Document:
 
 
 def stage_seconds(run: dict[str, Any]) -> dict[str, float]:
-    """How long each stage took, in order; a stage lasts until the next one begins."""
+    """Return the duration of each stage, in order; a stage lasts until the next one begins."""
     stages = run["stages"]
     seconds: dict[str, float] = {}
     for (name, begun), (_, next_begun) in pairwise(stages):

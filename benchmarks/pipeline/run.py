@@ -1,4 +1,4 @@
-"""Runs the pipeline in a child process, watches its memory, and holds its tables against what was planted."""
+"""Runs the pipeline in a child process, measures its memory, and compares its tables with the planted counts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.pipeline.planted import Planted
-from benchmarks.pipeline.watch import Watch
-from lethe.cluster.process import tied_to_us
+from benchmarks.pipeline.watch import MemoryWatch
+from lethe.cluster.process import die_with_parent
 from lethe.cluster.spark import SparkCluster, SparkSettings, SparkStartFailed
 
 ROOT: Final = Path(__file__).parents[2]
@@ -23,12 +23,12 @@ Tell = Callable[[str], None]
 _CLUSTER: Final = SparkSettings(workers=2, cores_per_worker=1, memory_per_worker_mb=2048)
 
 
-class Failed(Exception):
-    """A run of the pipeline did not come to its end."""
+class RunFailed(Exception):
+    """A run of the pipeline did not finish."""
 
 
 class Input(NamedTuple):
-    """Generated files: `journal/`, and `surveys/` where there are any."""
+    """Generated files: `journal/`, and `surveys/` if there are any."""
 
     place: Path
     has_surveys: bool
@@ -46,7 +46,8 @@ def run_job(
     digest: bool = False,
     conf: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What one run measured: stages, memory, tables, and `wrong`: what is not as planted. Raises Failed."""
+    """Return the measurements of one run: stages, memory, tables, and `wrong`: counts that differ from the planted
+    ones. Raises RunFailed."""
     here = Path(tempfile.mkdtemp(prefix="run-", dir=work))
     plan_file = here / "plan.json"
     plan = {
@@ -61,9 +62,9 @@ def run_job(
     plan_file.write_text(json.dumps(plan))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     try:
-        command = tied_to_us([sys.executable, "-m", "benchmarks.pipeline.job", str(plan_file)])
+        command = die_with_parent([sys.executable, "-m", "benchmarks.pipeline.job", str(plan_file)])
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
-        with child, Watch(child.pid, *also_watched) as watch:
+        with child, MemoryWatch(child.pid, *also_watched) as watch:
             try:
                 for line in child.stdout or ():
                     tell(f"  {line.rstrip()}")
@@ -71,7 +72,7 @@ def run_job(
                 child.terminate()
                 raise
         if child.returncode:
-            raise Failed(f"the run on {master} ended with {child.returncode}; Spark said at last:\n{_tail(here)}")
+            raise RunFailed(f"the run on {master} ended with {child.returncode}; Spark said at last:\n{_tail(here)}")
         result = json.loads(plan_file.with_suffix(".result.json").read_text())
     finally:
         shutil.rmtree(here, ignore_errors=True)
@@ -90,13 +91,13 @@ def run_job(
 
 
 def run_on_cluster(work: Path, found: Input, planted: Planted, tell: Tell) -> dict[str, Any]:
-    """The same input through local[2] and through a standalone cluster; `wrong` has the tables that differ."""
+    """Run the same input on local[2] and on a standalone cluster; `wrong` has the tables that differ."""
     with ExitStack() as stack:
         alone = run_job(work, found, planted, tell, digest=True)
         try:
             spark = stack.enter_context(SparkCluster(work / "cluster", _CLUSTER))
         except SparkStartFailed as error:
-            raise Failed(str(error)) from error
+            raise RunFailed(str(error)) from error
         tell(f"{spark.master}: a master and {_CLUSTER.workers} workers")
         conf = {
             "spark.driver.host": "127.0.0.1",
@@ -113,7 +114,7 @@ def run_on_cluster(work: Path, found: Input, planted: Planted, tell: Tell) -> di
 
 
 def wrong(result: Mapping[str, Any], planted: Planted) -> list[str]:
-    """Every number that is not as planted."""
+    """Return every count that differs from the planted one."""
     said = expected(planted)
     got = observed(result)
     return [
@@ -124,7 +125,7 @@ def wrong(result: Mapping[str, Any], planted: Planted) -> list[str]:
 
 
 def expected(planted: Planted) -> dict[str, int]:
-    """What the tables have to say."""
+    """Return the counts that the tables must have."""
     return {
         "controller_events": planted.lines,
         "duplicates": planted.repeated,
@@ -147,7 +148,7 @@ def expected(planted: Planted) -> dict[str, int]:
 
 
 def observed(result: Mapping[str, Any]) -> dict[str, int]:
-    """The same numbers, of what came out."""
+    """Return the counts that the tables have."""
     rows = {name: facts["rows"] for name, facts in result["tables"].items()}
     names = ("controller_events", "quarantine", "deletion_spans", "replica_deletions", "controller_tenures")
     duplicates = sum(taken["duplicate"] for taken in result["taken"] if taken["table"] == "controller_events")

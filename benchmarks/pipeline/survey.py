@@ -1,10 +1,4 @@
-"""A kept survey of a large cluster, with known leftovers, made from the seed alone.
-
-Ten brokers with four log directories each, all read on their hosts. A topic has ten partitions of two replicas, so that
-it accounts for twenty directories. Of every five hundred topics one is of each sort that has something wrong, and one
-has not been written to for ninety days. Chunks of topics do not depend on each other; each is written into files of its
-own, which are then put together.
-"""
+"""A kept survey of a large cluster with known leftovers, derived from the seed alone."""
 
 from __future__ import annotations
 
@@ -28,7 +22,7 @@ from lethe.protocol.survey_records import (
     ROW_FILES,
     VERSION,
     ZNODES,
-    File,
+    SurveyFile,
     checksum,
     survey_id,
 )
@@ -41,12 +35,12 @@ PER_TOPIC: Final = PARTITIONS * REPLICAS
 CHUNK: Final = 5_000
 """Topics."""
 EVERY: Final = 500
-"""Of so many topics, one is of each sort."""
+"""One topic of each irregular kind per this number of topics."""
 _LEADERS: Final = '"leader_epoch":0,"has_znode":true,"has_state_znode":true'
 
 
 def write_survey(directory: Path, directories: int, *, taken_at_ms: int, seed: int, processes: int) -> Planted:
-    """Keep a survey with about so many directories below `directory`, and say exactly what it holds."""
+    """Write a survey with about so many directories below `directory`; return its exact counts."""
     identity = survey_id(taken_at_ms)
     parts = directory / f".{identity}"
     parts.mkdir(parents=True, exist_ok=True)
@@ -80,13 +74,13 @@ def _manifest(identity: str, taken_at_ms: int, rows: dict[str, int], checksums: 
     return {**taken, **seen, "rows": rows, "checksums": checksums}
 
 
-def _template(file: File, taken_at_ms: int) -> dict[str, object]:
+def _template(file: SurveyFile, taken_at_ms: int) -> dict[str, object]:
     empty: dict[str, object] = dict.fromkeys(file.column_names)
     return {**empty, "survey_id": survey_id(taken_at_ms), "taken_at": time_to_text(taken_at_ms)}
 
 
 def _write_head(parts: Path, taken_at_ms: int) -> Planted:
-    """The rows that a survey has once: brokers and their log directories."""
+    """Write the rows that a survey has once: brokers and their log directories."""
     znodes, metadata, disks = (_template(file, taken_at_ms) for file in (ZNODES, METADATA, DIRECTORIES))
     with (
         (parts / f"head-{ZNODES.name}").open("wb") as znode_rows,
@@ -118,7 +112,7 @@ def _write_chunk(parts: Path, taken_at_ms: int, seed: int, topics: int, start: i
 
 
 class _Chunk:
-    """Rows are put together as text: there are many millions of them."""
+    """Formats rows as text, because there are many millions of them."""
 
     def __init__(self, taken_at_ms: int, seed: int, znodes: TextIO, metadata: TextIO, disks: TextIO) -> None:
         self.planted = Planted()
@@ -129,7 +123,7 @@ class _Chunk:
         self._znodes, self._metadata, self._disks = znodes, metadata, disks
 
     def topic(self, number: int) -> None:
-        """One topic, as it should be or with something wrong."""
+        """Add one topic, regular or irregular."""
         sort, found = number % EVERY, self.planted.leftovers
         name, identity = f"orders-{number:07d}", self._identity(f"topic {number}")
         other = self._identity(f"earlier topic {number}")

@@ -1,7 +1,7 @@
-"""How much memory a process and all its descendants take: the driver, its JVM, executors, Python workers.
+"""Memory of a process and all its descendants: driver, JVM, executors, Python workers.
 
-Of each process the proportional set size is added up where the kernel tells it, because Python workers share pages with
-the daemon that they are forked from; otherwise the resident set size.
+The sum of the proportional set sizes, because Python workers share pages with the daemon that forked them. If the
+kernel does not report these, resident set sizes are added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROC: Final = Path("/proc")
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all that come from it."""
+    """Return the process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
@@ -32,7 +32,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def memory_bytes(pid: int) -> int:
-    """Of one process; 0 where it is gone."""
+    """Return the memory of one process; 0 if it has ended."""
     try:
         for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -45,8 +45,8 @@ def memory_bytes(pid: int) -> int:
         return 0
 
 
-class Watch:
-    """Looks at the memory of these processes' trees until the context ends; `peak_bytes` is the most that was seen."""
+class MemoryWatch:
+    """Samples the memory of these process trees until the context ends; `peak_bytes` is the maximum."""
 
     def __init__(self, *roots: int, every_s: float = 1.0) -> None:
         self.peak_bytes = 0

@@ -5,8 +5,8 @@ Driving contract, for the runtime and for a simulator alike:
 * A run begins with `AgentState(Settings(...))` and the input `InventoryLoaded`. `naming_seed` differs from run to run.
 * `step(state, input, now_ms)` changes `state` and returns the effects to perform, in order. It raises nothing on any
   request, whatever is in it. `now_ms` never goes back; it is used for timers only.
-* Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsAnswered`,
-  `AskControllerEpoch` → `ControllerEpochAnswered`, `RemoveDirectories` → `DirectoriesRemoved`, `ProposeIsr` →
+* Results come back as inputs: `PerformDisk` → `DiskPerformed`, `AskTopicIds` → `TopicIdsReceived`,
+  `AskControllerEpoch` → `ControllerEpochReceived`, `RemoveDirectories` → `DirectoriesRemoved`, `ProposeIsr` →
   `IsrProposed`, `SetTimer` → `TimerFired`. Other inputs may come in between: a control request that arrives while
   another one waits for its result is kept and taken in its turn (Kafka: one lock per broker).
 * At most one of `PerformDisk` and `AskTopicIds` is outstanding, besides at most one `AskControllerEpoch`, one
@@ -23,8 +23,8 @@ Driving contract, for the runtime and for a simulator alike:
     ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
                                                                         (acknowledgement, where nothing is to be done)
     DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
-    TopicIdsAnswered    what ZooKeeper says about topics                stop_replica
-    ControllerEpochAnswered  and about the controller epoch             epochs
+    TopicIdsReceived    what ZooKeeper says about topics                stop_replica
+    ControllerEpochReceived  and about the controller epoch             epochs
     IsrProposed         what became of the ISRs that were asked for     isr
     TimerFired          something is due: removal, filling, a proposal  removal, catch_up, isr
     DirectoriesRemoved  bytes are gone, or not yet                      removal
@@ -43,12 +43,12 @@ from lethe.broker.core.epochs import (
     check_epochs,
     is_probe,
     is_unconfirmed,
-    on_controller_epoch_answered,
+    on_controller_epoch_received,
     refusal,
 )
 from lethe.broker.core.inputs import (
     BrokerRegistered,
-    ControllerEpochAnswered,
+    ControllerEpochReceived,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -59,13 +59,13 @@ from lethe.broker.core.inputs import (
     LogDirFailed,
     TimerFired,
     TopicIdAnswer,
-    TopicIdsAnswered,
+    TopicIdsReceived,
 )
 from lethe.broker.core.records import record_answers, record_refusal, record_removals
 from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
 from lethe.broker.core.state import AgentState
 from lethe.broker.core.storage import fail_log_dir, on_inventory_loaded
-from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     StopReplicaRequest,
@@ -99,15 +99,15 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
         case BrokerRegistered(broker_epoch):
             state.broker_epoch = broker_epoch
             data: dict[str, JsonValue] = {"happened": "registered", "broker_epoch": int(broker_epoch)}
-            return [Record(Fact(FactType.BROKER, f"broker/{state.settings.broker_id}", data))]
+            return [Record(EventRecord(EventRecordType.BROKER, f"broker/{state.settings.broker_id}", data))]
         case ControlReceived():
             return _queue(state, happened)
         case DiskPerformed(outcomes):
             return _disk_performed(state, outcomes, now_ms)
-        case ControllerEpochAnswered(answer):
-            return on_controller_epoch_answered(state, answer)
-        case TopicIdsAnswered(answers):
-            return _topic_ids_answered(state, answers)
+        case ControllerEpochReceived(answer):
+            return on_controller_epoch_received(state, answer)
+        case TopicIdsReceived(answers):
+            return _topic_ids_received(state, answers)
         case DirectoriesRemoved():
             return _directories_removed(state, happened, now_ms)
         case IsrProposed(outcomes):
@@ -203,7 +203,7 @@ def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms
             raise TypeError("operations on disk were performed though nothing waits for them")
 
 
-def _topic_ids_answered(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -> list[Effect]:
+def _topic_ids_received(state: AgentState, answers: tuple[TopicIdAnswer, ...]) -> list[Effect]:
     stage, state.stage = state.stage, None
     if not isinstance(stage, StopReplicaStage):
         raise TypeError("topic ids were answered though no StopReplica waits for them")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lethe.protocol.journal import Fact
+from lethe.protocol.journal import EventRecord
 from lethe.protocol.kafka.control import ControlResponse
 from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, TopicId, TopicPartition
 
@@ -52,7 +52,7 @@ class RenameForDeletion(NamedTuple):
     new_name: str
 
 
-class SetAside(NamedTuple):
+class QuarantineDirectory(NamedTuple):
     """Rename a replica's directory of another incarnation to `new_name`, durably. Its content is not read."""
 
     log_dir: str
@@ -60,7 +60,7 @@ class SetAside(NamedTuple):
     new_name: str
 
 
-DiskOperation = CreateReplica | FillReplica | AssignTopicId | RenameForDeletion | SetAside
+DiskOperation = CreateReplica | FillReplica | AssignTopicId | RenameForDeletion | QuarantineDirectory
 
 
 class DirectoryRef(NamedTuple):
@@ -102,14 +102,14 @@ class PerformDisk:
 
 @dataclass(frozen=True, slots=True)
 class AskTopicIds:
-    """Read `/brokers/topics/T` of each topic; the result is `TopicIdsAnswered`, one answer each, in this order."""
+    """Read `/brokers/topics/T` of each topic; the result is `TopicIdsReceived`, one answer each, in this order."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AskControllerEpoch:
-    """Read `/controller_epoch`; the result is `ControllerEpochAnswered`. At most one such effect is outstanding."""
+    """Read `/controller_epoch`; the result is `ControllerEpochReceived`. At most one such effect is outstanding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,9 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Give the fact to log, metrics and journal alike."""
+    """Give the event record to log, metrics and journal alike."""
 
-    fact: Fact
+    record: EventRecord
 
 
 Effect = (

@@ -81,7 +81,7 @@ def await_confirmation(state: AgentState, received: ControlReceived) -> list[Eff
     return _ask(state)
 
 
-def on_controller_epoch_answered(state: AgentState, answer: ControllerEpochAnswer) -> list[Effect]:
+def on_controller_epoch_received(state: AgentState, answer: ControllerEpochAnswer) -> list[Effect]:
     """Put confirmed requests before the waiting ones, and refuse those that ZooKeeper did not confirm."""
     asked, state.asked_for = state.asked_for, 0
     if not isinstance(answer, ControllerEpochUnavailable):

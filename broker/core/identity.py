@@ -21,10 +21,10 @@ When StopReplica asks for deletion:
     unreadable       -                    Y                           quarantine
     other            no                   none                        ask ZooKeeper, then:
         X                the topic has X     delete
-        any              the topic has Y     set aside
+        any              the topic has Y     quarantined
         none             the topic has no id delete   (a cluster from before topic ids)
-        X                the topic has no id set aside
-        any              no such topic       set aside
+        X                the topic has no id quarantined
+        any              no such topic       quarantined
         any              cannot be asked     an error is answered, nothing happens
 
 A quarantined directory is renamed to `-stray`, kept and shown. The answer is NONE, because no replica of the deleted

@@ -109,7 +109,7 @@ TopicIdAnswer = TopicId | TopicAbsence | TopicIdUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class TopicIdsAnswered:
+class TopicIdsReceived:
     """Result of AskTopicIds."""
 
     answers: tuple[TopicIdAnswer, ...]
@@ -125,7 +125,7 @@ ControllerEpochAnswer = ControllerEpoch | ControllerEpochUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerEpochAnswered:
+class ControllerEpochReceived:
     """Result of AskControllerEpoch."""
 
     answer: ControllerEpochAnswer
@@ -191,8 +191,8 @@ Input = (
     | BrokerRegistered
     | ControlReceived
     | DiskPerformed
-    | TopicIdsAnswered
-    | ControllerEpochAnswered
+    | TopicIdsReceived
+    | ControllerEpochReceived
     | DirectoriesRemoved
     | IsrProposed
     | TimerFired

@@ -29,7 +29,7 @@ from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
 from lethe.broker.core.replica import Replica, ReplicaState
 from lethe.broker.core.state import AgentState
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 from lethe.protocol.vocabulary import Endpoint, TopicPartition
 
 MAX_CHANGES_PER_PROPOSAL: Final = 10_000
@@ -107,7 +107,7 @@ def on_isr_proposed(state: AgentState, outcomes: tuple[IsrOutcome, ...], now_ms:
 
 
 def _record(state: AgentState, changes: tuple[IsrChange, ...], outcomes: tuple[IsrOutcome, ...]) -> list[Effect]:
-    """Record one fact for the proposal; of consecutive unanswered ones, only for the first."""
+    """Record one event record for the proposal; of consecutive unanswered ones, only for the first."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     if state.proposals_unanswered > 1 and counts[IsrVerdict.UNANSWERED] == len(outcomes):
         return []
@@ -118,4 +118,4 @@ def _record(state: AgentState, changes: tuple[IsrChange, ...], outcomes: tuple[I
         "outcomes": {verdict.value: counts[verdict] for verdict in IsrVerdict if counts[verdict]},
         "reasons": list(reasons)[:10],
     }
-    return [Record(Fact(FactType.BROKER, f"broker/{state.settings.broker_id}", data))]
+    return [Record(EventRecord(EventRecordType.BROKER, f"broker/{state.settings.broker_id}", data))]

@@ -35,8 +35,8 @@ from lethe.broker.core.effects import (
     Effect,
     FillReplica,
     PerformDisk,
+    QuarantineDirectory,
     Reply,
-    SetAside,
 )
 from lethe.broker.core.identity import OpenVerdict, judge_opening
 from lethe.broker.core.inputs import DiskOutcome
@@ -78,7 +78,7 @@ def begin(state: AgentState, token: int, request: LeaderAndIsrRequest) -> list[E
                 continue
             if problem := _ambiguity(state, topic_partition, topic, partition):
                 effects.append(record_problem(state, "LEADER_AND_ISR", topic_partition, problem))
-                errors.append(_nobody_can_say(partition))
+                errors.append(_incarnation_unknown_error(partition))
                 continue
             verdict = _judge(state, topic_partition, topic, partition)
             if isinstance(verdict, OpenVerdict):
@@ -118,7 +118,7 @@ def _ambiguity(
     return decide(state, topic_partition, topic.topic_id, counts_on_bytes=counts_on_bytes, has_leader=has_leader)
 
 
-def _nobody_can_say(partition: LeaderAndIsrPartition) -> ErrorCode:
+def _incarnation_unknown_error(partition: LeaderAndIsrPartition) -> ErrorCode:
     return ErrorCode.KAFKA_STORAGE_ERROR if partition.leader >= 0 else ErrorCode.INCONSISTENT_TOPIC_ID
 
 
@@ -175,7 +175,7 @@ def _may_be_foreign(replica: Replica, partition: LeaderAndIsrPartition) -> bool:
     return replica.files == 0 or partition.leader < 0
 
 
-# --- first round: setting aside -----------------------------------------------------------------------------------
+# --- first round: quarantining -----------------------------------------------------------------------------------
 
 
 def _quarantine_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effect]:
@@ -189,7 +189,7 @@ def _quarantine_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effec
         for each in unwanted:
             if each.log_dir is not None:
                 new_name = stray_name(opening.topic_partition, state.make_unique())
-                operations.append(SetAside(each.log_dir, opening.topic_partition, new_name))
+                operations.append(QuarantineDirectory(each.log_dir, opening.topic_partition, new_name))
                 performed_for.append(index)
     return _perform(state, replace(stage, operations=tuple(operations), performed_for=tuple(performed_for)))
 
@@ -199,7 +199,7 @@ def _after_quarantine(state: AgentState, stage: LeaderAndIsrStage, outcomes: tup
     errors = list(stage.errors)
     for index, operation, outcome in zip(stage.performed_for, stage.operations, outcomes, strict=True):
         opening = stage.openings[index]
-        assert isinstance(operation, SetAside)
+        assert isinstance(operation, QuarantineDirectory)
         if outcome.error is not None or state.log_dirs[operation.log_dir] is not None:
             if outcome.error is not None and state.log_dirs[operation.log_dir] is None:
                 effects.append(record_problem(state, "LEADER_AND_ISR", opening.topic_partition, outcome.error))

@@ -1,4 +1,4 @@
-"""The facts that an agent records, built in one place, so that journal, log and metrics use the same names."""
+"""The event records that an agent records, built in one place, so that journal, log and metrics use the same names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from lethe.broker.core.effects import DirectoryRef, Effect, Record
 from lethe.broker.core.inputs import RemovalOutcome
 from lethe.broker.core.state import AgentState
-from lethe.protocol.journal import Fact, FactType, partition_ranges
+from lethe.protocol.journal import EventRecord, EventRecordType, partition_ranges
 from lethe.protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
 from lethe.protocol.kafka.directory_names import parse_directory_name
 from lethe.protocol.kafka.errors import error_name
@@ -20,7 +20,7 @@ MAX_TEXT: Final = 300
 
 
 def id_text(topic_id: TopicId | None) -> str | None:
-    """A topic id as text in facts."""
+    """Return a topic id as text for an event record."""
     return None if topic_id is None else topic_id_to_text(topic_id)
 
 
@@ -30,10 +30,10 @@ def count_errors(errors: Iterable[int]) -> dict[str, int]:
 
 
 def record_answers(state: AgentState, request: ControlRequest, answers: Mapping[str, int]) -> Record:
-    """One fact for a performed request, its answers counted by error."""
+    """One event record for a performed request, its answers counted by error."""
     return Record(
-        Fact(
-            FactType.REQUEST,
+        EventRecord(
+            EventRecordType.REQUEST,
             f"broker/{state.settings.broker_id}",
             {
                 "api": api_of(request).name,
@@ -48,10 +48,10 @@ def record_answers(state: AgentState, request: ControlRequest, answers: Mapping[
 
 
 def record_problem(state: AgentState, api: str, topic_partition: TopicPartition, problem: str) -> Record:
-    """One fact for a partition that could not be served, with the reason."""
+    """One event record for a partition that could not be served, with the reason."""
     return Record(
-        Fact(
-            FactType.REFUSAL,
+        EventRecord(
+            EventRecordType.REFUSAL,
             f"broker/{state.settings.broker_id}",
             {
                 "what": api,
@@ -64,8 +64,10 @@ def record_problem(state: AgentState, api: str, topic_partition: TopicPartition,
 
 
 def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int]) -> Record:
-    """One fact for a refused request."""
-    return Record(Fact(FactType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data}))
+    """One event record for a refused request."""
+    return Record(
+        EventRecord(EventRecordType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data})
+    )
 
 
 def record_deletions(
@@ -75,7 +77,7 @@ def record_deletions(
     meant: Mapping[str, TopicId | None],
     deleted: Mapping[TopicPartition, TopicId | None],
 ) -> list[Effect]:
-    """The acknowledged deletions, one fact per topic, incarnation and error, partitions in ranges.
+    """The acknowledged deletions, one event record per topic, incarnation and error, partitions in ranges.
 
     `deleted` are the partitions that had a directory, which is renamed now, with its id; of all others the id is that
     of the incarnation that was meant."""
@@ -93,8 +95,8 @@ def record_deletions(
             grouped.setdefault((topic, topic_id, error), []).append(partition)
     return [
         Record(
-            Fact(
-                FactType.ACK,
+            EventRecord(
+                EventRecordType.ACK,
                 f"topic/{topic[:MAX_TEXT]}",
                 {
                     "topic_id": id_text(topic_id),
@@ -116,7 +118,7 @@ def record_removals(
     topic_ids: Iterable[TopicId | None],
     outcomes: Iterable[RemovalOutcome],
 ) -> list[Effect]:
-    """The results of a round of removals, one fact per log directory, topic, incarnation and
+    """The results of a round of removals, one event record per log directory, topic, incarnation and
     error."""
     grouped: dict[tuple[str, str, TopicId | None, str | None], list[tuple[int, RemovalOutcome]]] = {}
     for directory, topic_id, outcome in zip(directories, topic_ids, outcomes, strict=True):
@@ -125,8 +127,8 @@ def record_removals(
         grouped.setdefault((directory.log_dir, topic, topic_id, outcome.error), []).append((partition, outcome))
     return [
         Record(
-            Fact(
-                FactType.BYTES_FREED,
+            EventRecord(
+                EventRecordType.BYTES_FREED,
                 f"broker/{state.settings.broker_id}",
                 {
                     "log_dir": log_dir,

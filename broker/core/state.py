@@ -25,7 +25,7 @@ MAX_TOMBSTONES: Final = 10_000
 """A StopReplica that outlives its connection arrives seconds late, not after ten thousand deletions."""
 
 
-class Leftover(NamedTuple):
+class QuarantinedDirectory(NamedTuple):
     """A directory that is kept and shown, never opened, never removed."""
 
     size_bytes: int
@@ -86,9 +86,9 @@ class AgentState:
     proposals_unanswered: int = 0
     """In a row."""
     isr_outcomes: dict[IsrVerdict, int] = field(default_factory=lambda: dict.fromkeys(IsrVerdict, 0))
-    strays: dict[DirectoryRef, Leftover] = field(default_factory=dict)
+    strays: dict[DirectoryRef, QuarantinedDirectory] = field(default_factory=dict)
     stray_bytes: int = 0
-    unknown: dict[DirectoryRef, Leftover] = field(default_factory=dict)
+    unknown: dict[DirectoryRef, QuarantinedDirectory] = field(default_factory=dict)
     stage: FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
     waiting: deque[ControlReceived] = field(default_factory=deque)
@@ -135,7 +135,7 @@ class AgentState:
 
     # --- leftovers ------------------------------------------------------------------------------------------------
 
-    def put_stray(self, directory: DirectoryRef, leftover: Leftover) -> None:
+    def put_stray(self, directory: DirectoryRef, leftover: QuarantinedDirectory) -> None:
         """Store a directory that is kept for an operator."""
         before = self.strays.get(directory)
         self.stray_bytes += leftover.size_bytes - (before.size_bytes if before else 0)

@@ -9,8 +9,8 @@ Per partition, the first rule that applies:
     hosted, leader epoch in the request neither -1 nor -2 and
       below ours                                                  FENCED_LEADER_EPOCH
     delete with leader epoch -2 ("the topic is being deleted"),
-      but the tombstone was another incarnation's than the
-      one that is hosted here and current                         FENCED_LEADER_EPOCH (recorded)
+      but the tombstone named another incarnation than the
+      current one, which is hosted here                           FENCED_LEADER_EPOCH (recorded)
     delete is false                                               NONE, the directory stays
     no directory                                                  NONE
     another directory of it is in an offline log directory, and
@@ -21,8 +21,8 @@ Per partition, the first rule that applies:
                                                                   cannot be determined
 
 The tombstone's row is for a request that outlives its connection: a controller whose request times out sends it again
-on a new connection, and the first copy may be applied after the topic was deleted and made anew. A controller always
-sends the tombstone of the incarnation it means before it asks for the deletion.
+on a new connection, and the first copy may be applied after the topic was deleted and created again. A controller
+always sends the tombstone of the incarnation before it requests the deletion.
 
 A deletion is acknowledged after the rename, which is atomic and durable; the bytes go later (broker.core.removal). A
 repeated deletion finds no directory and answers NONE again.
@@ -40,9 +40,9 @@ from lethe.broker.core.effects import (
     DiskOperation,
     Effect,
     PerformDisk,
+    QuarantineDirectory,
     RenameForDeletion,
     Reply,
-    SetAside,
 )
 from lethe.broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
 from lethe.broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
@@ -86,7 +86,7 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
                 and partition.delete
                 and _targets_other_incarnation(state, topic_partition, replica, partition)
             ):
-                problem = "the order to delete is an earlier incarnation's; the topic was made anew since"
+                problem = "the request deletes an earlier incarnation; the topic was created again since"
                 effects.append(record_problem(state, "StopReplica", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.FENCED_LEADER_EPOCH
             if replica is None or errors[topic_partition] != ErrorCode.NONE:
@@ -127,7 +127,7 @@ def resume_with_topic_ids(
             verdict = require_proof(state, topic_partition, replica, judge_deletion_by_answer(replica, answer))
             deletion = deletion._replace(verdict=verdict)
             if isinstance(answer, TopicIdUnavailable):
-                problem = f"the topic's id could not be established, nothing was touched: {answer.reason}"
+                problem = f"the topic's id could not be read, and nothing was changed: {answer.reason}"
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
                 errors[topic_partition] = ErrorCode.UNKNOWN_SERVER_ERROR
                 continue
@@ -214,15 +214,15 @@ def _targets_other_incarnation(
     state: AgentState, topic_partition: TopicPartition, replica: Replica, partition: StopReplicaPartition
 ) -> bool:
     """Whether the request deletes the topic but the tombstone named another incarnation than the one hosted here."""
-    buried = state.tombstoned.get(topic_partition.topic)
+    tombstoned_id = state.tombstoned.get(topic_partition.topic)
     current = state.incarnations.get(topic_partition.topic)
     return (
         partition.leader_epoch == EPOCH_DURING_DELETE
         and replica.state is ReplicaState.HOSTED
-        and buried is not None
+        and tombstoned_id is not None
         and replica.topic_id == current
         and current is not None
-        and buried != current
+        and tombstoned_id != current
     )
 
 
@@ -236,7 +236,7 @@ def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
             operations.append(RenameForDeletion(deletion.log_dir, deletion.topic_partition, replica.topic_id, new_name))
         else:
             new_name = stray_name(deletion.topic_partition, unique)
-            operations.append(SetAside(deletion.log_dir, deletion.topic_partition, new_name))
+            operations.append(QuarantineDirectory(deletion.log_dir, deletion.topic_partition, new_name))
     stage = replace(stage, operations=tuple(operations))
     if not operations:
         return resume_after_disk(state, stage, (), 0)
@@ -251,7 +251,7 @@ def _record_rename(state: AgentState, operation: DiskOperation, replica: Replica
             due_ms = now_ms + state.settings.delete_delay_ms
             state.removal.add(DirectoryRef(operation.log_dir, operation.new_name), removal, due_ms)
             return []
-        case SetAside():
+        case QuarantineDirectory():
             reason = "StopReplica asked to delete another incarnation of the topic"
             return [keep_stray(state, operation, replica, reason)]
         case _:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lethe.broker.core.duplicates import add_candidate, candidates, fail_candidates
-from lethe.broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, Record, SetAside
+from lethe.broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, QuarantineDirectory, Record
 from lethe.broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
 from lethe.broker.core.records import id_text
 from lethe.broker.core.removal import PendingRemoval
 from lethe.broker.core.replica import Replica, ReplicaState
-from lethe.broker.core.state import AgentState, Leftover
-from lethe.protocol.journal import Fact, FactType
+from lethe.broker.core.state import AgentState, QuarantinedDirectory
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import TopicPartition
 
 KEPT_FROM_BEFORE = "found set aside at start"
@@ -55,12 +55,14 @@ def fail_log_dir(state: AgentState, log_dir: str, error: str) -> list[Effect]:
     return [_record_failure(state, log_dir, error), NotifyLogDirFailure(), *_halt_if_none_left(state)]
 
 
-def keep_stray(state: AgentState, operation: SetAside, replica: Replica, reason: str) -> Record:
-    """Store a quarantined directory. Return the fact to record."""
-    state.put_stray(DirectoryRef(operation.log_dir, operation.new_name), Leftover(replica.size_bytes, reason))
+def keep_stray(state: AgentState, operation: QuarantineDirectory, replica: Replica, reason: str) -> Record:
+    """Store a quarantined directory. Return the event record."""
+    state.put_stray(
+        DirectoryRef(operation.log_dir, operation.new_name), QuarantinedDirectory(replica.size_bytes, reason)
+    )
     return Record(
-        Fact(
-            FactType.SET_ASIDE,
+        EventRecord(
+            EventRecordType.SET_ASIDE,
             f"topic/{operation.topic_partition.topic}",
             {
                 "topic_id": id_text(replica.topic_id),
@@ -95,16 +97,16 @@ def _take_directories(state: AgentState, found: FoundLogDir, now_ms: int) -> Non
         state.removal.add(DirectoryRef(found.log_dir, directory.name), removal, due_ms)
     for directory in found.strays:
         ref = DirectoryRef(found.log_dir, directory.name)
-        state.put_stray(ref, Leftover(directory.size_bytes, KEPT_FROM_BEFORE))
+        state.put_stray(ref, QuarantinedDirectory(directory.size_bytes, KEPT_FROM_BEFORE))
     for directory in found.unknown:
         ref = DirectoryRef(found.log_dir, directory.name)
-        state.unknown[ref] = Leftover(directory.size_bytes, NOT_A_REPLICA)
+        state.unknown[ref] = QuarantinedDirectory(directory.size_bytes, NOT_A_REPLICA)
 
 
 def _record_inventory(state: AgentState) -> Record:
     return Record(
-        Fact(
-            FactType.BROKER,
+        EventRecord(
+            EventRecordType.BROKER,
             f"broker/{state.settings.broker_id}",
             {
                 "happened": "log directories loaded",
@@ -126,8 +128,8 @@ def _record_inventory(state: AgentState) -> Record:
 
 def _record_failure(state: AgentState, log_dir: str, error: str) -> Record:
     return Record(
-        Fact(
-            FactType.BROKER,
+        EventRecord(
+            EventRecordType.BROKER,
             f"broker/{state.settings.broker_id}",
             {
                 "happened": "log directory failed",

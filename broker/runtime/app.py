@@ -63,7 +63,7 @@ from lethe.broker.runtime.recorder import Recorder
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.server import Listeners, handler_for
 from lethe.broker.runtime.sessions import Sessions
-from lethe.protocol.journal import Fact
+from lethe.protocol.journal import EventRecord
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ GC_THRESHOLDS: Final = (50_000, 20, 50)
 CHECKPOINT_INTERVAL_S: Final = 5.0
 """Kafka's `replica.high.watermark.checkpoint.interval.ms`."""
 _RELOADS: Final = (
-    "the file is read at the start only, so nothing is reloaded and the agent goes on; restart it to read the file "
+    "the file is read at the start only, so nothing is reloaded and the agent continues; restart it to read the file "
     "again."
 )
 STOP_GRACE_MS: Final = 2_000
@@ -176,7 +176,7 @@ class AgentApp:
                 logger.critical("the agent cannot start: %s", problem)
         except* Exception:
             self._exit_code = ExitCode.FAULT
-            logger.critical("the agent cannot go on and ends", exc_info=True)
+            logger.critical("the agent cannot continue and ends", exc_info=True)
         finally:
             await self._release_directories()
             if journal is not None:
@@ -310,7 +310,7 @@ class AgentApp:
             extra=fields(cluster=self._cluster_id),
         )
         logger.warning(
-            "nobody has to authenticate: whoever reaches %s can have replicas in %s deleted with a StopReplica request",
+            "there is no authentication: any client that reaches %s can delete replicas in %s by StopReplica",
             where,
             ", ".join(map(str, self._config.log_dirs)),
         )
@@ -337,8 +337,8 @@ class AgentApp:
     async def notify_log_dir_failure(self) -> None:
         await self._sessions.notify_log_dir_failure(self._broker())
 
-    def record(self, fact: Fact) -> None:
-        self._recorder.record(fact)
+    def record(self, record: EventRecord) -> None:
+        self._recorder.record(record)
 
     async def _on_disk(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk_thread, work)

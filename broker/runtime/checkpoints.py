@@ -99,7 +99,7 @@ class Checkpoints:
     def _note_full(self, full: bool) -> None:
         if full and not self._full:
             logger.warning(
-                "%s: the disk is full, so the checkpoint files are not written. Deletions go on and free space; "
+                "%s: the disk is full, so the checkpoint files are not written. Deletions continue and free space; "
                 "the files are written as soon as there is space. Delete topics, or enlarge the disk",
                 self._place,
             )

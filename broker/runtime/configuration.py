@@ -42,14 +42,14 @@ BROKER: Final = (
         "listeners",
         PropertyKind.LIST,
         f"PLAINTEXT://{LOOPBACK}:9092",
-        "Where to listen, as NAME://host:port. An empty host means loopback, unlike in Kafka: whoever reaches the port "
-        "can destroy data, so other addresses must be named. Port 0 takes any free one.",
+        "Where to listen, as NAME://host:port. An empty host means loopback, unlike in Kafka, since a peer that "
+        "reaches the port can destroy data. Port 0 takes any free one.",
     ),
     Property(
         "advertised.listeners",
         PropertyKind.LIST,
         None,
-        "What the registration tells others to connect to; as `listeners` where it is not given.",
+        "Addresses in the broker's registration; as `listeners` where it is not given.",
     ),
     PROTOCOL_MAP,
     Property(

@@ -21,7 +21,7 @@ from lethe.protocol.vocabulary import TopicId
 def require_empty(disk: Disk, fd: int, name: str, topic_id: TopicId | None) -> None:
     """Check that the directory belongs to that incarnation and is empty. Raises Refused, OSError."""
     if not disk.exists(fd, name):
-        raise Refused(f"{name} was to be filled, but somebody has removed it")
+        raise Refused(f"{name} was to be filled, but another process has removed it")
     found, readable = read_topic_id(fd, name, disk)
     if not readable or found != topic_id:
         raise Refused(f"{name} is not the incarnation that it was: it says {found}, known was {topic_id}")

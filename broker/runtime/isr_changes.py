@@ -102,7 +102,7 @@ class IsrChanges:
             for index, outcome in zip(open_ones, done, strict=True):
                 outcomes[index] = outcome
         problem = await _notify(session, accepted_partitions(changes, outcomes))
-        contended = IsrOutcome(IsrVerdict.UNANSWERED, reason="somebody else kept writing the state")
+        contended = IsrOutcome(IsrVerdict.UNANSWERED, reason="other processes kept writing the state")
         found = [contended if outcome is None else outcome for outcome in outcomes]
         if problem is None:
             return tuple(found)

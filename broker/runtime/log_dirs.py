@@ -2,8 +2,8 @@
 
 How nothing outside a log directory can be touched:
 
-* Every call goes through a directory's open descriptor (`dir_fd`) and a single name. A name is taken only after
-  `broker.core.naming` has recognised it as what the operation is about, so it has no slash and is no `.` or `..`.
+* Every call goes through a directory's open descriptor (`dir_fd`) and a single name, which
+  `protocol.kafka.directory_names` has recognised before: so it has no slash and is no `.` or `..`.
 * Below a log directory no link is ever followed (O_NOFOLLOW, lstat); an operation on a link instead of a directory
   is refused. Only the path of the log directory itself may contain links, because the operator chose it.
 * Each round first checks that the path still leads to the opened directory.
@@ -35,8 +35,8 @@ from lethe.broker.core.effects import (
     DirectoryRef,
     DiskOperation,
     FillReplica,
+    QuarantineDirectory,
     RenameForDeletion,
-    SetAside,
 )
 from lethe.broker.core.inputs import DiskOutcome, FoundLogDir
 from lethe.broker.runtime.checkpoints import Checkpoints
@@ -228,13 +228,13 @@ class LogDirs:
             case RenameForDeletion(topic_id=topic_id, new_name=new_name):
                 _demand(new_name, DirectoryKind.DELETED)
                 if not self._disk.exists(fd, name):
-                    logger.warning("%s was to be deleted, but somebody has removed it already", name)
+                    logger.warning("%s was to be deleted, but another process has removed it already", name)
                     return
                 found, readable = read_topic_id(fd, name, self._disk)
                 if not readable or found != topic_id:
                     raise Refused(f"{name} is not the incarnation that it was: it says {found}, known was {topic_id}")
                 self._disk.rename(fd, name, new_name)
-            case SetAside(new_name=new_name):
+            case QuarantineDirectory(new_name=new_name):
                 _demand(new_name, DirectoryKind.STRAY)
                 self._disk.require_directory(fd, name)
                 self._disk.rename(fd, name, new_name)
@@ -299,7 +299,7 @@ class LogDirs:
 
     def _update_checkpoints(self, opened: _OpenDir, done: Sequence[DiskOperation]) -> None:
         """Update the checkpoint files: removed replicas at once, new ones with the next tick."""
-        gone = [op.topic_partition for op in done if isinstance(op, RenameForDeletion | SetAside)]
+        gone = [op.topic_partition for op in done if isinstance(op, RenameForDeletion | QuarantineDirectory)]
         opened.checkpoints.drop(gone)
         end_offset = len(self._segments) * RECORDS_PER_SEGMENT
         for operation in done:

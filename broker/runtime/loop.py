@@ -33,7 +33,7 @@ from lethe.broker.core.effects import (
 )
 from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
-    ControllerEpochAnswered,
+    ControllerEpochReceived,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -44,10 +44,10 @@ from lethe.broker.core.inputs import (
     RemovalOutcome,
     TimerFired,
     TopicIdAnswer,
-    TopicIdsAnswered,
+    TopicIdsReceived,
 )
 from lethe.broker.core.state import AgentState
-from lethe.protocol.journal import Fact
+from lethe.protocol.journal import EventRecord
 from lethe.protocol.kafka.control import Addressed, ControlResponse
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class EffectPerformer(Protocol):
     async def ask_controller_epoch(self) -> ControllerEpochAnswer: ...
     async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]: ...
     def notify_log_dir_failure(self) -> Coroutine[None, None, None]: ...
-    def record(self, fact: Fact) -> None: ...
+    def record(self, record: EventRecord) -> None: ...
 
 
 class RequestRefused(Exception):
@@ -170,8 +170,8 @@ class AgentLoop:
                 self._start("log-dir-notification", self._performer.notify_log_dir_failure())
             case Halt(reason):
                 self._halt(reason)
-            case Record(fact):
-                self._performer.record(fact)
+            case Record(record):
+                self._performer.record(record)
 
     def _start(self, name: str, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work, name=f"agent-{name}")
@@ -182,10 +182,10 @@ class AgentLoop:
         self.feed(DiskPerformed(await self._performer.perform(operations)))
 
     async def _feed_topic_ids(self, topics: Sequence[str]) -> None:
-        self.feed(TopicIdsAnswered(await self._performer.ask_topic_ids(topics)))
+        self.feed(TopicIdsReceived(await self._performer.ask_topic_ids(topics)))
 
     async def _feed_controller_epoch(self) -> None:
-        self.feed(ControllerEpochAnswered(await self._performer.ask_controller_epoch()))
+        self.feed(ControllerEpochReceived(await self._performer.ask_controller_epoch()))
 
     async def _feed_removals(self, directories: Sequence[DirectoryRef]) -> None:
         self.feed(DirectoriesRemoved(await self._performer.remove(directories)))

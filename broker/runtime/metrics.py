@@ -16,11 +16,11 @@ from prometheus_client.registry import Collector
 
 from lethe.adapters.journal import JournalCounts
 from lethe.broker.core.state import AgentState
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.control import ApiKey
 
 
-class Declared(NamedTuple):
+class MetricFamily(NamedTuple):
     """One metric family."""
 
     name: str
@@ -29,85 +29,93 @@ class Declared(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-_REPLICAS: Final = Declared(
+_REPLICAS: Final = MetricFamily(
     "lethe_agent_replicas", "gauge", "Replicas by state: loaded (found on disk), hosted, offline", ("state",)
 )
-_HOSTED_BYTES: Final = Declared("lethe_agent_hosted_bytes", "gauge", "Bytes of the replicas that are not offline")
-_LOG_DIRS: Final = Declared(
+_HOSTED_BYTES: Final = MetricFamily("lethe_agent_hosted_bytes", "gauge", "Bytes of the replicas that are not offline")
+_LOG_DIRS: Final = MetricFamily(
     "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that cannot be used"
 )
-_PENDING: Final = Declared(
+_PENDING: Final = MetricFamily(
     "lethe_agent_pending_removal_directories",
     "gauge",
     "Directories renamed for deletion that are not removed yet; they go after the delay, paced",
 )
-_PENDING_BYTES: Final = Declared(
+_PENDING_BYTES: Final = MetricFamily(
     "lethe_agent_pending_removal_bytes", "gauge", "Bytes in them: deleted topics' bytes that are not free yet"
 )
-_STUCK: Final = Declared(
+_STUCK: Final = MetricFamily(
     "lethe_agent_failed_removals",
     "gauge",
-    "Directories whose removal failed at the last attempt; it is repeated. /state names them and the error",
+    "Directories whose last removal failed; it is repeated. /state names them and the error",
 )
-_FREED_BYTES: Final = Declared("lethe_agent_freed_bytes_total", "counter", "Bytes removed from disk since the start")
-_FREED_FILES: Final = Declared("lethe_agent_freed_files_total", "counter", "Files removed from disk since the start")
-_REMOVED: Final = Declared("lethe_agent_removed_directories_total", "counter", "Directories removed since the start")
-_SET_ASIDE: Final = Declared(
+_FREED_BYTES: Final = MetricFamily(
+    "lethe_agent_freed_bytes_total", "counter", "Bytes removed from disk since the start"
+)
+_FREED_FILES: Final = MetricFamily(
+    "lethe_agent_freed_files_total", "counter", "Files removed from disk since the start"
+)
+_REMOVED: Final = MetricFamily(
+    "lethe_agent_removed_directories_total", "counter", "Directories removed since the start"
+)
+_SET_ASIDE: Final = MetricFamily(
     "lethe_agent_set_aside_directories",
     "gauge",
-    "Directories of another incarnation that are kept for a human. /state and `lethe survey` name them",
+    "Directories of another incarnation, kept and not used. /state and `lethe survey` name them",
 )
-_SET_ASIDE_BYTES: Final = Declared("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
-_DUPLICATES: Final = Declared(
+_SET_ASIDE_BYTES: Final = MetricFamily("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
+_DUPLICATES: Final = MetricFamily(
     "lethe_agent_duplicate_directories",
     "gauge",
-    "Directories of partitions that have another one besides; none is touched before it is known which one lives",
+    "Directories of partitions that have more than one; none is touched before the topic id decides",
 )
-_UNKNOWN: Final = Declared(
+_UNKNOWN: Final = MetricFamily(
     "lethe_agent_unknown_directories", "gauge", "Directories in the log directories that are no replicas; left alone"
 )
-_CACHED: Final = Declared("lethe_agent_cached_partitions", "gauge", "Partitions in the metadata cache")
-_CACHED_TOPICS: Final = Declared("lethe_agent_cached_topics", "gauge", "Topics in the metadata cache")
-_EPOCH: Final = Declared("lethe_agent_broker_epoch", "gauge", "czxid of the registration; -1: not registered yet")
-_CONTROLLER_EPOCH: Final = Declared("lethe_agent_controller_epoch", "gauge", "Highest controller epoch seen")
-_REGISTERED: Final = Declared("lethe_agent_registered", "gauge", "1 while there is a ZooKeeper session")
-_WAITING: Final = Declared("lethe_agent_waiting_requests", "gauge", "Control requests that wait for the one before")
-_CATCHING_UP: Final = Declared(
+_CACHED: Final = MetricFamily("lethe_agent_cached_partitions", "gauge", "Partitions in the metadata cache")
+_CACHED_TOPICS: Final = MetricFamily("lethe_agent_cached_topics", "gauge", "Topics in the metadata cache")
+_EPOCH: Final = MetricFamily("lethe_agent_broker_epoch", "gauge", "czxid of the registration; -1: not registered yet")
+_CONTROLLER_EPOCH: Final = MetricFamily("lethe_agent_controller_epoch", "gauge", "Highest controller epoch seen")
+_REGISTERED: Final = MetricFamily("lethe_agent_registered", "gauge", "1 while there is a ZooKeeper session")
+_WAITING: Final = MetricFamily("lethe_agent_waiting_requests", "gauge", "Control requests that wait for the one before")
+_CATCHING_UP: Final = MetricFamily(
     "lethe_agent_catching_up_partitions",
     "gauge",
     "Partitions that wait for the catch-up delay: as follower (to be filled) or as leader (to ask for ISR members)",
     ("role",),
 )
-_PROPOSALS: Final = Declared(
+_PROPOSALS: Final = MetricFamily(
     "lethe_agent_isr_proposals_total",
     "counter",
     "Partitions whose ISR this agent proposed as their leader: accepted, put back, unanswered, given up",
     ("outcome",),
 )
-_REQUESTS: Final = Declared("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
-_REQUEST_BYTES: Final = Declared(
+_REQUESTS: Final = MetricFamily("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
+_REQUEST_BYTES: Final = MetricFamily(
     "lethe_agent_request_bytes_total", "counter", "Bytes of the requests that came in, their lengths included", ("api",)
 )
-_ANSWERS: Final = Declared(
+_ANSWERS: Final = MetricFamily(
     "lethe_agent_answers_total", "counter", "Partitions answered, by request and error", ("api", "error")
 )
-_REFUSALS: Final = Declared("lethe_agent_refusals_total", "counter", "Requests and partitions refused", ("what",))
+_REFUSALS: Final = MetricFamily("lethe_agent_refusals_total", "counter", "Requests and partitions refused", ("what",))
 
-_JOURNAL_LINES: Final = Declared("lethe_journal_lines_total", "counter", "Facts written to the journal")
-_JOURNAL_LOST: Final = Declared(
-    "lethe_journal_lost_total", "counter", "Facts that the journal could not take; reports made from it have a gap"
+_JOURNAL_LINES: Final = MetricFamily("lethe_journal_lines_total", "counter", "Event records written to the journal")
+_JOURNAL_LOST: Final = MetricFamily(
+    "lethe_journal_lost_total",
+    "counter",
+    "Event records that the journal could not take; reports made from it have a gap",
 )
-_JOURNAL_FAILING: Final = Declared(
+_JOURNAL_FAILING: Final = MetricFamily(
     "lethe_journal_failing", "gauge", "1 while the journal cannot be written; the log says why: a full disk, mostly"
 )
 _JOURNAL_TOPIC: Final = (
-    Declared("lethe_journal_topic_lines_total", "counter", "Lines that the journal's topic has acknowledged"),
-    Declared(
+    MetricFamily("lethe_journal_topic_lines_total", "counter", "Lines that the journal's topic has acknowledged"),
+    MetricFamily(
         "lethe_journal_topic_lost_total",
         "counter",
-        "Lines that the journal's topic could not take; it tells of the gap",
+        "Lines that the journal's topic did not accept; the topic records the gap",
     ),
-    Declared("lethe_journal_topic_failing", "gauge", "1 while the journal's topic takes nothing; the log says why"),
+    MetricFamily("lethe_journal_topic_failing", "gauge", "1 while the journal's topic takes nothing; the log says why"),
 )
 
 METRICS: Final = (
@@ -156,17 +164,17 @@ class AgentCounts:
         """Count a request and its bytes."""
         self.request_bytes[api.name] += size_bytes
 
-    def note_fact(self, fact: Fact) -> None:
-        """Count a fact."""
-        if fact.type is FactType.REQUEST:
-            api = str(fact.data.get("api"))
+    def note_record(self, record: EventRecord) -> None:
+        """Count an event record."""
+        if record.type is EventRecordType.REQUEST:
+            api = str(record.data.get("api"))
             self.requests[api] += 1
-            answers = fact.data.get("answers")
+            answers = record.data.get("answers")
             if isinstance(answers, Mapping):
                 for error, count in answers.items():
                     self.answers[api, str(error)] += count if isinstance(count, int) else 0
-        elif fact.type is FactType.REFUSAL:
-            self.refusals[str(fact.data.get("what"))] += 1
+        elif record.type is EventRecordType.REFUSAL:
+            self.refusals[str(record.data.get("what"))] += 1
 
 
 class AgentMetrics(Collector):
@@ -235,7 +243,7 @@ class AgentMetrics(Collector):
             yield _family(declared, {(): value})
 
 
-def _family(declared: Declared, values: Mapping[tuple[str, ...], float]) -> Metric:
+def _family(declared: MetricFamily, values: Mapping[tuple[str, ...], float]) -> Metric:
     kind = GaugeMetricFamily if declared.kind == "gauge" else CounterMetricFamily
     family = kind(declared.name, declared.meaning, labels=declared.labels)
     for labels, value in values.items():

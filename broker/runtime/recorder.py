@@ -1,7 +1,7 @@
-"""Record the agent's facts: all in the journal, as counts in the metrics, and the notable ones in the log.
+"""Record the agent's event records: all in the journal, as counts in the metrics, and the notable ones in the log.
 
-Facts per request, acknowledgement or directory are logged at level DEBUG; refusals and quarantined directories are
-warnings. A thousand refusals of one kind in a minute give twenty lines and a count.
+Event records per request, acknowledgement or directory are logged at level DEBUG; refusals and quarantined directories
+are warnings. A thousand refusals of one kind in a minute give twenty lines and a count.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from typing import Final, Protocol
 
 from lethe.adapters.logs import fields
 from lethe.protocol.counting import counted
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 
 logger = logging.getLogger(__name__)
 
-_LEVELS: Final[Mapping[FactType, int]] = {
-    FactType.REFUSAL: logging.WARNING,
-    FactType.SET_ASIDE: logging.WARNING,
-    FactType.BROKER: logging.INFO,
+_LEVELS: Final[Mapping[EventRecordType, int]] = {
+    EventRecordType.REFUSAL: logging.WARNING,
+    EventRecordType.SET_ASIDE: logging.WARNING,
+    EventRecordType.BROKER: logging.INFO,
 }
 _BURST: Final = 20
 _BURST_S: Final = 60.0
 
 
-class FactSink(Protocol):
+class RecordSink(Protocol):
     """A journal."""
 
-    def record(self, fact: Fact) -> None: ...
+    def record(self, record: EventRecord) -> None: ...
 
 
-class FactCounter(Protocol):
-    def note_fact(self, fact: Fact) -> None: ...
+class RecordCounter(Protocol):
+    def note_record(self, record: EventRecord) -> None: ...
 
 
 class Recorder:
-    """Records every fact of the agent; raises for no content of a fact."""
+    """Records every event record of the agent; raises for no content of an event record."""
 
-    def __init__(self, journal: FactSink | None, counts: FactCounter) -> None:
+    def __init__(self, journal: RecordSink | None, counts: RecordCounter) -> None:
         self._journal = journal
         self._counts = counts
         self._began_s = 0.0
         self._lines = 0
 
-    def record(self, fact: Fact) -> None:
+    def record(self, record: EventRecord) -> None:
         if self._journal is not None:
-            self._journal.record(fact)
-        self._counts.note_fact(fact)
-        level = _LEVELS.get(fact.type, logging.DEBUG)
-        if fact.type is FactType.BYTES_FREED and fact.data.get("error") is not None:
+            self._journal.record(record)
+        self._counts.note_record(record)
+        level = _LEVELS.get(record.type, logging.DEBUG)
+        if record.type is EventRecordType.BYTES_FREED and record.data.get("error") is not None:
             level = logging.WARNING
-        if fact.type is FactType.BROKER and fact.data.get("error") is not None:
+        if record.type is EventRecordType.BROKER and record.data.get("error") is not None:
             # A failed log directory stays failed until a restart, so it is logged as more than information.
             level = logging.ERROR
-        if not logger.isEnabledFor(level) or (fact.type is FactType.REFUSAL and not self._is_worth_a_line()):
+        if not logger.isEnabledFor(level) or (record.type is EventRecordType.REFUSAL and not self._is_worth_a_line()):
             return
-        values = {name: value if isinstance(value, int | float) else str(value) for name, value in fact.data.items()}
-        logger.log(level, "%s of %s", fact.type.value, fact.subject, extra=fields(**values))
+        values = {name: value if isinstance(value, int | float) else str(value) for name, value in record.data.items()}
+        logger.log(level, "%s of %s", record.type.value, record.subject, extra=fields(**values))
 
     def _is_worth_a_line(self) -> bool:
         now_s = time.monotonic()

@@ -162,7 +162,7 @@ class Sessions:
                     await notify_log_dir_failure(session, broker.id)
                     return
             except (SessionLost, RegistrationFailed) as error:
-                logger.warning("the controller could not be told of the failed log directory: %s", error)
+                logger.warning("the controller could not be informed of the failed log directory: %s", error)
             await asyncio.sleep(POLL_S)
 
 
@@ -195,4 +195,4 @@ def _controller_epoch(outcome: ReadOutcome) -> ControllerEpochAnswer:
 
 def _ignore_watch(fired: WatchFired) -> None:
     """The agent watches nothing."""
-    logger.debug("a watch nobody set went off: %s", fired)
+    logger.debug("a watch fired that was not set: %s", fired)

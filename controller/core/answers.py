@@ -11,25 +11,25 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lethe.controller.core import caches, evidence, owed, power, reassignment_end
-from lethe.controller.core.agenda import LeaveIfSettled, Stand, TakeReplicasOffline
-from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.agenda_partitions import MoveReplicas
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
 from lethe.controller.core.deletion_memory import METADATA_CACHE
 from lethe.controller.core.events import (
     Answer,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.replica_machine import move
-from lethe.controller.core.topic import Hosting, Partition
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ResignIfSettled, StandForElection, TakeReplicasOffline
+from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.tasks_partitions import MoveReplicas
+from lethe.controller.core.topic import Partition, ReplicaConfirmation
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -46,34 +46,34 @@ AWAITS_PROOF = "answered, and a look at the broker's log directories is to follo
 NOT_LISTED = "the answer does not list the partition"
 
 
-def received(turn: Turn, event: Answer) -> None:
+def received(step: StepContext, event: Answer) -> None:
     """Match the answer with its request, and handle it."""
-    outstanding = _settle(turn.context, event)
+    outstanding = _settle(step.context, event)
     if outstanding is None:
-        if _was_dropped(turn.context, event):
+        if _was_dropped(step.context, event):
             return
-        turn.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
+        step.refuse(f"broker/{event.broker}", type(event).__name__, "no such request is outstanding for this broker")
         return
     if not isinstance(event, LogDirsDescribed):
         # DescribeLogDirs is a query: its answer does not show whether the broker obeys control requests.
-        power.note_answer(turn, event.broker, event.broker_epoch, event.response.error)
+        power.note_answer(step, event.broker, event.broker_epoch, event.response.error)
     if event.response.error != ErrorCode.NONE:
-        turn.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
+        step.refuse(f"broker/{event.broker}", type(event).__name__, error_name(event.response.error))
     if event.response.error == ErrorCode.STALE_CONTROLLER_EPOCH:
         # The broker has seen a higher epoch: check whether another controller leads, or the epoch must be raised.
-        turn.do(Stand())
+        step.do(StandForElection())
     match event, outstanding.request:
-        case LeaderAndIsrAnswered(), LeaderAndIsrRequest() as request:
-            _leader_and_isr(turn, event, request)
-        case UpdateMetadataAnswered(), UpdateMetadataRequest() as request:
-            _update_metadata(turn, event, request)
-            caches.answered(turn, event)
-        case StopReplicaAnswered(), StopReplicaRequest() as request:
-            _stop_replica(turn, event, request)
+        case LeaderAndIsrResponseReceived(), LeaderAndIsrRequest() as request:
+            _leader_and_isr(step, event, request)
+        case UpdateMetadataResponseReceived(), UpdateMetadataRequest() as request:
+            _update_metadata(step, event, request)
+            caches.answered(step, event)
+        case StopReplicaResponseReceived(), StopReplicaRequest() as request:
+            _stop_replica(step, event, request)
         case LogDirsDescribed(), DescribeLogDirsRequest():
-            evidence.described(turn, event)
+            evidence.described(step, event)
         case _:
-            turn.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
+            step.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
 
 
 def _settle(context: Context, event: Answer) -> Outstanding | None:
@@ -84,7 +84,7 @@ def _settle(context: Context, event: Answer) -> Outstanding | None:
 
 
 def _was_dropped(context: Context, event: Answer) -> bool:
-    """Return whether the request was dropped with the tenure or the broker's incarnation."""
+    """Return whether the request was dropped with the term or the broker's incarnation."""
     broker = context.cluster.brokers.get(event.broker)
     return not context.is_leading or broker is None or broker.epoch != event.broker_epoch
 
@@ -92,13 +92,13 @@ def _was_dropped(context: Context, event: Answer) -> bool:
 # --- LeaderAndIsr -------------------------------------------------------------------------------------------------
 
 
-def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndIsrRequest) -> None:
+def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, request: LeaderAndIsrRequest) -> None:
     """Store for which replicas the broker's log directory has failed, and which ones it can access."""
-    context = turn.context
+    context = step.context
     broker = event.broker
     asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
     offline = context.cluster.offline_dirs.setdefault(broker, {})
-    confirmed = Hosting(event.broker_epoch, event.request_id, confirmed=True)
+    confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
     for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
@@ -108,7 +108,7 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
         if partition is None:
             continue
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
-            partition.hosting.pop(broker, None)
+            partition.confirmations.pop(broker, None)
             if broker not in partition.replicas:
                 # The replica was moved away after the announcement.
                 continue
@@ -122,17 +122,17 @@ def _leader_and_isr(turn: Turn, event: LeaderAndIsrAnswered, request: LeaderAndI
             elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
                 # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
                 problems.setdefault((topic, error), []).append(number)
-            hosting = partition.hosting.get(broker)
-            if hosting is not None and hosting.request_id == event.request_id:
-                partition.hosting[broker] = confirmed
+            confirmation = partition.confirmations.get(broker)
+            if confirmation is not None and confirmation.request_id == event.request_id:
+                partition.confirmations[broker] = confirmed
     if event.response.error != ErrorCode.NONE:
         _forget_announcement(context, broker, event.request_id, request)
     for (topic, error), numbers in problems.items():
-        turn.refuse(
+        step.refuse(
             f"topic/{topic}", "LeaderAndIsr", error_name(error), broker=broker, partitions=partition_ranges(numbers)
         )
     if newly_offline:
-        turn.do(TakeReplicasOffline(tuple(newly_offline)))
+        step.do(TakeReplicasOffline(tuple(newly_offline)))
 
 
 def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Iterator[tuple[str, int, int]]:
@@ -183,20 +183,20 @@ def _forget_announcement(context: Context, broker: BrokerId, request_id: int, re
     for topic in request.topics:
         for row in topic.partitions:
             partition = context.cluster.partition(TopicPartition(topic.topic, row.partition))
-            hosting = None if partition is None else partition.hosting.get(broker)
-            if partition is not None and hosting is not None and hosting.request_id == request_id:
-                del partition.hosting[broker]
+            confirmation = None if partition is None else partition.confirmations.get(broker)
+            if partition is not None and confirmation is not None and confirmation.request_id == request_id:
+                del partition.confirmations[broker]
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
 
 
-def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
+def _update_metadata(step: StepContext, event: UpdateMetadataResponseReceived, request: UpdateMetadataRequest) -> None:
     """Settle tombstones that the broker has acknowledged; schedule a retry for those that it refused."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     settled = []
-    owed.answered(turn, event, request)
+    owed.answered(step, event, request)
     for topic in request.topics if cluster.deletions else ():
         deletion = cluster.deletions.get(topic.topic)
         tombstone = None if deletion is None else deletion.tombstones.get(event.broker)
@@ -208,32 +208,32 @@ def _update_metadata(turn: Turn, event: UpdateMetadataAnswered, request: UpdateM
         if event.response.error == ErrorCode.NONE:
             deletion.tombstones[event.broker] = tombstone._replace(acknowledged=True)
             deletion.problems.pop((METADATA_CACHE, event.broker), None)
-            note_tombstoned(turn, topic.topic)
+            note_tombstoned(step, topic.topic)
             if deletion.all_acknowledged:
                 settled.append(topic.topic)
         else:
             cache = PartitionReplica(topic.topic, METADATA_CACHE, event.broker)
-            note_problem(turn, cache, error_name(event.response.error))
+            note_problem(step, cache, error_name(event.response.error))
     if cluster.leaving is not None:
-        context.agenda.append(LeaveIfSettled())
+        context.tasks.append(ResignIfSettled())
     if settled:
-        turn.do(ResumeDeletions(tuple(settled)))
+        step.do(ResumeDeletions(tuple(settled)))
 
 
 # --- StopReplica --------------------------------------------------------------------------------------------------
 
 
-def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
+def _stop_replica(step: StepContext, event: StopReplicaResponseReceived, request: StopReplicaRequest) -> None:
     """Settle the partitions that were to be deleted: each succeeded, failed with a reason, or waits for proof.
 
     A request without partitions is a fence, whose answer settles those that waited."""
     if not request.topics:
-        settled, problem = evidence.fenced(turn, event)
+        settled, problem = evidence.fenced(step, event)
         for request_id, replicas in settled:
-            _settle_deletions(turn, event, request_id, dict.fromkeys(replicas, problem))
+            _settle_deletions(step, event, request_id, dict.fromkeys(replicas, problem))
         return
-    _moved_away(turn, event, request)
-    asked = _asked_to_delete(turn.context, event, request)
+    _moved_away(step, event, request)
+    asked = _asked_to_delete(step.context, event, request)
     if not asked:
         return
     if event.response.error != ErrorCode.NONE:
@@ -243,13 +243,13 @@ def _stop_replica(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRe
         for row in event.response.partitions:
             replica = PartitionReplica(row.topic, row.partition, event.broker)
             if replica in verdicts:
-                verdicts[replica] = _verdict(turn.context, replica, event, row.error)
-        _set_aside_unproven(turn.context, event, verdicts)
-    _settle_deletions(turn, event, event.request_id, verdicts)
+                verdicts[replica] = _verdict(step.context, replica, event, row.error)
+        _hold_unproven(step.context, event, verdicts)
+    _settle_deletions(step, event, event.request_id, verdicts)
 
 
-def _set_aside_unproven(
-    context: Context, event: StopReplicaAnswered, verdicts: dict[PartitionReplica, str | None]
+def _hold_unproven(
+    context: Context, event: StopReplicaResponseReceived, verdicts: dict[PartitionReplica, str | None]
 ) -> None:
     """Keep back the replicas whose deletion the log directories must prove; they get their verdict with the proof."""
     unproven = tuple(replica for replica, problem in verdicts.items() if problem == AWAITS_PROOF)
@@ -264,24 +264,24 @@ def _set_aside_unproven(
 
 
 def _settle_deletions(
-    turn: Turn, event: StopReplicaAnswered, request_id: int, verdicts: dict[PartitionReplica, str | None]
+    step: StepContext, event: StopReplicaResponseReceived, request_id: int, verdicts: dict[PartitionReplica, str | None]
 ) -> None:
     """Apply the verdicts on a request to delete these replicas: None if the replica is gone, else the problem."""
     succeeded = tuple(replica for replica, problem in verdicts.items() if problem is None)
     failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
     for replica, problem in failed.items():
-        note_problem(turn, replica, problem)
-    move(turn, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
+        note_problem(step, replica, problem)
+    move(step, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
     for replica in succeeded:
-        turn.context.cluster.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
-    _record(turn, event, request_id, succeeded, failed)
+        step.context.cluster.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
+    _record(step, event, request_id, succeeded, failed)
     topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
-    turn.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
+    step.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
 
 
-def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequest) -> None:
+def _moved_away(step: StepContext, event: StopReplicaResponseReceived, request: StopReplicaRequest) -> None:
     """Settle the deletion of replicas that a reassignment has moved away."""
-    moving = turn.context.cluster.reassignments
+    moving = step.context.cluster.reassignments
     if not moving:
         return
     rows = ((topic.topic, row) for topic in request.topics for row in topic.partitions)
@@ -297,11 +297,11 @@ def _moved_away(turn: Turn, event: StopReplicaAnswered, request: StopReplicaRequ
             topic_partition = TopicPartition(answer.topic, answer.partition)
             if topic_partition in verdicts:
                 verdicts[topic_partition] = None if answer.error == ErrorCode.NONE else error_name(answer.error)
-    reassignment_end.answered(turn, event.broker, verdicts)
+    reassignment_end.answered(step, event.broker, verdicts)
 
 
 def _asked_to_delete(
-    context: Context, event: StopReplicaAnswered, request: StopReplicaRequest
+    context: Context, event: StopReplicaResponseReceived, request: StopReplicaRequest
 ) -> list[PartitionReplica]:
     """Return the replicas that this request was to delete and that are not settled otherwise."""
     broker, found = event.broker, []
@@ -318,37 +318,37 @@ def _asked_to_delete(
     return found
 
 
-def _is_overtaken(partition: Partition, event: StopReplicaAnswered) -> bool:
+def _is_overtaken(partition: Partition, event: StopReplicaResponseReceived) -> bool:
     """Return whether the replica was announced after this request was sent.
 
     The request was then for an earlier topic of that name, or was repeated, and the answer to the later one counts.
     Counting this answer as a failure could repeat both requests without end."""
-    hosting = partition.hosting.get(event.broker)
-    return hosting is not None and hosting.request_id >= event.request_id
+    confirmation = partition.confirmations.get(event.broker)
+    return confirmation is not None and confirmation.request_id >= event.request_id
 
 
-def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
+def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaResponseReceived, error: int) -> str | None:
     """Return None if the answer proves the deletion; else the problem, or AWAITS_PROOF."""
     if error != ErrorCode.NONE:
         return error_name(error)
     if evidence.is_awaited(context, replica, event.broker_epoch, event.request_id):
         return AWAITS_PROOF
     partition = context.cluster.partition_of(replica)
-    hosting = None if partition is None else partition.hosting.get(replica.broker)
+    confirmation = None if partition is None else partition.confirmations.get(replica.broker)
     proven = (
-        hosting is not None
-        and hosting.confirmed
-        and hosting.broker_epoch == event.broker_epoch
-        and hosting.request_id < event.request_id
+        confirmation is not None
+        and confirmation.confirmed
+        and confirmation.broker_epoch == event.broker_epoch
+        and confirmation.request_id < event.request_id
     )
     if not proven and partition is not None:
-        partition.hosting.pop(replica.broker, None)
+        partition.confirmations.pop(replica.broker, None)
     return None if proven else UNPROVEN
 
 
 def _record(
-    turn: Turn,
-    event: StopReplicaAnswered,
+    step: StepContext,
+    event: StopReplicaResponseReceived,
     request_id: int,
     succeeded: tuple[PartitionReplica, ...],
     failed: dict[PartitionReplica, str],
@@ -359,10 +359,10 @@ def _record(
     for replica, problem in failed.items():
         rows.setdefault((replica.topic, problem), []).append(replica.partition)
     for (topic, result), numbers in rows.items():
-        turn.record(
-            FactType.ACK,
+        step.record(
+            EventRecordType.ACK,
             f"topic/{topic}",
-            topic_id=turn.id_of(topic),
+            topic_id=step.id_of(topic),
             broker=event.broker,
             broker_epoch=event.broker_epoch,
             request_id=request_id,

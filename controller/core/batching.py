@@ -63,7 +63,7 @@ FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
 
 
 class RequestBatch:
-    """One batch; `Turn.batch` creates it empty, `Turn.flush` sends it."""
+    """One batch; `StepContext.batch` creates it empty, `StepContext.flush` sends it."""
 
     __slots__ = ("_context", "_dropped", "_leader_and_isr", "_stop_replica", "_tell_all", "_told", "_updates")
 
@@ -234,10 +234,10 @@ def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
 
 def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
     """Return the request without the topics whose names are in tombstones that the broker owes."""
-    debtor = context.cluster.owed.get(broker)
-    if debtor is None:
+    owing_broker = context.cluster.owed.get(broker)
+    if owing_broker is None:
         return request
-    kept = tuple(topic for topic in request.topics if topic.topic not in debtor.topics)
+    kept = tuple(topic for topic in request.topics if topic.topic not in owing_broker.topics)
     return request if len(kept) == len(request.topics) else replace(request, topics=kept)
 
 
@@ -256,23 +256,23 @@ def _leader_and_isr_row(
     assignment = partition.assignment
     # Only a queued partition is announced without leadership: the answer shows whether the broker can access the
     # replica's directory.
-    leadership = partition.leadership or LeaderAndIsr(
+    leader_and_isr = partition.leader_and_isr or LeaderAndIsr(
         LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.cluster.epoch
     )
     # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
-    leader = LEADER_NONE if context.cluster.is_queued(topic_partition.topic) else leadership.leader
+    leader = LEADER_NONE if context.cluster.is_queued(topic_partition.topic) else leader_and_isr.leader
     return LeaderAndIsrPartition(
         topic_partition.partition,
-        leadership.controller_epoch,
+        leader_and_isr.controller_epoch,
         leader,
-        leadership.leader_epoch,
-        leadership.isr,
-        leadership.partition_epoch,
+        leader_and_isr.leader_epoch,
+        leader_and_isr.isr,
+        leader_and_isr.partition_epoch,
         assignment.replicas,
         assignment.adding,
         assignment.removing,
         is_new,
-        leadership.recovery_state,
+        leader_and_isr.recovery_state,
     )
 
 
@@ -280,22 +280,22 @@ def _update_metadata_row(
     context: Context, topic_partition: TopicPartition, partition: Partition, offline: tuple[int, ...]
 ) -> UpdateMetadataPartition | None:
     replicas = partition.assignment.replicas
-    leadership = partition.leadership
+    leader_and_isr = partition.leader_and_isr
     if context.cluster.is_queued(topic_partition.topic):
-        isr = leadership.isr if leadership is not None else replicas
-        epoch = leadership.controller_epoch if leadership is not None else context.cluster.epoch
+        isr = leader_and_isr.isr if leader_and_isr is not None else replicas
+        epoch = leader_and_isr.controller_epoch if leader_and_isr is not None else context.cluster.epoch
         return UpdateMetadataPartition(
             topic_partition.partition, epoch, LEADER_DURING_DELETE, 0, isr, 0, replicas, offline
         )
-    if leadership is None:
+    if leader_and_isr is None:
         return None
     return UpdateMetadataPartition(
         topic_partition.partition,
-        leadership.controller_epoch,
-        leadership.leader,
-        leadership.leader_epoch,
-        leadership.isr,
-        leadership.partition_epoch,
+        leader_and_isr.controller_epoch,
+        leader_and_isr.leader,
+        leader_and_isr.leader_epoch,
+        leader_and_isr.isr,
+        leader_and_isr.partition_epoch,
         replicas,
         offline,
     )
@@ -305,9 +305,9 @@ def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
     if context.cluster.is_queued(topic_partition.topic):
         return EPOCH_DURING_DELETE
     partition = context.cluster.partition(topic_partition)
-    if partition is None or partition.leadership is None:
+    if partition is None or partition.leader_and_isr is None:
         return NO_LEADER_EPOCH
-    return partition.leadership.leader_epoch
+    return partition.leader_and_isr.leader_epoch
 
 
 def _nodes(context: Context, leaders: Iterable[int]) -> Iterator[Node]:

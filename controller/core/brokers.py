@@ -12,28 +12,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.controller.core import caches, owed, reassignment_end
-from lethe.controller.core.agenda import (
-    AnnounceBrokersUnlessElected,
-    BrokersFailed,
-    BrokersStarted,
-    LeaveIfSettled,
-    ListBrokers,
-    ReadBroker,
-    TakeReplicasOffline,
-)
-from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from lethe.controller.core.agenda_reassignment import ProgressReassignments, RetireReplicas
-from lethe.controller.core.agenda_residence import EvictReplicas, Register
-from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
 from lethe.controller.core.deletion import note_tombstoned
 from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
 from lethe.controller.core.mutation import forget_broker_memory
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import (
+    AnnounceBrokersUnlessElected,
+    BrokersFailed,
+    BrokersStarted,
+    ListBrokers,
+    ReadBroker,
+    ResignIfSettled,
+    TakeReplicasOffline,
+)
+from lethe.controller.core.tasks_advertising import EvictReplicas, Register
+from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
@@ -41,28 +41,28 @@ from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, Get
 # --- who is there -------------------------------------------------------------------------------------------------
 
 
-def list_brokers(turn: Turn, task: ListBrokers) -> None:
+def list_brokers(step: StepContext, task: ListBrokers) -> None:
     """List the registered broker ids, and watch for changes."""
-    turn.read((GetChildren(paths.broker_ids(), watch=True),), BrokersListed(task.loading))
+    step.read((GetChildren(paths.broker_ids(), watch=True),), BrokersListed(task.loading))
 
 
-def listed(turn: Turn, task: BrokersListed, outcomes: Sequence[ReadOutcome]) -> None:
+def on_brokers_listed(step: StepContext, task: BrokersListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the registrations. A child that is no broker id is ignored."""
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
-    turn.read((GetData(paths.broker_id(broker), watch=True) for broker in ids), BrokersRead(task.loading, ids))
+    step.read((GetData(paths.broker_id(broker), watch=True) for broker in ids), BrokersRead(task.loading, ids))
 
 
-def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_brokers_read(step: StepContext, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Compare the registrations with memory by id and epoch; queue tasks for new, bounced and dead brokers."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     found: dict[BrokerId, Broker] = {}
     for broker_id, outcome in zip(task.ids, outcomes, strict=True):
-        broker = _understood(turn, broker_id, outcome)
+        broker = _understood(step, broker_id, outcome)
         if broker is not None:
             found[broker_id] = broker
-    for broker_id in [b for b in cluster.set_aside_brokers if b not in task.ids]:
-        del cluster.set_aside_brokers[broker_id]
+    for broker_id in [b for b in cluster.quarantined_brokers if b not in task.ids]:
+        del cluster.quarantined_brokers[broker_id]
     if task.loading:
         cluster.brokers = found
         return
@@ -75,17 +75,17 @@ def read(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None
         tasks += [BrokersFailed((broker.id,), returned=True), BrokersStarted((broker,))]
     if dead:
         tasks.append(BrokersFailed(dead))
-    turn.do(*tasks)
+    step.do(*tasks)
 
 
-def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
+def _understood(step: StepContext, broker_id: BrokerId, outcome: ReadOutcome) -> Broker | None:
     """Return the registration; None if it is gone or cannot be understood. The latter is shown."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     if is_absent(outcome):
         return None
     if isinstance(outcome, Data) and znodes.is_controller_registration(outcome.data):
-        # A Lethe controller: see `residence`.
+        # A Lethe controller: see `advertising`.
         return None
     problem: str | None
     if isinstance(outcome, Data):
@@ -96,16 +96,16 @@ def _understood(turn: Turn, broker_id: BrokerId, outcome: ReadOutcome) -> Broker
         else:
             problem = _unusable(context, broker)
             if problem is None:
-                cluster.set_aside_brokers.pop(broker_id, None)
+                cluster.quarantined_brokers.pop(broker_id, None)
                 return broker
     else:
         problem = (
             f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
         )
-    known = cluster.set_aside_brokers.get(broker_id)
+    known = cluster.quarantined_brokers.get(broker_id)
     if known is None or known.reason != problem:
-        cluster.set_aside_brokers[broker_id] = SetAside(paths.broker_id(broker_id), problem, turn.now_ms)
-        turn.record(FactType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
+        cluster.quarantined_brokers[broker_id] = QuarantinedZnode(paths.broker_id(broker_id), problem, step.now_ms)
+        step.record(EventRecordType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
     return None
 
 
@@ -119,24 +119,24 @@ def _unusable(context: Context, broker: Broker) -> str | None:
     return None
 
 
-def open_channel(turn: Turn, broker: Broker) -> None:
+def open_channel(step: StepContext, broker: Broker) -> None:
     """Open a channel to the broker's listener for control requests."""
-    turn.emit(OpenChannel(broker.id, broker.epoch, turn.context.control_endpoint(broker)))
+    step.emit(OpenChannel(broker.id, broker.epoch, step.context.control_endpoint(broker)))
 
 
-def show(turn: Turn) -> None:
+def show(step: StepContext) -> None:
     """Give the controller's listener, if any, the brokers to which it may forward clients."""
-    context = turn.context
+    context = step.context
     if context.config.endpoints:
-        turn.emit(ShowBrokers(tuple(context.cluster.brokers.values())))
+        step.emit(ShowBrokers(tuple(context.cluster.brokers.values())))
 
 
 # --- coming and going ---------------------------------------------------------------------------------------------
 
 
-def started(turn: Turn, task: BrokersStarted) -> None:
+def started(step: StepContext, task: BrokersStarted) -> None:
     """Announce the new brokers to the others, send them everything, and bring their replicas online."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     existing = tuple(cluster.brokers)
     ids = frozenset(broker.id for broker in task.brokers)
@@ -144,21 +144,21 @@ def started(turn: Turn, task: BrokersStarted) -> None:
         forget_broker_memory(cluster, broker.id)
         cluster.brokers[broker.id] = broker
         cluster.gone_since_ms.pop(broker.id, None)
-        open_channel(turn, broker)
-        turn.record(FactType.BROKER, f"broker/{broker.id}", what="started", broker_epoch=broker.epoch)
-    show(turn)
-    batch = turn.batch()
+        open_channel(step, broker)
+        step.record(EventRecordType.BROKER, f"broker/{broker.id}", what="started", broker_epoch=broker.epoch)
+    show(step)
+    batch = step.batch()
     batch.add_update_metadata(existing)
-    turn.flush(batch)
+    step.flush(batch)
     for broker in task.brokers:
-        owed.send_again(turn, broker.id)
-    batch = turn.batch()
+        owed.send_again(step, broker.id)
+    batch = step.batch()
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
-    turn.flush(batch)
-    caches.schedule(turn, tuple(broker.id for broker in task.brokers))
+    step.flush(batch)
+    caches.schedule(step, tuple(broker.id for broker in task.brokers))
     replicas = tuple(cluster.replicas_on(ids))
     doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
-    turn.do(
+    step.do(
         MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
         BringOnline(),
         RetireReplicas(reassignment_end.left_on(context, tuple(broker.id for broker in task.brokers))),
@@ -173,7 +173,7 @@ def _in_service(context: Context) -> list[TopicPartition]:
     return [
         topic_partition
         for topic_partition, partition in context.cluster.all_partitions()
-        if partition.leadership is not None and not context.cluster.is_queued(topic_partition.topic)
+        if partition.leader_and_isr is not None and not context.cluster.is_queued(topic_partition.topic)
     ]
 
 
@@ -194,27 +194,27 @@ def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
     return context.cluster.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
 
 
-def failed(turn: Turn, task: BrokersFailed) -> None:
+def failed(step: StepContext, task: BrokersFailed) -> None:
     """Drop the memory of the incarnations, and take their replicas offline."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     for broker_id in task.brokers:
         broker = cluster.brokers.pop(broker_id, None)
         forget_broker_memory(cluster, broker_id)
-        caches.forget(turn, broker_id)
-        cluster.gone_since_ms[broker_id] = turn.now_ms
-        turn.emit(CloseChannel(broker_id))
+        caches.forget(step, broker_id)
+        cluster.gone_since_ms[broker_id] = step.now_ms
+        step.emit(CloseChannel(broker_id))
         epoch = None if broker is None else broker.epoch
-        turn.record(FactType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
-    show(turn)
+        step.record(EventRecordType.BROKER, f"broker/{broker_id}", what="failed", broker_epoch=epoch)
+    show(step)
     for broker_id in task.brokers if not task.returned else ():
-        reassignment_end.broker_failed(turn, broker_id)
+        reassignment_end.broker_failed(step, broker_id)
     for name in cluster.deletions:
         # The broker's metadata cache is gone with the incarnation.
-        note_tombstoned(turn, name)
+        note_tombstoned(step, name)
     if cluster.leaving is not None:
-        context.agenda.append(LeaveIfSettled())
-    turn.do(
+        context.tasks.append(ResignIfSettled())
+    step.do(
         TakeReplicasOffline(tuple(cluster.replicas_on(frozenset(task.brokers)))),
         # Some deletions may have waited only for this broker's answer to the tombstone.
         ResumeDeletions(tuple(name for name, deletion in cluster.deletions.items() if deletion.all_acknowledged)),
@@ -222,9 +222,9 @@ def failed(turn: Turn, task: BrokersFailed) -> None:
     )
 
 
-def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
+def take_replicas_offline(step: StepContext, task: TakeReplicasOffline) -> None:
     """Elect new leaders, then remove these replicas from the ISRs, and mark their deletions as failed for now."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     leaderless = tuple(
         topic_partition
@@ -235,7 +235,7 @@ def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
     in_service = tuple(r for r in known if not cluster.is_queued(r.topic))
     doomed = tuple(r for r in task.replicas if cluster.is_queued(r.topic))
     last = () if in_service else (AnnounceBrokersUnlessElected(context.elections),)
-    turn.do(
+    step.do(
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(),
         MoveReplicas(in_service, ReplicaState.OFFLINE),
@@ -244,39 +244,39 @@ def take_replicas_offline(turn: Turn, task: TakeReplicasOffline) -> None:
     )
 
 
-def announce_unless_elected(turn: Turn, task: AnnounceBrokersUnlessElected) -> None:
+def announce_unless_elected(step: StepContext, task: AnnounceBrokersUnlessElected) -> None:
     """Send the live brokers to all brokers, unless an election has done so."""
-    if turn.context.elections == task.elections_before:
-        announce(turn)
+    if step.context.elections == task.elections_before:
+        announce(step)
 
 
-def announce(turn: Turn) -> None:
+def announce(step: StepContext) -> None:
     """Send the live brokers to all brokers, without partitions."""
-    batch = turn.batch()
-    batch.add_update_metadata(turn.context.cluster.brokers)
-    turn.flush(batch)
+    batch = step.batch()
+    batch.add_update_metadata(step.context.cluster.brokers)
+    step.flush(batch)
 
 
 # --- endpoints ----------------------------------------------------------------------------------------------------
 
 
-def read_broker(turn: Turn, task: ReadBroker) -> None:
+def read_broker(step: StepContext, task: ReadBroker) -> None:
     """Read one registration again, and watch it."""
-    turn.read((GetData(paths.broker_id(task.broker), watch=True),), BrokerRead(task.broker))
+    step.read((GetData(paths.broker_id(task.broker), watch=True),), BrokerRead(task.broker))
 
 
-def modified(turn: Turn, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_broker_read(step: StepContext, task: BrokerRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store new endpoints of the same registration. A new registration has an event of its own."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     known = cluster.brokers.get(task.broker)
-    broker = _understood(turn, task.broker, outcomes[0])
+    broker = _understood(step, task.broker, outcomes[0])
     if broker is None:
         return
     if known is None:
-        turn.do(ListBrokers())
+        step.do(ListBrokers())
     elif broker.epoch == known.epoch and broker != known:
         cluster.brokers[task.broker] = broker
-        turn.record(FactType.BROKER, f"broker/{broker.id}", what="modified", broker_epoch=broker.epoch)
-        show(turn)
-        announce(turn)
-        turn.do(Register())
+        step.record(EventRecordType.BROKER, f"broker/{broker.id}", what="modified", broker_epoch=broker.epoch)
+        show(step)
+        announce(step)
+        step.do(Register())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lethe.protocol.vocabulary import BrokerId, TopicId
 
 
-class Due(NamedTuple):
+class DueCacheRead(NamedTuple):
     """A pending read of a broker's cache."""
 
     topics: tuple[str, ...] | None
@@ -20,12 +20,12 @@ class Due(NamedTuple):
     """Number of reads in a row that were incomplete or still showed ghosts."""
 
 
-class Reading(NamedTuple):
+class OutstandingCacheRead(NamedTuple):
     """The outstanding read of a cache; at most one."""
 
     id: int
     broker: BrokerId
-    due: Due
+    due: DueCacheRead
     asked_at_ms: int
 
 
@@ -41,7 +41,7 @@ class Ghost(NamedTuple):
     """Why the cache still has it; None: a tombstone was sent, and the cache is read again."""
 
 
-class Told(NamedTuple):
+class GhostTombstones(NamedTuple):
     """Tombstones of ghosts were sent to a broker."""
 
     request_id: int
@@ -52,19 +52,19 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class CacheComparison:
-    """State of the comparison in this tenure."""
+    """State of the comparison in this term."""
 
-    due: dict[BrokerId, Due] = field(default_factory=dict)
+    due: dict[BrokerId, DueCacheRead] = field(default_factory=dict)
     """The next read of each broker's cache."""
-    reading: Reading | None = None
-    told: dict[BrokerId, Told] = field(default_factory=dict)
+    reading: OutstandingCacheRead | None = None
+    told: dict[BrokerId, GhostTombstones] = field(default_factory=dict)
     """Tombstones of ghosts that brokers have not answered."""
     ghosts: dict[BrokerId, dict[str, Ghost]] = field(default_factory=dict)
     """Ghosts that a cache showed, until a read shows that they are gone."""
     unseen: dict[BrokerId, str] = field(default_factory=dict)
     """Why a registered broker's cache has not been read completely in this incarnation."""
     missed: dict[BrokerId, dict[str, None]] = field(default_factory=dict)
-    """For brokers whose session ended in this tenure: topics removed while they were away, and ghosts of their caches.
+    """For brokers whose session ended in this term: topics removed while they were away, and ghosts of their caches.
 
     Kept until the cache was read completely, because the process may have lived on."""
     cured: list[tuple[BrokerId, Ghost]] = field(default_factory=list)

@@ -37,15 +37,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lethe.controller.core import missed
-from lethe.controller.core.agenda import Stand
-from lethe.controller.core.agenda_requests import GhostsChecked
-from lethe.controller.core.cache_memory import Due, Ghost, Reading, Told
+from lethe.controller.core.cache_memory import DueCacheRead, Ghost, GhostTombstones, OutstandingCacheRead
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import CompareCaches, ReadCache
-from lethe.controller.core.events import CacheRead, UpdateMetadataAnswered
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.events import CacheRead, UpdateMetadataResponseReceived
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import StandForElection
+from lethe.controller.core.tasks_requests import GhostsChecked
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType, JsonValue, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataTopic
 from lethe.protocol.kafka.errors import ErrorCode, error_name
@@ -69,24 +69,24 @@ _AGAIN: Final = BackOff(1_000, 600_000)
 
 NOT_READ_YET: Final = "its metadata cache has not been read yet"
 INTERNAL: Final = "it is an internal topic of Kafka; only a restart of the broker removes it from its metadata cache"
-NO_LEADERSHIP: Final = "the topic of that name has no leader yet, so that there is nothing to announce in its place"
+NO_LEADER_AND_ISR: Final = "the topic of that name has no leader yet, so that there is nothing to announce in its place"
 
 
 # --- which, and when ----------------------------------------------------------------------------------------------
 
 
-def schedule(turn: Turn, brokers: Iterable[BrokerId]) -> None:
+def schedule(step: StepContext, brokers: Iterable[BrokerId]) -> None:
     """Schedule a read of these brokers' caches, each after the broker has answered its requests so far."""
-    context = turn.context
+    context = step.context
     for broker in brokers:
-        context.cluster.caches.due[broker] = Due(None, context.last_request_id, turn.now_ms)
+        context.cluster.caches.due[broker] = DueCacheRead(None, context.last_request_id, step.now_ms)
         context.cluster.caches.unseen[broker] = NOT_READ_YET
-    _wake(turn, turn.now_ms)
+    _wake(step, step.now_ms)
 
 
-def look(turn: Turn) -> None:
+def look(step: StepContext) -> None:
     """Read the next due cache, unless a read is outstanding."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     caches = cluster.caches
     if context.role is not Role.ACTIVE or caches.reading is not None or not caches.due:
@@ -95,37 +95,37 @@ def look(turn: Turn) -> None:
     for request_id, outstanding in cluster.outstanding.items():
         busy.setdefault(outstanding.broker, request_id)
     for broker, due in caches.due.items():
-        if due.not_before_ms <= turn.now_ms and busy.get(broker, due.after_request + 1) > due.after_request:
+        if due.not_before_ms <= step.now_ms and busy.get(broker, due.after_request + 1) > due.after_request:
             break
     else:
-        waits = [due.not_before_ms for due in caches.due.values() if due.not_before_ms > turn.now_ms]
-        waits += [turn.now_ms + SETTLE_MS for due in caches.due.values() if due.not_before_ms <= turn.now_ms]
-        _wake(turn, min(waits))
+        waits = [due.not_before_ms for due in caches.due.values() if due.not_before_ms > step.now_ms]
+        waits += [step.now_ms + SETTLE_MS for due in caches.due.values() if due.not_before_ms <= step.now_ms]
+        _wake(step, min(waits))
         return
     del caches.due[broker]
-    effect_id = turn.next_effect_id()
-    caches.reading = Reading(effect_id, broker, due, turn.now_ms)
+    effect_id = step.next_effect_id()
+    caches.reading = OutstandingCacheRead(effect_id, broker, due, step.now_ms)
     endpoint = context.control_endpoint(cluster.brokers[broker])
-    turn.emit(ReadCache(effect_id, broker, endpoint, due.topics))
+    step.emit(ReadCache(effect_id, broker, endpoint, due.topics))
 
 
-def _wake(turn: Turn, at_ms: int) -> None:
-    turn.set_timer(CompareCaches(), at_ms)
+def _wake(step: StepContext, at_ms: int) -> None:
+    step.set_timer(CompareCaches(), at_ms)
 
 
-def _again(turn: Turn, broker: BrokerId, due: Due) -> None:
+def _again(step: StepContext, broker: BrokerId, due: DueCacheRead) -> None:
     """Schedule another read of the whole cache, with growing waits."""
     attempts = due.attempts + 1
-    at_ms = turn.now_ms + _AGAIN.wait_ms(attempts)
-    turn.context.cluster.caches.due[broker] = Due(None, turn.context.last_request_id, at_ms, attempts)
+    at_ms = step.now_ms + _AGAIN.wait_ms(attempts)
+    step.context.cluster.caches.due[broker] = DueCacheRead(None, step.context.last_request_id, at_ms, attempts)
 
 
 # --- what a cache shows -------------------------------------------------------------------------------------------
 
 
-def was_read(turn: Turn, event: CacheRead) -> None:
+def was_read(step: StepContext, event: CacheRead) -> None:
     """Compare the cache with memory, and schedule the next step for this broker."""
-    context = turn.context
+    context = step.context
     caches = context.cluster.caches
     reading = caches.reading
     if reading is None or reading.id != event.id:
@@ -134,45 +134,47 @@ def was_read(turn: Turn, event: CacheRead) -> None:
     rest_ms = 0
     if event.topics is None:
         caches.unseen[event.broker] = event.problem or "it gave no answer"
-        _again(turn, event.broker, reading.due)
+        _again(step, event.broker, reading.due)
     else:
-        _note_gone(turn, reading, event.topics)
+        _note_gone(step, reading, event.topics)
         suspects = _suspects(context, event.topics)
         if reading.due.topics is not None:
             missed.settle(context, reading, suspects)
         if reading.due.topics is None:
-            rest_ms = min(MAX_REST_MS, context.config.cache_look_rest * (turn.now_ms - reading.asked_at_ms))
-            _look_is_over(turn, reading, event.topics, suspects)
+            rest_ms = min(MAX_REST_MS, context.config.cache_look_rest * (step.now_ms - reading.asked_at_ms))
+            _look_is_over(step, reading, event.topics, suspects)
         elif suspects:
             names = tuple(suspects)
             reads = (GetData(paths.topic(name)) for name in names)
             shown = tuple((name, event.topics[name]) for name in names)
-            turn.read(
+            step.read(
                 (*reads, GetData(paths.controller_epoch())), GhostsChecked(event.broker, shown, reading.due.attempts)
             )
             return
         elif len(reading.due.topics) == MAX_NAMED or event.broker in caches.unseen:
             # All suspects are gone. Another look finds those above the limit of names.
-            _again(turn, event.broker, reading.due)
-    _wake(turn, turn.now_ms + rest_ms)
+            _again(step, event.broker, reading.due)
+    _wake(step, step.now_ms + rest_ms)
 
 
-def _look_is_over(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic], suspects: Sequence[str]) -> None:
-    caches, broker = turn.context.cluster.caches, reading.broker
-    hidden = _hidden(turn.context, shown)
+def _look_is_over(
+    step: StepContext, reading: OutstandingCacheRead, shown: Mapping[str, CachedTopic], suspects: Sequence[str]
+) -> None:
+    caches, broker = step.context.cluster.caches, reading.broker
+    hidden = _hidden(step.context, shown)
     if hidden:
         caches.unseen[broker] = (
-            f"it does not show {len(hidden)} of the topics that it has been told of ({hidden[0]}): whether it may not "
-            "tell of them is not known, nor what else it does not tell of"
+            f"it does not show {len(hidden)} of the topics that it was sent ({hidden[0]}): an authorizer may "
+            "hide them, and others too"
         )
     else:
         caches.unseen.pop(broker, None)
-        missed.settle(turn.context, reading, suspects)
+        missed.settle(step.context, reading, suspects)
     if suspects:
         names = tuple(suspects[:MAX_NAMED])
-        caches.due[broker] = Due(names, turn.context.last_request_id, turn.now_ms, reading.due.attempts)
+        caches.due[broker] = DueCacheRead(names, step.context.last_request_id, step.now_ms, reading.due.attempts)
     elif hidden:
-        _again(turn, broker, reading.due)
+        _again(step, broker, reading.due)
 
 
 def _suspects(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
@@ -184,7 +186,7 @@ def _is_suspect(context: Context, name: str, cached: CachedTopic) -> bool:
     cluster = context.cluster
     known = cluster.topics.get(name)
     if known is None:
-        return name not in cluster.set_aside_topics
+        return name not in cluster.quarantined_topics
     if any(number not in known.partitions for number in cached.partitions):
         return True
     return _has_other_id(context, name, cached) and not cluster.is_queued(name)
@@ -202,26 +204,26 @@ def _hidden(context: Context, shown: Mapping[str, CachedTopic]) -> list[str]:
         for name, topic in context.cluster.topics.items()
         if name not in shown
         and not context.cluster.is_queued(name)
-        and any(partition.leadership is not None for partition in topic.partitions.values())
+        and any(partition.leader_and_isr is not None for partition in topic.partitions.values())
     ]
 
 
-def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -> None:
+def _note_gone(step: StepContext, reading: OutstandingCacheRead, shown: Mapping[str, CachedTopic]) -> None:
     """Record the ghosts that the cache does not show any more as cured."""
-    caches = turn.context.cluster.caches
+    caches = step.context.cluster.caches
     known = caches.ghosts.get(reading.broker, {})
     for name, ghost in list(known.items()):
         if reading.due.topics is not None and name not in reading.due.topics:
             continue
         cached = shown.get(name)
-        if cached is not None and _is_suspect(turn.context, name, cached):
+        if cached is not None and _is_suspect(step.context, name, cached):
             continue
         del known[name]
         if ghost.kept_because is None:
             caches.cured.append((reading.broker, ghost))
             del caches.cured[:-MAX_CURED_SHOWN]
-            turn.context.ghosts_cured += 1
-            _record(turn, "dropped a ghost", reading.broker, ghost)
+            step.context.ghosts_cured += 1
+            _record(step, "dropped a ghost", reading.broker, ghost)
     if not known:
         caches.ghosts.pop(reading.broker, None)
 
@@ -229,13 +231,13 @@ def _note_gone(turn: Turn, reading: Reading, shown: Mapping[str, CachedTopic]) -
 # --- curing -------------------------------------------------------------------------------------------------------
 
 
-def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) -> None:
+def on_ghosts_checked(step: StepContext, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) -> None:
     """Send the broker tombstones of suspects that ZooKeeper does not have, if this controller is still elected."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     *found, epoch = outcomes
     if not isinstance(epoch, Data) or epoch.stat.version != cluster.epoch_version:
-        turn.do(Stand())
+        step.do(StandForElection())
         return
     broker = then.broker
     if broker not in cluster.brokers:
@@ -246,24 +248,24 @@ def checked(turn: Turn, then: GhostsChecked, outcomes: Sequence[ReadOutcome]) ->
         if _is_suspect(context, name, cached)
     ]
     ghosts = {verdict.topic: verdict for verdict in verdicts if verdict.is_ghost}
-    _remember(turn, broker, {name: _ghost(turn, verdict) for name, verdict in ghosts.items()})
+    _remember(step, broker, {name: _ghost(step, verdict) for name, verdict in ghosts.items()})
     announced = [name for name, verdict in ghosts.items() if verdict.announce]
-    batch = turn.batch()
+    batch = step.batch()
     batch.add_update_metadata(
         (broker,) if announced else (),
         (TopicPartition(name, number) for name in announced for number in cluster.topics[name].partitions),
     )
     batch.add_dropped(broker, tuple(_tombstone(context, verdict) for verdict in ghosts.values() if verdict.drop))
     before = context.last_request_id
-    turn.flush(batch)
+    step.flush(batch)
     if context.last_request_id > before:
-        cluster.caches.told[broker] = Told(context.last_request_id, tuple(ghosts), then.attempts)
+        cluster.caches.told[broker] = GhostTombstones(context.last_request_id, tuple(ghosts), then.attempts)
     elif verdicts:
-        _again(turn, broker, Due(None, 0, 0, then.attempts))
-    _wake(turn, turn.now_ms)
+        _again(step, broker, DueCacheRead(None, 0, 0, then.attempts))
+    _wake(step, step.now_ms)
 
 
-class _Verdict(NamedTuple):
+class _SuspectVerdict(NamedTuple):
     """What to do about a suspect."""
 
     topic: str
@@ -277,13 +279,13 @@ class _Verdict(NamedTuple):
     kept_because: str | None = None
 
 
-def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcome) -> _Verdict:
+def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcome) -> _SuspectVerdict:
     known = context.cluster.topics.get(name)
-    unproven = _Verdict(name, cached, is_ghost=False)
+    unproven = _SuspectVerdict(name, cached, is_ghost=False)
     if known is None and is_absent(outcome):
         if name in INTERNAL_TOPICS:
-            return _Verdict(name, cached, kept_because=INTERNAL)
-        return _Verdict(name, cached, drop=cached.partitions)
+            return _SuspectVerdict(name, cached, kept_because=INTERNAL)
+        return _SuspectVerdict(name, cached, drop=cached.partitions)
     if known is None or not isinstance(outcome, Data):
         # It was created or removed meanwhile, and an event follows; or it could not be read.
         return unproven
@@ -296,73 +298,73 @@ def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcom
     extra = tuple(n for n in cached.partitions if n not in known.partitions and n not in znode.assignments)
     if extra and context.cluster.is_queued(name):
         # The answer also counts for the topic's own tombstone, so this one must include its partitions.
-        return _Verdict(name, cached, drop=tuple(sorted({*cached.partitions, *known.partitions})))
+        return _SuspectVerdict(name, cached, drop=tuple(sorted({*cached.partitions, *known.partitions})))
     if not _has_other_id(context, name, cached):
-        return _Verdict(name, cached, drop=extra) if extra else unproven
-    if all(partition.leadership is None for partition in known.partitions.values()):
-        return _Verdict(name, cached, kept_because=NO_LEADERSHIP)
-    return _Verdict(name, cached, drop=extra, announce=True)
+        return _SuspectVerdict(name, cached, drop=extra) if extra else unproven
+    if all(partition.leader_and_isr is None for partition in known.partitions.values()):
+        return _SuspectVerdict(name, cached, kept_because=NO_LEADER_AND_ISR)
+    return _SuspectVerdict(name, cached, drop=extra, announce=True)
 
 
-def _ghost(turn: Turn, verdict: _Verdict) -> Ghost:
+def _ghost(step: StepContext, verdict: _SuspectVerdict) -> Ghost:
     partitions = verdict.cached.partitions if verdict.announce or verdict.kept_because else verdict.drop
-    return Ghost(verdict.topic, verdict.cached.topic_id, partitions, turn.now_ms, verdict.kept_because)
+    return Ghost(verdict.topic, verdict.cached.topic_id, partitions, step.now_ms, verdict.kept_because)
 
 
-def _tombstone(context: Context, verdict: _Verdict) -> UpdateMetadataTopic:
+def _tombstone(context: Context, verdict: _SuspectVerdict) -> UpdateMetadataTopic:
     """Return the tombstone, with the id that the name has afterwards, so that the request changes nothing else."""
     known = context.cluster.topics.get(verdict.topic)
     rows = (UpdateMetadataPartition(n, context.cluster.epoch, LEADER_DURING_DELETE, 0, (), 0, ()) for n in verdict.drop)
     return UpdateMetadataTopic(verdict.topic, verdict.cached.topic_id if known is None else known.id, tuple(rows))
 
 
-def _remember(turn: Turn, broker: BrokerId, ghosts: Mapping[str, Ghost]) -> None:
+def _remember(step: StepContext, broker: BrokerId, ghosts: Mapping[str, Ghost]) -> None:
     if not ghosts:
         return
-    known = turn.context.cluster.caches.ghosts.setdefault(broker, {})
+    known = step.context.cluster.caches.ghosts.setdefault(broker, {})
     for name, ghost in ghosts.items():
         before = known.get(name)
         known[name] = ghost if before is None else ghost._replace(found_at_ms=before.found_at_ms)
         if before is None or before.kept_because != ghost.kept_because:
-            _record(turn, "kept a ghost", broker, ghost)
+            _record(step, "kept a ghost", broker, ghost)
 
 
-def answered(turn: Turn, event: UpdateMetadataAnswered) -> None:
+def answered(step: StepContext, event: UpdateMetadataResponseReceived) -> None:
     """Read the topics again after the broker has answered the tombstones of ghosts."""
-    caches = turn.context.cluster.caches
+    caches = step.context.cluster.caches
     told = caches.told.get(event.broker)
     if told is None or told.request_id != event.request_id:
         return
     del caches.told[event.broker]
     known = caches.ghosts.get(event.broker, {})
     if event.response.error != ErrorCode.NONE:
-        why = f"the broker answered {error_name(event.response.error)} when it was told to drop it"
+        why = f"the broker answered {error_name(event.response.error)} to the removal that it was sent"
         for name in told.topics:
             if name in known:
                 known[name] = known[name]._replace(kept_because=why)
-    at_ms = turn.now_ms + _AGAIN.wait_ms(told.attempts)
-    caches.due[event.broker] = Due(told.topics, turn.context.last_request_id, at_ms, told.attempts + 1)
-    _wake(turn, turn.now_ms)
+    at_ms = step.now_ms + _AGAIN.wait_ms(told.attempts)
+    caches.due[event.broker] = DueCacheRead(told.topics, step.context.last_request_id, at_ms, told.attempts + 1)
+    _wake(step, step.now_ms)
 
 
-def forget(turn: Turn, broker: BrokerId) -> None:
+def forget(step: StepContext, broker: BrokerId) -> None:
     """Drop the memory of the cache of a broker incarnation that is gone; its ghosts count as missed."""
-    caches = turn.context.cluster.caches
-    missed.note(turn.context, broker, caches.ghosts.get(broker, ()))
+    caches = step.context.cluster.caches
+    missed.note(step.context, broker, caches.ghosts.get(broker, ()))
     for memory in (caches.due, caches.told, caches.ghosts, caches.unseen):
         memory.pop(broker, None)
     if caches.reading is not None and caches.reading.broker == broker:
         caches.reading = None
-        _wake(turn, turn.now_ms)
+        _wake(step, step.now_ms)
 
 
-def _record(turn: Turn, what: str, broker: BrokerId, ghost: Ghost) -> None:
+def _record(step: StepContext, what: str, broker: BrokerId, ghost: Ghost) -> None:
     details: dict[str, JsonValue] = {} if ghost.kept_because is None else {"reason": ghost.kept_because}
-    turn.record(
-        FactType.BROKER,
+    step.record(
+        EventRecordType.BROKER,
         f"broker/{broker}",
         what=what,
-        broker_epoch=turn.context.cluster.brokers[broker].epoch,
+        broker_epoch=step.context.cluster.brokers[broker].epoch,
         topic=ghost.topic,
         topic_id=None if ghost.topic_id is None else topic_id_to_text(ghost.topic_id),
         partitions=partition_ranges(ghost.partitions),

@@ -17,7 +17,14 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core.cache_memory import CacheComparison
 from lethe.controller.core.config import NOTHING_CONFIGURED, DynamicConfig
-from lethe.controller.core.deletion_memory import Debtor, Deletion, LogDirEvidence, Mark, Pause, Stage
+from lethe.controller.core.deletion_memory import (
+    Deletion,
+    DeletionPause,
+    DeletionStage,
+    HeldTopic,
+    LogDirEvidence,
+    OwingBroker,
+)
 from lethe.controller.core.topic import Partition, Reassignment, Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.queries import ChannelRequest
@@ -33,8 +40,8 @@ from lethe.protocol.vocabulary import (
 )
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
-NO_TENURE: Final = ControllerEpoch(0)
-NO_TENURE_VERSION: Final = EpochVersion(0)
+NO_TERM: Final = ControllerEpoch(0)
+NO_TERM_VERSION: Final = EpochVersion(0)
 
 
 class Outstanding(NamedTuple):
@@ -46,14 +53,14 @@ class Outstanding(NamedTuple):
     sent_at_ms: int
 
 
-class Asked(NamedTuple):
+class PendingBrokerRequest(NamedTuple):
     """A broker's request that is not answered yet, with its version."""
 
     request: ControllerRequest
     version: int
 
 
-class LastAnswer(NamedTuple):
+class LastResponse(NamedTuple):
     """Top-level error of the latest answer of a broker's incarnation: see `power`."""
 
     broker_epoch: BrokerEpoch
@@ -63,7 +70,7 @@ class LastAnswer(NamedTuple):
     """When the unbroken row of answers with this error began."""
 
 
-class SetAside(NamedTuple):
+class QuarantinedZnode(NamedTuple):
     """A znode that cannot be understood: shown, not used, and read again when it changes."""
 
     path: str
@@ -71,7 +78,7 @@ class SetAside(NamedTuple):
     since_ms: int
 
 
-class Leaving(NamedTuple):
+class PendingResignation(NamedTuple):
     """The controller resigns as soon as brokers have answered the pending tombstones: see `leaving`."""
 
     reason: str
@@ -81,27 +88,27 @@ class Leaving(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterState:
-    # --- the tenure
-    epoch: ControllerEpoch = NO_TENURE
-    epoch_version: EpochVersion = NO_TENURE_VERSION
+    # --- the term
+    epoch: ControllerEpoch = NO_TERM
+    epoch_version: EpochVersion = NO_TERM_VERSION
     elected_at_ms: int = 0
-    leaving: Leaving | None = None
+    leaving: PendingResignation | None = None
     """Set while the controller waits for answers before it resigns for good; no deletion starts meanwhile."""
     had_power: bool = False
-    """A broker has accepted a request in this tenure."""
+    """A broker has accepted a request in this term."""
     dynamic: DynamicConfig = NOTHING_CONFIGURED
     last_config_change: int = -1
     """Sequence number of the last configuration change that was processed."""
     # --- the cluster
     brokers: dict[BrokerId, Broker] = field(default_factory=dict)
     """Registered brokers: live or shutting down."""
-    residents: dict[BrokerId, None] = field(default_factory=dict)
+    advertised_controllers: dict[BrokerId, None] = field(default_factory=dict)
     """Ids under which controllers are or were listed among the brokers, including this controller's own."""
     registered: Broker | None = None
     """This controller's own registration in `/brokers/ids`; None: it has none."""
     shutting_down: dict[BrokerId, None] = field(default_factory=dict)
     gone_since_ms: dict[BrokerId, int] = field(default_factory=dict)
-    """When each unregistered broker left, if it left during this tenure."""
+    """When each unregistered broker left, if it left during this term."""
     topics: dict[str, Topic] = field(default_factory=dict)
     offline_dirs: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
     """Partitions for which the broker's present incarnation answered KAFKA_STORAGE_ERROR."""
@@ -115,29 +122,29 @@ class ClusterState:
     """Refused writes of reassignments in a row."""
     deletions: dict[str, Deletion] = field(default_factory=dict)
     """Topics queued for deletion, oldest first."""
-    marks: dict[str, Mark] = field(default_factory=dict)
+    marks: dict[str, HeldTopic] = field(default_factory=dict)
     """Topics that are marked for deletion and held, not queued."""
     marker_times: dict[str, int] = field(default_factory=dict)
     """When the markers of topics that are not queued were created, in ms, never in the future; without the topics for
     which ZooKeeper did not answer."""
-    owed: dict[BrokerId, Debtor] = field(default_factory=dict)
+    owed: dict[BrokerId, OwingBroker] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
-    paused: Pause | None = None
+    paused: DeletionPause | None = None
     """Why and since when nothing is deleted; None: deletions are not paused."""
-    set_aside_topics: dict[str, SetAside] = field(default_factory=dict)
-    set_aside_brokers: dict[BrokerId, SetAside] = field(default_factory=dict)
+    quarantined_topics: dict[str, QuarantinedZnode] = field(default_factory=dict)
+    quarantined_brokers: dict[BrokerId, QuarantinedZnode] = field(default_factory=dict)
     outstanding: dict[int, Outstanding] = field(default_factory=dict)
     """Requests to brokers that are not answered yet, by request id."""
-    last_answers: dict[BrokerId, LastAnswer] = field(default_factory=dict)
+    last_answers: dict[BrokerId, LastResponse] = field(default_factory=dict)
     """The latest answer of each broker's present incarnation; without brokers that have not answered yet."""
-    unanswered: dict[int, Asked] = field(default_factory=dict)
+    unanswered: dict[int, PendingBrokerRequest] = field(default_factory=dict)
     """Requests of brokers that are not answered yet, by key."""
     caches: CacheComparison = field(default_factory=CacheComparison)
     # --- counts kept by `mutation`
     offline_partitions: int = 0
     preferred_imbalance: int = 0
-    partitions_with_leadership: int = 0
-    topics_in_stage: dict[Stage, int] = field(default_factory=dict)
+    partitions_with_leader_and_isr: int = 0
+    topics_in_stage: dict[DeletionStage, int] = field(default_factory=dict)
     """Number of queued topics in each stage; without zeros."""
     doomed_replicas: dict[ReplicaState, int] = field(default_factory=dict)
     """Number of queued topics' replicas in each state; without zeros."""
@@ -150,9 +157,9 @@ class ClusterState:
         """The broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
 
-    def is_resident(self, broker: int) -> bool:
+    def is_advertised(self, broker: int) -> bool:
         """The id is a controller's, which hosts no replicas, and no broker is registered under it now."""
-        return broker in self.residents and broker not in self.brokers
+        return broker in self.advertised_controllers and broker not in self.brokers
 
     def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The replica's broker is live and has not reported its log directory as failed."""
@@ -163,8 +170,13 @@ class ClusterState:
 
     def was_announced(self, partition: Partition, broker: int) -> bool:
         """LeaderAndIsr was sent to the broker's present incarnation, and no storage error was answered."""
-        hosting, known = partition.hosting.get(broker), self.brokers.get(BrokerId(broker))
-        return hosting is not None and not hosting.by_look and known is not None and known.epoch == hosting.broker_epoch
+        confirmation, known = partition.confirmations.get(broker), self.brokers.get(BrokerId(broker))
+        return (
+            confirmation is not None
+            and not confirmation.by_look
+            and known is not None
+            and known.epoch == confirmation.broker_epoch
+        )
 
     def must_announce(self, broker: int) -> bool:
         """Deletions on this broker need a LeaderAndIsr as proof, because its log directories did not prove them."""
@@ -242,5 +254,5 @@ class ClusterState:
         ]
 
     def has_offline_leader(self, topic_partition: TopicPartition, partition: Partition) -> bool:
-        leadership = partition.leadership
-        return leadership is not None and not self.is_online(topic_partition, leadership.leader)
+        leader_and_isr = partition.leader_and_isr
+        return leader_and_isr is not None and not self.is_online(topic_partition, leader_and_isr.leader)

@@ -51,7 +51,7 @@ class CoreConfig:
     takeover_grace_ms: int = 5_000
     """Grace period between taking `/controller` and raising the epoch, which fences the former holder."""
     takeover_interval_ms: int = 60_000
-    """Shortest time between two takings of control; doubles up to `takeover_interval_max_ms`."""
+    """Shortest time between two takeovers of control; doubles up to `takeover_interval_max_ms`."""
     takeover_interval_max_ms: int = 3_600_000
     powerless_after_ms: int = 5_000
     """A controller that no broker has obeyed for this long is not ready."""
@@ -71,7 +71,7 @@ class CoreConfig:
     """URL of this controller's HTTP server, published in `/controller` for tools."""
 
 
-class Unreadable(NamedTuple):
+class UnreadableConfiguration(NamedTuple):
     """A znode of the brokers' configuration that could not be read or understood."""
 
     path: str
@@ -84,8 +84,8 @@ class DynamicConfig(NamedTuple):
 
     delete_topic_enable: bool | None = None
     unclean_leader_election_enable: bool | None = None
-    deletion_unknown: Unreadable | None = None
-    """Why it is unknown whether topics may be deleted: not readable since the tenure began."""
+    deletion_unknown: UnreadableConfiguration | None = None
+    """Why it is unknown whether topics may be deleted: not readable since the term began."""
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from lethe.controller.core.agenda_deletion import ListDeletions, ReadPause
-from lethe.controller.core.agenda_partitions import BringOnline
-from lethe.controller.core.agenda_requests import ConfigurationRead, ReadConfiguration
-from lethe.controller.core.config import DynamicConfig, Unreadable
+from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
+from lethe.controller.core.tasks_partitions import BringOnline
+from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import ConfigChange
@@ -55,9 +55,9 @@ def _numbered(names: Iterable[str]) -> dict[int, str]:
     return {int(sequence): name for sequence, name in sequences if sequence is not None}
 
 
-def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
+def changed(step: StepContext, changes: Iterable[ConfigChange]) -> None:
     """Read the brokers' configuration again if it applies to this controller; retry elections of changed topics."""
-    context = turn.context
+    context = step.context
     entities = dict.fromkeys(change.entity_path for change in changes)
     mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")
     named = (entity.partition("/") for entity in entities)
@@ -67,54 +67,54 @@ def changed(turn: Turn, changes: Iterable[ConfigChange]) -> None:
     )
     if partitions:
         # The election reads the topic's configuration if it needs it.
-        turn.do(BringOnline(partitions))
+        step.do(BringOnline(partitions))
     if any(entity in entities for entity in mine):
-        turn.do(ReadConfiguration())
+        step.do(ReadConfiguration())
 
 
 # --- what is configured -------------------------------------------------------------------------------------------
 
 
-def read(turn: Turn, task: ReadConfiguration) -> None:
+def read(step: StepContext, task: ReadConfiguration) -> None:
     """Read the configuration, after the notifications' names: the watch reports later changes."""
-    turn.read(
+    step.read(
         (
             GetChildren(paths.config_changes(), watch=True),
             GetData(paths.config_broker_default()),
-            GetData(paths.config_broker(turn.context.config.controller_id)),
+            GetData(paths.config_broker(step.context.config.controller_id)),
         ),
         ConfigurationRead(task.loading),
     )
 
 
-def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the configuration, and run the tasks that the change allows."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     listed, *entities = outcomes
     if task.loading and isinstance(listed, Children):
         cluster.last_config_change = max(_numbered(listed.names), default=-1)
-    config, problem = _config(turn, entities)
+    config, problem = _config(step, entities)
     if problem is not None:
-        turn.refuse("cluster", "taking over its configuration", f"{problem.path}: {problem.why}")
+        step.refuse("cluster", "taking over its configuration", f"{problem.path}: {problem.why}")
     before, deleting, unclean = (
         cluster.dynamic,
         context.delete_topic_enable,
         context.unclean_leader_election_enable,
     )
-    may_delete, not_known = _boolean(turn, config, DELETE_TOPIC, before.delete_topic_enable)
-    may_be_unclean, _ = _boolean(turn, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
-    # A value that was known in this tenure stays in force.
+    may_delete, not_known = _boolean(step, config, DELETE_TOPIC, before.delete_topic_enable)
+    may_be_unclean, _ = _boolean(step, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
+    # A value that was known in this term stays in force.
     unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
     cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
-        turn.do(ReadPause())
+        step.do(ReadPause())
     if (deleting, unclean) == (context.delete_topic_enable, context.unclean_leader_election_enable):
         return
-    turn.record(
-        FactType.EVENT,
+    step.record(
+        EventRecordType.EVENT,
         f"controller/{context.config.controller_id}",
         what="configuration changed",
         delete_topic_enable=context.delete_topic_enable,
@@ -123,25 +123,27 @@ def was_read(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome
     if task.loading:
         return
     if deleting != context.delete_topic_enable:
-        turn.do(ListDeletions())
+        step.do(ListDeletions())
     if context.unclean_leader_election_enable and not unclean:
-        turn.do(BringOnline())
+        step.do(BringOnline())
 
 
-def _config(turn: Turn, outcomes: Sequence[ReadOutcome]) -> tuple[dict[str, _Value] | None, Unreadable | None]:
+def _config(
+    step: StepContext, outcomes: Sequence[ReadOutcome]
+) -> tuple[dict[str, _Value] | None, UnreadableConfiguration | None]:
     """Return the settings of this controller's id merged over the default; None and the problem if one is unknown."""
-    where = (paths.config_broker_default(), paths.config_broker(turn.context.config.controller_id))
+    where = (paths.config_broker_default(), paths.config_broker(step.context.config.controller_id))
     merged: dict[str, _Value] = {}
     for path, outcome in zip(where, outcomes, strict=True):
         if isinstance(outcome, Data):
             try:
                 decoded = znodes.decode_config(path, outcome.data)
             except znodes.MalformedZnode as error:
-                return None, Unreadable(path, error.reason, turn.now_ms)
+                return None, UnreadableConfiguration(path, error.reason, step.now_ms)
             merged |= {name: _Value(value, path) for name, value in decoded.items()}
         elif not isinstance(outcome, ReadFailed) or outcome.error is not ZkError.NO_NODE:
             error_name = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-            return None, Unreadable(path, f"reading it: {error_name}", turn.now_ms)
+            return None, UnreadableConfiguration(path, f"reading it: {error_name}", step.now_ms)
     return merged, None
 
 
@@ -153,8 +155,8 @@ class _Value(NamedTuple):
 
 
 def _boolean(
-    turn: Turn, config: dict[str, _Value] | None, name: str, before: bool | None
-) -> tuple[bool | None, Unreadable | None]:
+    step: StepContext, config: dict[str, _Value] | None, name: str, before: bool | None
+) -> tuple[bool | None, UnreadableConfiguration | None]:
     """Return the configured value, or None; if it is unknown, the former value and the problem."""
     value = None if config is None else config.get(name)
     if value is None:
@@ -166,5 +168,5 @@ def _boolean(
             return False, None
         case _:
             problem = f"{value.text[:60]!r} is neither true nor false"
-            turn.refuse("cluster", f"configuring {name}", problem)
-            return before, Unreadable(value.path, f"{name}: {problem}", turn.now_ms)
+            step.refuse("cluster", f"configuring {name}", problem)
+            return before, UnreadableConfiguration(value.path, f"{name}: {problem}", step.now_ms)

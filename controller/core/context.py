@@ -4,7 +4,7 @@
     ---------  ------------------------------------------------------------------------------
     `cluster`  the cluster while this controller leads; replaced as a whole when it resigns
     `awaited`  the outstanding read, write or probe, and its continuation
-    `agenda`   the tasks that run after that continuation
+    `tasks`    the tasks that run after that continuation
 
 Continuations and tasks are values, not suspended coroutines.
 """
@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.config import CoreConfig
-from lethe.controller.core.deletion_memory import RefusedMark, RetryOf
+from lethe.controller.core.deletion_memory import RefusedMark, RetriedAction
 from lethe.controller.core.effects import Timer
 from lethe.controller.core.endpoints import control_endpoint
-from lethe.controller.core.raises import Raises
-from lethe.controller.core.takings import Takings
+from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
+from lethe.controller.core.takeover_history import TakeoverHistory
 from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId, Endpoint
 
 if TYPE_CHECKING:
-    from lethe.controller.core.agenda import Task
     from lethe.controller.core.continuations import Awaited
+    from lethe.controller.core.tasks import Task
 
 
 class Role(enum.Enum):
@@ -52,7 +52,7 @@ _LEADING: Final = (Role.LOADING, Role.ACTIVE)
 """A constant, because looking up members of an enumeration is slow."""
 
 
-class LeftBehind(NamedTuple):
+class UnconfirmedDeletions(NamedTuple):
     """Deleted topics that brokers' metadata caches may still show when control is given up for good, by broker.
 
     `gone` and `marked`: the broker has not answered their tombstones."""
@@ -72,13 +72,13 @@ class LeftBehind(NamedTuple):
         return not any(self)
 
 
-NOTHING_LEFT: Final = LeftBehind({}, {}, {}, {})
+NOTHING_UNCONFIRMED: Final = UnconfirmedDeletions({}, {}, {}, {})
 
 
 @dataclass(slots=True)
 class Context:
     config: CoreConfig
-    # --- the tenure
+    # --- the term
     role: Role = Role.NO_SESSION
     session_id: int = 0
     active_controller: BrokerId = NO_BROKER
@@ -86,21 +86,21 @@ class Context:
     refusal: str | None = None
     retired: bool = False
     """A request to resign for good was received: do not stand for election again."""
-    left_behind: LeftBehind = NOTHING_LEFT
-    """Result of `leaving.left_behind` when control was given up for good."""
-    takings: Takings = field(default_factory=Takings)
-    raises: Raises = field(default_factory=Raises)
+    unconfirmed_deletions: UnconfirmedDeletions = NOTHING_UNCONFIRMED
+    """Result of `leaving.unconfirmed_deletions` when control was given up for good."""
+    takeover_history: TakeoverHistory = field(default_factory=TakeoverHistory)
+    raises: EpochRaiseHistory = field(default_factory=EpochRaiseHistory)
     preflights_failed: int = 0
     """Failed preflights in a row."""
     preflight_problem: str | None = None
     """Problem that the latest failed preflight found."""
     preflight_passed_ms: int | None = None
-    """When brokers last accepted a probe, or when a tenure ended in which brokers accepted requests."""
+    """When brokers last accepted a probe, or when a term ended in which brokers accepted requests."""
     entropy: bytes = b""
     ids_made: int = 0
     """Topic ids made from `entropy` so far."""
     # --- what is going on
-    agenda: deque[Task] = field(default_factory=deque)
+    tasks: deque[Task] = field(default_factory=deque)
     awaited: Awaited | None = None
     """The outstanding read, write or probe; at most one."""
     last_effect_id: int = 0
@@ -117,7 +117,7 @@ class Context:
     elections: int = 0
     """Leaders elected."""
     unclean_elections: int = 0
-    deletion_retries: dict[tuple[RetryOf, str], int] = field(default_factory=dict)
+    deletion_retries: dict[tuple[RetriedAction, str], int] = field(default_factory=dict)
     """Retries by failed action and reason. Above a limit of reasons, later ones are counted together."""
 
     # --- reading ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Reads and writes have separate types, so that a read cannot be issued with the continuation of a write.
 
-    turn.read([GetChildren("/brokers/ids")], BrokersListed(loading=False))    result: `brokers.listed`
+    step.read([GetChildren("/brokers/ids")], BrokersListed(loading=False))    result: `brokers.on_brokers_listed`
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lethe.controller.core.agenda_deletion import DeletionReadContinuation, DeletionWriteContinuation
-from lethe.controller.core.agenda_partitions import (
+from lethe.controller.core.tasks_advertising import AdvertisingReadContinuation, AdvertisingWriteContinuation
+from lethe.controller.core.tasks_deletion import DeletionReadContinuation, DeletionWriteContinuation
+from lethe.controller.core.tasks_partitions import (
     ElectLeaders,
     PartitionReadContinuation,
     Partitions,
     PartitionWriteContinuation,
     ShrinkIsr,
 )
-from lethe.controller.core.agenda_power import BrokersProbed, PowerReadContinuation, PowerWriteContinuation
-from lethe.controller.core.agenda_reassignment import (
+from lethe.controller.core.tasks_power import BrokersProbed, PowerReadContinuation, PowerWriteContinuation
+from lethe.controller.core.tasks_reassignment import (
     AnnounceReassignments,
     LeadTargets,
     ReassignmentReadContinuation,
     ReassignmentWriteContinuation,
 )
-from lethe.controller.core.agenda_requests import RequestReadContinuation, RequestWriteContinuation
-from lethe.controller.core.agenda_residence import ResidenceReadContinuation, ResidenceWriteContinuation
+from lethe.controller.core.tasks_requests import RequestReadContinuation, RequestWriteContinuation
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
-# --- tenure -------------------------------------------------------------------------------------------------------
+# --- term -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ ReadContinuation = (
     | ReassignmentReadContinuation
     | DeletionReadContinuation
     | RequestReadContinuation
-    | ResidenceReadContinuation
+    | AdvertisingReadContinuation
     | PowerReadContinuation
 )
 WriteContinuation = (
@@ -172,7 +172,7 @@ WriteContinuation = (
     | ReassignmentWriteContinuation
     | DeletionWriteContinuation
     | RequestWriteContinuation
-    | ResidenceWriteContinuation
+    | AdvertisingWriteContinuation
     | PowerWriteContinuation
 )
 

@@ -17,37 +17,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lethe.controller.core import requests
-from lethe.controller.core.agenda_partitions import ElectLeaders, MoveReplicas
-from lethe.controller.core.agenda_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
 from lethe.controller.core.context import Context
 from lethe.controller.core.election import Strategy
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_partitions import ElectLeaders, MoveReplicas
+from lethe.controller.core.tasks_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 
 
-def begin(turn: Turn, task: ControlShutdown) -> None:
+def begin(step: StepContext, task: ControlShutdown) -> None:
     """Queue the tasks: elect other leaders, shrink the ISRs, answer."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     request = requests.asked(context, task.key, ControlledShutdownRequest)
     problem = _problem(context, request)
     if problem is not None:
-        turn.refuse(f"broker/{request.broker_id}", "controlled shutdown", error_name(problem))
-        requests.answer(turn, task.key, ControlledShutdownResponse(problem))
+        step.refuse(f"broker/{request.broker_id}", "controlled shutdown", error_name(problem))
+        requests.answer(step, task.key, ControlledShutdownResponse(problem))
         return
     leaving = request.broker_id
     if leaving not in cluster.shutting_down:
         cluster.shutting_down[leaving] = None
         epoch = cluster.brokers[leaving].epoch
-        turn.record(FactType.BROKER, f"broker/{leaving}", what="shutting down", broker_epoch=epoch)
+        step.record(EventRecordType.BROKER, f"broker/{leaving}", what="shutting down", broker_epoch=epoch)
     led: list[TopicPartition] = []
     followed: list[PartitionReplica] = []
-    for topic_partition, leadership in _concerned(context, leaving):
-        if leadership.leader == leaving:
+    for topic_partition, leader_and_isr in _concerned(context, leaving):
+        if leader_and_isr.leader == leaving:
             led.append(topic_partition)
             continue
         replica = PartitionReplica(*topic_partition, leaving)
@@ -55,7 +55,7 @@ def begin(turn: Turn, task: ControlShutdown) -> None:
         if cluster.replica_state(replica) is not ReplicaState.NON_EXISTENT:
             followed.append(replica)
     replicas = tuple(followed)
-    turn.do(
+    step.do(
         ElectLeaders(tuple(led), strategy=Strategy.CONTROLLED_SHUTDOWN),
         StopFollowers(replicas),
         MoveReplicas(replicas, ReplicaState.OFFLINE),
@@ -80,28 +80,28 @@ def _concerned(context: Context, leaving: BrokerId) -> Iterator[tuple[TopicParti
         replicas = partition.assignment.replicas
         if leaving not in replicas or len(replicas) < 2 or cluster.is_queued(topic_partition.topic):
             continue
-        if cluster.residents and all(r == leaving or cluster.is_resident(r) for r in replicas):
+        if cluster.advertised_controllers and all(r == leaving or cluster.is_advertised(r) for r in replicas):
             continue
-        if partition.leadership is not None:
-            yield topic_partition, partition.leadership
+        if partition.leader_and_isr is not None:
+            yield topic_partition, partition.leader_and_isr
 
 
-def stop_followers(turn: Turn, task: StopFollowers) -> None:
+def stop_followers(step: StepContext, task: StopFollowers) -> None:
     """Stop these replicas before the ISR is written: a replica that still fetches would join the ISR again."""
-    batch = turn.batch()
+    batch = step.batch()
     for replica in task.replicas:
         batch.add_stop_replica(replica.broker, replica.topic_partition, delete=False)
-    turn.flush(batch)
+    step.flush(batch)
 
 
-def answer(turn: Turn, task: AnswerControlledShutdown) -> None:
+def answer(step: StepContext, task: AnswerControlledShutdown) -> None:
     """Answer with the partitions that the broker still leads; an empty list lets it stop."""
-    context = turn.context
+    context = step.context
     leaving = requests.asked(context, task.key, ControlledShutdownRequest).broker_id
     remaining = tuple(
         RemainingPartition(*topic_partition)
-        for topic_partition, leadership in _concerned(context, leaving)
-        if leadership.leader == leaving
+        for topic_partition, leader_and_isr in _concerned(context, leaving)
+        if leader_and_isr.leader == leaving
     )
-    turn.record(FactType.BROKER, f"broker/{leaving}", what="relieved", remaining=len(remaining))
-    requests.answer(turn, task.key, ControlledShutdownResponse(ErrorCode.NONE, remaining))
+    step.record(EventRecordType.BROKER, f"broker/{leaving}", what="relieved", remaining=len(remaining))
+    requests.answer(step, task.key, ControlledShutdownResponse(ErrorCode.NONE, remaining))

@@ -1,7 +1,7 @@
 """Routes events, timers and tasks to the modules that handle them; `results` routes results. Decides nothing.
 
-`step` is the core's interface. It handles one event, runs tasks until a read, write or probe is outstanding or the
-agenda is empty, and returns the effects. The caller passes the result of that read, write or probe as the next event.
+`step` is the core's interface. It handles one event, runs tasks until a read, write or probe is outstanding or the task
+stack is empty, and returns the effects. The caller passes the result of that read, write or probe as the next event.
 Only `SessionLost` may come before it.
 
     step(BrokersChanged)    runs ListBrokers                                      effects: ..., ReadZnodes(id=7)
@@ -13,13 +13,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from lethe.controller.core import (
-    agenda,
-    agenda_deletion,
-    agenda_partitions,
-    agenda_power,
-    agenda_reassignment,
-    agenda_requests,
-    agenda_residence,
+    advertising,
     answers,
     brokers,
     caches,
@@ -31,9 +25,10 @@ from lethe.controller.core import (
     eviction,
     expansion,
     failover,
+    first_leaders,
+    foreign_isr_members,
     isr,
-    leadership,
-    leadership_first,
+    leader_changes,
     leaving,
     log_dirs,
     marks,
@@ -51,11 +46,16 @@ from lethe.controller.core import (
     removal,
     replica_machine,
     requests,
-    residence,
     resigning,
     results,
-    strangers,
-    tenure,
+    tasks,
+    tasks_advertising,
+    tasks_deletion,
+    tasks_partitions,
+    tasks_power,
+    tasks_reassignment,
+    tasks_requests,
+    term,
     unreadable,
 )
 from lethe.controller.core.context import Context
@@ -64,258 +64,258 @@ from lethe.controller.core.effects import (
     CompareCaches,
     Effect,
     EndTombstoneWaits,
-    LeaveAnyway,
     RebalanceLeaders,
+    ResignAnyway,
     RetryDeletions,
     RetryOwedTombstones,
     RetryReassignments,
     StandAgain,
     Timer,
 )
-from lethe.controller.core.events import Event, External, ProbesAnswered, ZnodesRead, ZnodesWritten
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.events import Event, External, ProbesCompleted, ZnodesRead, ZnodesWritten
+from lethe.controller.core.step_context import StepContext
 
 
 def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
     """Handle the event; return the effects in order. An exception is a bug in the core: call `after_fault` then."""
-    turn = Turn(context, now_ms)
+    step = StepContext(context, now_ms)
     match event:
-        case ZnodesRead() | ZnodesWritten() | ProbesAnswered():
-            results.route(turn, event)
+        case ZnodesRead() | ZnodesWritten() | ProbesCompleted():
+            results.route(step, event)
         case _:
             if context.awaiting_result and not isinstance(event, events.SessionLost):
                 raise RuntimeError(f"{type(event).__name__} came while {context.awaited} was outstanding")
-            _external(turn, event)
-    while context.agenda and not context.awaiting_result:
-        _run(turn, context.agenda.popleft())
-    return turn.effects
+            _external(step, event)
+    while context.tasks and not context.awaiting_result:
+        _run(step, context.tasks.popleft())
+    return step.effects
 
 
 def after_fault(context: Context, reason: str, now_ms: int) -> list[Effect]:
     """Return the effects after a step has raised: resign, renew the session, stand for election later."""
-    turn = Turn(context, now_ms)
-    resigning.step_back(turn, reason)
-    return turn.effects
+    step = StepContext(context, now_ms)
+    resigning.step_back(step, reason)
+    return step.effects
 
 
-def _external(turn: Turn, event: External) -> None:  # noqa: C901 - as flat as `_run`
+def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as flat as `_run`
     match event:
         case events.SessionEstablished(session_id=session_id, entropy=entropy):
-            tenure.session_established(turn, session_id, entropy)
+            term.session_established(step, session_id, entropy)
         case events.SessionLost(reason=reason):
-            resigning.session_lost(turn, reason)
+            resigning.session_lost(step, reason)
         case events.ControllerChanged() | events.ControllerDeleted():
-            if turn.context.session_id:
-                turn.do(agenda.Stand())
+            if step.context.session_id:
+                step.do(tasks.StandForElection())
         case events.TimerFired(timer=timer):
-            _timer(turn, timer)
+            _timer(step, timer)
         case events.BrokerRequested():
-            requests.received(turn, event)
+            requests.received(step, event)
         case events.ResignationRequested(reason=reason, for_good=True, patience_ms=patience_ms):
-            resigning.retire(turn, reason, patience_ms)
-        case events.BrokersChanged() if turn.context.preflights_failed and turn.context.session_id:
+            resigning.retire(step, reason, patience_ms)
+        case events.BrokersChanged() if step.context.preflights_failed and step.context.session_id:
             # The preflight failed on the brokers that were registered then: try it again.
-            turn.do(agenda.Stand())
-        case _ if not turn.context.is_leading:
+            step.do(tasks.StandForElection())
+        case _ if not step.context.is_leading:
             pass
         case events.BrokersChanged():
-            turn.do(agenda.ListBrokers())
+            step.do(tasks.ListBrokers())
         case events.BrokerModified(broker=broker):
-            turn.do(agenda.ReadBroker(broker))
+            step.do(tasks.ReadBroker(broker))
         case events.TopicsChanged():
-            turn.do(agenda.ListTopics())
+            step.do(tasks.ListTopics())
         case events.TopicsModified(topics=topics):
-            expansion.topics_modified(turn, topics)
+            expansion.topics_modified(step, topics)
         case events.TopicDeletionsRequested():
-            turn.do(agenda_deletion.ListDeletions())
+            step.do(tasks_deletion.ListDeletions())
         case events.IsrChangesNotified():
-            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.ISR_CHANGE))
+            step.do(tasks_requests.ReadNotifications(tasks_requests.Notification.ISR_CHANGE))
         case events.LogDirEventsNotified():
-            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.LOG_DIR_EVENT))
+            step.do(tasks_requests.ReadNotifications(tasks_requests.Notification.LOG_DIR_EVENT))
         case events.ConfigurationChanged():
-            turn.do(agenda_requests.ReadNotifications(agenda_requests.Notification.CONFIG_CHANGE))
+            step.do(tasks_requests.ReadNotifications(tasks_requests.Notification.CONFIG_CHANGE))
         case events.PreferredElectionsRequested():
-            turn.do(agenda_requests.ReadPreferredElections())
+            step.do(tasks_requests.ReadPreferredElections())
         case events.DeletionsPauseChanged():
-            turn.do(agenda_deletion.ReadPause())
+            step.do(tasks_deletion.ReadPause())
         case events.ReassignmentsRequested():
-            turn.do(agenda_reassignment.ReadReassignments())
+            step.do(tasks_reassignment.ReadReassignments())
         case (
-            events.LeaderAndIsrAnswered()
-            | events.UpdateMetadataAnswered()
-            | events.StopReplicaAnswered()
+            events.LeaderAndIsrResponseReceived()
+            | events.UpdateMetadataResponseReceived()
+            | events.StopReplicaResponseReceived()
             | events.LogDirsDescribed()
         ):
-            answers.received(turn, event)
+            answers.received(step, event)
         case events.CacheRead():
-            caches.was_read(turn, event)
+            caches.was_read(step, event)
         case events.ResignationRequested(reason=reason):
-            turn.do(agenda.GiveUp(reason))
+            step.do(tasks.GiveUp(reason))
         case _:
             assert_never(event)
 
 
-def _timer(turn: Turn, timer: Timer) -> None:
-    due_ms = turn.context.timers.get(timer)
-    if due_ms is None or due_ms > turn.now_ms:
+def _timer(step: StepContext, timer: Timer) -> None:
+    due_ms = step.context.timers.get(timer)
+    if due_ms is None or due_ms > step.now_ms:
         return
-    del turn.context.timers[timer]
+    del step.context.timers[timer]
     match timer:
         case StandAgain():
-            tenure.stand_again(turn)
+            term.stand_again(step)
         case RetryDeletions():
-            deletion.retries_due(turn)
+            deletion.retries_due(step)
         case EndTombstoneWaits():
-            deletion.end_tombstone_waits(turn)
+            deletion.end_tombstone_waits(step)
         case RetryOwedTombstones():
-            owed.retries_due(turn)
-        case LeaveAnyway():
-            leaving.time_is_over(turn)
+            owed.retries_due(step)
+        case ResignAnyway():
+            leaving.time_is_over(step)
         case RetryReassignments():
-            reassignment.retries_due(turn)
+            reassignment.retries_due(step)
         case RebalanceLeaders():
-            preferred.rebalance(turn)
+            preferred.rebalance(step)
         case CompareCaches():
-            caches.look(turn)
+            caches.look(step)
         case CheckPower():
-            power.check(turn)
+            power.check(step)
         case _:
             assert_never(timer)
 
 
-def _run(turn: Turn, task: agenda.Task) -> None:  # noqa: C901 - a table of all tasks is meant to be long and flat
+def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table of all tasks is meant to be long and flat
     match task:
-        case agenda.Stand():
-            tenure.stand(turn)
-        case agenda.GiveUp():
-            resigning.give_up(turn, task)
-        case agenda_power.Preflight():
-            preflight.begin(turn, task)
-        case agenda_power.ElectSelf():
-            tenure.elect_self(turn, task)
-        case agenda_power.TakeControl():
-            tenure.take_control(turn, task)
-        case agenda.LeaveIfSettled():
-            leaving.look(turn)
-        case agenda.ListNotifications():
-            failover.list_notifications(turn)
-        case agenda.ReadStates():
-            failover.read_states(turn)
-        case agenda.TakeOver():
-            failover.take_over(turn)
-        case agenda.StartPartitions():
-            failover.start_partitions(turn)
-        case agenda.BecomeActive():
-            failover.become_active(turn)
-        case agenda_requests.ReadConfiguration():
-            configuration.read(turn, task)
-        case agenda_requests.ReadNotifications():
-            notifications.find(turn, task)
-        case agenda_requests.DeleteNotifications():
-            notifications.delete(turn, task)
-        case agenda_requests.CheckLogDirs():
-            log_dirs.check(turn, task)
-        case agenda_requests.ReadPreferredElections():
-            preferred.read(turn)
-        case agenda_requests.RemovePreferredElections():
-            preferred.remove(turn, task)
-        case agenda.ListBrokers():
-            brokers.list_brokers(turn, task)
-        case agenda.ReadBroker():
-            brokers.read_broker(turn, task)
-        case agenda.BrokersFailed():
-            brokers.failed(turn, task)
-        case agenda.BrokersStarted():
-            brokers.started(turn, task)
-        case agenda.TakeReplicasOffline():
-            brokers.take_replicas_offline(turn, task)
-        case agenda.AnnounceBrokersUnlessElected():
-            brokers.announce_unless_elected(turn, task)
-        case agenda.ListTopics():
-            creation.list_topics(turn, task)
-        case agenda.ReadTopics():
-            creation.read_topics(turn, task)
-        case agenda.CreateTopics():
-            creation.create(turn, task)
-        case agenda.ReadModifiedTopics():
-            expansion.read_modified(turn, task)
-        case agenda_partitions.MovePartitions():
-            partition_machine.move(turn, task)
-        case agenda_partitions.BringOnline():
-            partition_machine.bring_online(turn, task)
-        case agenda_partitions.InitializeLeadership():
-            leadership_first.initialize(turn, task)
-        case agenda_partitions.ElectLeaders():
-            leadership.elect(turn, task)
-        case agenda_partitions.MoveReplicas():
-            replica_machine.move(turn, task)
-        case agenda_partitions.ShrinkIsr():
-            leadership.shrink(turn, task)
-        case agenda_requests.ControlShutdown():
-            controlled_shutdown.begin(turn, task)
-        case agenda_requests.StopFollowers():
-            controlled_shutdown.stop_followers(turn, task)
-        case agenda_requests.AlterPartitions():
-            isr.alter(turn, task)
-        case agenda_requests.RefreshStates():
-            isr.refresh(turn, task)
-        case agenda_requests.AllocateProducerIds():
-            producer_ids.begin(turn, task)
-        case agenda_requests.AnswerAsController():
-            requests.prove(turn, task)
-        case agenda_requests.DropStrangers():
-            strangers.drop(turn, task)
-        case agenda_residence.ListResidents():
-            residence.list_residents(turn)
-        case agenda_residence.EvictReplicas():
-            eviction.evict(turn, task)
-        case agenda_residence.ServePartitions():
-            creation.into_service(turn, task.partitions)
-        case agenda_residence.Register():
-            residence.register(turn)
-        case agenda_residence.Unregister():
-            residence.unregister(turn)
-        case agenda_requests.AnswerControlledShutdown():
-            controlled_shutdown.answer(turn, task)
-        case agenda_reassignment.ReadReassignments():
-            reassignment_requests.read(turn, task)
-        case agenda_reassignment.TrimReassignments():
-            reassignment_requests.trim(turn)
-        case agenda_reassignment.StartReassignments():
-            reassignment.start(turn, task)
-        case agenda_reassignment.ProgressReassignments():
-            reassignment.progress(turn, task)
-        case agenda_reassignment.AnnounceReassignments():
-            reassignment.announce(turn, task)
-        case agenda_reassignment.LeadTargets():
-            reassignment_end.lead(turn, task)
-        case agenda_reassignment.RetireReplicas():
-            reassignment_end.retire(turn, task)
-        case agenda_reassignment.FinishReassignments():
-            reassignment_end.finish(turn, task)
-        case agenda_reassignment.EndReassignments():
-            reassignment_end.cancel(turn, task)
-        case agenda_deletion.ListDeletions():
-            marks.list_deletions(turn, task)
-        case agenda_deletion.ReadPause():
-            pausing.read_pause(turn, task)
-        case agenda_deletion.ReadBegun():
-            pausing.read_begun(turn, task)
-        case agenda_deletion.QueueDeletions():
-            marks.queue(turn, task)
-        case agenda_deletion.ReadMarkers():
-            unreadable.read_markers(turn, task)
-        case agenda_deletion.ReadUnreadable():
-            unreadable.read(turn, task)
-        case agenda_deletion.SettleUnknownMarkers():
-            marks.settle_unknown(turn, task)
-        case agenda_deletion.ResumeDeletions():
-            deletion.resume(turn, task)
-        case agenda_deletion.FailReplicaDeletions():
-            deletion.fail(turn, task)
-        case agenda_deletion.RemoveTopics():
-            removal.remove(turn, task)
-        case agenda_deletion.SearchTopicTrees():
-            removal.search(turn, task)
+        case tasks.StandForElection():
+            term.stand(step)
+        case tasks.GiveUp():
+            resigning.give_up(step, task)
+        case tasks_power.Preflight():
+            preflight.begin(step, task)
+        case tasks_power.ElectSelf():
+            term.elect_self(step, task)
+        case tasks_power.TakeControl():
+            term.take_control(step, task)
+        case tasks.ResignIfSettled():
+            leaving.look(step)
+        case tasks.ListNotifications():
+            failover.list_notifications(step)
+        case tasks.ReadStates():
+            failover.read_states(step)
+        case tasks.TakeOver():
+            failover.take_over(step)
+        case tasks.StartPartitions():
+            failover.start_partitions(step)
+        case tasks.BecomeActive():
+            failover.become_active(step)
+        case tasks_requests.ReadConfiguration():
+            configuration.read(step, task)
+        case tasks_requests.ReadNotifications():
+            notifications.find(step, task)
+        case tasks_requests.DeleteNotifications():
+            notifications.delete(step, task)
+        case tasks_requests.CheckLogDirs():
+            log_dirs.check(step, task)
+        case tasks_requests.ReadPreferredElections():
+            preferred.read(step)
+        case tasks_requests.RemovePreferredElections():
+            preferred.remove(step, task)
+        case tasks.ListBrokers():
+            brokers.list_brokers(step, task)
+        case tasks.ReadBroker():
+            brokers.read_broker(step, task)
+        case tasks.BrokersFailed():
+            brokers.failed(step, task)
+        case tasks.BrokersStarted():
+            brokers.started(step, task)
+        case tasks.TakeReplicasOffline():
+            brokers.take_replicas_offline(step, task)
+        case tasks.AnnounceBrokersUnlessElected():
+            brokers.announce_unless_elected(step, task)
+        case tasks.ListTopics():
+            creation.list_topics(step, task)
+        case tasks.ReadTopics():
+            creation.read_topics(step, task)
+        case tasks.CreateTopics():
+            creation.create(step, task)
+        case tasks.ReadModifiedTopics():
+            expansion.read_modified(step, task)
+        case tasks_partitions.MovePartitions():
+            partition_machine.move(step, task)
+        case tasks_partitions.BringOnline():
+            partition_machine.bring_online(step, task)
+        case tasks_partitions.InitializeLeaderAndIsr():
+            first_leaders.initialize(step, task)
+        case tasks_partitions.ElectLeaders():
+            leader_changes.elect(step, task)
+        case tasks_partitions.MoveReplicas():
+            replica_machine.move(step, task)
+        case tasks_partitions.ShrinkIsr():
+            leader_changes.shrink(step, task)
+        case tasks_requests.ControlShutdown():
+            controlled_shutdown.begin(step, task)
+        case tasks_requests.StopFollowers():
+            controlled_shutdown.stop_followers(step, task)
+        case tasks_requests.AlterPartitions():
+            isr.alter(step, task)
+        case tasks_requests.RefreshStates():
+            isr.refresh(step, task)
+        case tasks_requests.AllocateProducerIds():
+            producer_ids.begin(step, task)
+        case tasks_requests.AnswerAsController():
+            requests.prove(step, task)
+        case tasks_requests.RemoveForeignIsrMembers():
+            foreign_isr_members.drop(step, task)
+        case tasks_advertising.ListAdvertisedControllers():
+            advertising.list_advertised_controllers(step)
+        case tasks_advertising.EvictReplicas():
+            eviction.evict(step, task)
+        case tasks_advertising.ServePartitions():
+            creation.on_new_partition_creation(step, task.partitions)
+        case tasks_advertising.Register():
+            advertising.register(step)
+        case tasks_advertising.Unregister():
+            advertising.unregister(step)
+        case tasks_requests.AnswerControlledShutdown():
+            controlled_shutdown.answer(step, task)
+        case tasks_reassignment.ReadReassignments():
+            reassignment_requests.read(step, task)
+        case tasks_reassignment.TrimReassignments():
+            reassignment_requests.trim(step)
+        case tasks_reassignment.StartReassignments():
+            reassignment.start(step, task)
+        case tasks_reassignment.ProgressReassignments():
+            reassignment.progress(step, task)
+        case tasks_reassignment.AnnounceReassignments():
+            reassignment.announce(step, task)
+        case tasks_reassignment.LeadTargets():
+            reassignment_end.lead(step, task)
+        case tasks_reassignment.RetireReplicas():
+            reassignment_end.retire(step, task)
+        case tasks_reassignment.FinishReassignments():
+            reassignment_end.finish(step, task)
+        case tasks_reassignment.EndReassignments():
+            reassignment_end.cancel(step, task)
+        case tasks_deletion.ListDeletions():
+            marks.list_deletions(step, task)
+        case tasks_deletion.ReadPause():
+            pausing.read_pause(step, task)
+        case tasks_deletion.ReadBegun():
+            pausing.read_begun(step, task)
+        case tasks_deletion.QueueDeletions():
+            marks.queue(step, task)
+        case tasks_deletion.ReadMarkers():
+            unreadable.read_markers(step, task)
+        case tasks_deletion.ReadUnreadable():
+            unreadable.read(step, task)
+        case tasks_deletion.SettleUnknownMarkers():
+            marks.settle_unknown(step, task)
+        case tasks_deletion.ResumeDeletions():
+            deletion.resume(step, task)
+        case tasks_deletion.FailReplicaDeletions():
+            deletion.fail(step, task)
+        case tasks_deletion.RemoveTopics():
+            removal.remove(step, task)
+        case tasks_deletion.SearchTopicTrees():
+            removal.search(step, task)
         case _:
             assert_never(task)

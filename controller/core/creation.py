@@ -4,7 +4,7 @@
     ----------------------------------------------  --------------------------------------------------------------
     has an id, or the protocol version has no ids   the topic comes into service
     has no id                                       an id is written, if the znode is unchanged; then the same
-    cannot be understood, or has an illegal name    set aside with the reason; other topics are not affected
+    cannot be understood, or has an illegal name    quarantined with the reason; other topics are not affected
     was removed                                     brokers get the tombstone, and the topic is dropped from memory
 
 Every znode is watched; `expansion` handles later changes.
@@ -16,20 +16,20 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 
-from lethe.controller.core.agenda import CreateTopics, ListTopics, ReadTopics
-from lethe.controller.core.agenda_deletion import ListDeletions
-from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from lethe.controller.core.agenda_reassignment import ReadReassignments, TrimReassignments
-from lethe.controller.core.agenda_residence import EvictReplicas
-from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
 from lethe.controller.core.deletion import phase
-from lethe.controller.core.deletion_memory import REFUSED, VANISHED
+from lethe.controller.core.deletion_memory import KEEPING, REFUSED, VANISHED
 from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import CreateTopics, ListTopics, ReadTopics
+from lethe.controller.core.tasks_advertising import EvictReplicas
+from lethe.controller.core.tasks_deletion import ListDeletions
+from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReassignments
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, is_usable_topic_id, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -47,90 +47,90 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
-def list_topics(turn: Turn, task: ListTopics) -> None:
+def list_topics(step: StepContext, task: ListTopics) -> None:
     """List the topics, and watch for changes."""
-    turn.read((GetChildren(paths.broker_topics(), watch=True),), TopicsListed(task.loading))
+    step.read((GetChildren(paths.broker_topics(), watch=True),), TopicsListed(task.loading))
 
 
-def listed(turn: Turn, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> None:
+def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read new topics, and drop topics that are gone."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     present = frozenset(names)
-    unreadable = [name for name in cluster.set_aside_topics if name not in present]
+    unreadable = [name for name in cluster.quarantined_topics if name not in present]
     for name in unreadable:
-        _forget_unreadable(turn, name)
+        _forget_unreadable(step, name)
     vanished = [name for name in cluster.topics if name not in present]
     if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
         # Their markers have no topic any more.
-        turn.do(ListDeletions())
+        step.do(ListDeletions())
     if vanished:
-        forget(turn, vanished)
+        forget(step, vanished)
     if vanished or unreadable:
-        context.agenda.append(TrimReassignments())
-    new = tuple(n for n in names if n not in cluster.topics and n not in cluster.set_aside_topics)
+        context.tasks.append(TrimReassignments())
+    new = tuple(n for n in names if n not in cluster.topics and n not in cluster.quarantined_topics)
     if new:
-        turn.do(ReadTopics(new, task.loading))
+        step.do(ReadTopics(new, task.loading))
 
 
-def forget(turn: Turn, names: list[str]) -> None:
+def forget(step: StepContext, names: list[str]) -> None:
     """Drop topics whose znodes were removed by hand; the tombstone leaves no ghosts in metadata caches."""
-    cluster = turn.context.cluster
-    batch = turn.batch()
+    cluster = step.context.cluster
+    batch = step.batch()
     for name in names:
-        _record_vanished(turn, name)
-        queue_deletion(cluster, name, turn.now_ms)
+        _record_vanished(step, name)
+        queue_deletion(cluster, name, step.now_ms)
         batch.add_update_metadata(cluster.brokers, (tp for tp, _ in cluster.partitions_of(name)))
-    turn.flush(batch)
+    step.flush(batch)
     for name in names:
         remove_topic(cluster, name)
-        turn.refuse(f"topic/{name}", "keeping the topic", "its znode was removed by somebody else")
+        step.refuse(f"topic/{name}", KEEPING, "another process removed its znode")
 
 
-def _forget_unreadable(turn: Turn, name: str) -> None:
-    _record_vanished(turn, name)
-    turn.context.cluster.marks.pop(name, None)
-    turn.context.cluster.set_aside_topics.pop(name, None)
+def _forget_unreadable(step: StepContext, name: str) -> None:
+    _record_vanished(step, name)
+    step.context.cluster.marks.pop(name, None)
+    step.context.cluster.quarantined_topics.pop(name, None)
 
 
-def _record_vanished(turn: Turn, name: str) -> None:
+def _record_vanished(step: StepContext, name: str) -> None:
     """Record the last phase of a deletion or hold whose topic has vanished."""
-    deletion, mark = turn.context.cluster.deletions.get(name), turn.context.cluster.marks.get(name)
+    deletion, mark = step.context.cluster.deletions.get(name), step.context.cluster.marks.get(name)
     if deletion is not None:
-        phase(turn, name, VANISHED, since_ms=deletion.queued_at_ms)
+        phase(step, name, VANISHED, since_ms=deletion.queued_at_ms)
     elif mark is not None and mark.held_by not in REFUSED:
-        phase(turn, name, VANISHED, since_ms=mark.since_ms)
+        phase(step, name, VANISHED, since_ms=mark.since_ms)
 
 
-def read_topics(turn: Turn, task: ReadTopics) -> None:
+def read_topics(step: StepContext, task: ReadTopics) -> None:
     """Read the znodes of these topics, and watch them."""
-    turn.read(
+    step.read(
         (GetData(paths.topic(name), watch=True) for name in task.topics),
         TopicsRead(task.topics, task.loading),
     )
 
 
-def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the topics that can be understood, and set the others aside."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     taken: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
     is_repaired = False
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if is_absent(outcome):
-            _forget_unreadable(turn, name)
+            _forget_unreadable(step, name)
             continue
         znode = understood(name, outcome)
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
-            is_first_look = name not in cluster.set_aside_topics
-            _set_aside(turn, name, str(znode))
+            is_first_look = name not in cluster.quarantined_topics
+            _quarantined(step, name, str(znode))
             if is_first_look and not task.loading:
                 # It may be marked already: then its hold must be shown.
-                turn.do(ListDeletions())
+                step.do(ListDeletions())
             continue
-        is_repaired |= cluster.set_aside_topics.pop(name, None) is not None
+        is_repaired |= cluster.quarantined_topics.pop(name, None) is not None
         version, created_zxid = outcome.stat.version, outcome.stat.czxid
         assignments = dict(znode.assignments)
         add_topic(
@@ -138,7 +138,7 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
             name,
             znode.topic_id,
             assignments,
-            now_ms=turn.now_ms,
+            now_ms=step.now_ms,
             version=version,
             created_zxid=created_zxid,
         )
@@ -148,9 +148,9 @@ def topics_read(turn: Turn, task: TopicsRead, outcomes: Sequence[ReadOutcome]) -
     if taken and not task.loading:
         # Reassignments of a repaired topic have waited in their znode.
         then = (ReadReassignments(),) if is_repaired else ()
-        turn.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)), *then)
+        step.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)), *then)
     if without_id:
-        _write_ids(turn, without_id, task.loading)
+        _write_ids(step, without_id, task.loading)
 
 
 def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
@@ -166,32 +166,32 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
         return error.reason
 
 
-def _set_aside(turn: Turn, name: str, problem: str) -> None:
-    cluster = turn.context.cluster
-    known = cluster.set_aside_topics.get(name)
+def _quarantined(step: StepContext, name: str, problem: str) -> None:
+    cluster = step.context.cluster
+    known = cluster.quarantined_topics.get(name)
     if known is None or known.reason != problem:
-        cluster.set_aside_topics[name] = SetAside(paths.topic(name), problem, turn.now_ms)
-        path, topic_id = paths.topic(name), turn.id_of(name)
-        turn.record(FactType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
+        cluster.quarantined_topics[name] = QuarantinedZnode(paths.topic(name), problem, step.now_ms)
+        path, topic_id = paths.topic(name), step.id_of(name)
+        step.record(EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------------
 
 
-def _write_ids(turn: Turn, topics: list[tuple[str, znodes.TopicZnode, int]], loading: bool) -> None:
+def _write_ids(step: StepContext, topics: list[tuple[str, znodes.TopicZnode, int]], loading: bool) -> None:
     groups: list[tuple[Operation, ...]] = []
     ids: list[TopicId] = []
     for name, znode, version in topics:
-        topic_id = _fresh_topic_id(turn.context)
+        topic_id = _fresh_topic_id(step.context)
         ids.append(topic_id)
         data = znodes.encode_topic(znodes.TopicZnode(znode.assignments, topic_id))
         groups.append((SetData(paths.topic(name), data, version),))
-    turn.write(groups, TopicIdsWritten(tuple(name for name, _, _ in topics), tuple(ids), loading))
+    step.write(groups, TopicIdsWritten(tuple(name for name, _, _ in topics), tuple(ids), loading))
 
 
-def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+def on_topic_ids_written(step: StepContext, task: TopicIdsWritten, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the written ids; read topics again whose znode has changed or vanished."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     changed = []
     for name, topic_id, outcome in zip(task.topics, task.ids, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
@@ -199,12 +199,12 @@ def ids_written(turn: Turn, task: TopicIdsWritten, outcomes: Sequence[GroupOutco
             topic.id, topic.version = topic_id, topic.version + 1
         elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
             # Not a concurrent write: a retry would fail in the same way.
-            turn.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
+            step.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
         else:
             remove_topic(cluster, name)
             changed.append(name)
     if changed:
-        turn.do(ReadTopics(tuple(changed), task.loading))
+        step.do(ReadTopics(tuple(changed), task.loading))
 
 
 def _fresh_topic_id(context: Context) -> TopicId:
@@ -220,19 +220,19 @@ def _fresh_topic_id(context: Context) -> TopicId:
 # --- into service -------------------------------------------------------------------------------------------------
 
 
-def create(turn: Turn, task: CreateTopics) -> None:
+def create(step: StepContext, task: CreateTopics) -> None:
     """Bring these topics into service, unless they are already.
 
     A topic that has vanished has no partitions here. A topic whose znode changed before its id was written was read and
     created again already."""
-    context = turn.context
+    context = step.context
     names = [name for name in task.topics if not _is_in_service(context, name)]
-    into_service(turn, tuple(tp for name in names for tp, _ in context.cluster.partitions_of(name)))
+    on_new_partition_creation(step, tuple(tp for name in names for tp, _ in context.cluster.partitions_of(name)))
 
 
-def into_service(turn: Turn, partitions: Partitions) -> None:
+def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None:
     """Bring new partitions into service: first states, leaders and announcements, in Kafka's order."""
-    context = turn.context
+    context = step.context
     if not partitions:
         return
     known = ((tp, context.cluster.partition(tp)) for tp in partitions)
@@ -242,15 +242,15 @@ def into_service(turn: Turn, partitions: Partitions) -> None:
         if partition is not None
         for broker in partition.assignment.replicas
     )
-    turn.record(
-        FactType.EVENT,
+    step.record(
+        EventRecordType.EVENT,
         f"controller/{context.config.controller_id}",
         what="creating partitions",
         topics=len({tp.topic for tp in partitions}),
         partitions=len(partitions),
         replicas=len(replicas),
     )
-    turn.do(
+    step.do(
         MovePartitions(partitions, PartitionState.NEW),
         MoveReplicas(replicas, ReplicaState.NEW),
         BringOnline(partitions),

@@ -34,10 +34,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from lethe.controller.core import evidence, owed, partition_machine
-from lethe.controller.core.agenda_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
-from lethe.controller.core.agenda_partitions import MovePartitions, MoveReplicas
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import METADATA_CACHE, Deletion, Problem, RetryOf
+from lethe.controller.core.deletion_memory import METADATA_CACHE, Deletion, DeletionProblem, RetriedAction
 from lethe.controller.core.effects import EndTombstoneWaits, RetryDeletions
 from lethe.controller.core.mutation import (
     acknowledge_deletion,
@@ -47,10 +45,12 @@ from lethe.controller.core.mutation import (
     start_deletion,
 )
 from lethe.controller.core.replica_machine import move
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
+from lethe.controller.core.tasks_partitions import MovePartitions, MoveReplicas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType, JsonValue, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
@@ -60,9 +60,9 @@ _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 # --- resuming -----------------------------------------------------------------------------------------------------
 
 
-def resume(turn: Turn, task: ResumeDeletions) -> None:
+def resume(step: StepContext, task: ResumeDeletions) -> None:
     """Finish, retry or start the deletion of each of these topics, with one batch for each of these actions."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     finished, retrying, starting = [], [], []
     for name in task.topics:
         deletion = cluster.deletions.get(name)
@@ -70,15 +70,15 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
             continue
         if cluster.paused is not None:
             if deletion.all_acknowledged:
-                _note_acknowledged(turn, name, deletion)
+                _note_acknowledged(step, name, deletion)
             continue
         if task.unblock:
             set_ineligible(cluster, deletion, False)
             deletion.retry_at_ms = None
             deletion.round_is_due = deletion.in_progress
         if deletion.all_acknowledged:
-            _note_acknowledged(turn, name, deletion)
-            if _tombstone_is_settled(turn, name, deletion) and not deletion.ineligible:
+            _note_acknowledged(step, name, deletion)
+            if _tombstone_is_settled(step, name, deletion) and not deletion.ineligible:
                 finished.append(name)
             continue
         if not deletion.in_progress and cluster.leaving is None:
@@ -93,50 +93,50 @@ def resume(turn: Turn, task: ResumeDeletions) -> None:
             for replica in cluster.replicas_of(name)
             if cluster.replica_state(replica) is ReplicaState.DELETION_INELIGIBLE
         ]
-        move(turn, MoveReplicas(tuple(ineligible), ReplicaState.OFFLINE))
+        move(step, MoveReplicas(tuple(ineligible), ReplicaState.OFFLINE))
     if starting:
-        _start(turn, starting)
+        _start(step, starting)
     if finished:
-        turn.do(RemoveTopics(tuple(finished)))
+        step.do(RemoveTopics(tuple(finished)))
 
 
-def _note_acknowledged(turn: Turn, name: str, deletion: Deletion) -> None:
+def _note_acknowledged(step: StepContext, name: str, deletion: Deletion) -> None:
     if deletion.acknowledged_at_ms is None:
-        acknowledge_deletion(turn.context.cluster, deletion, turn.now_ms)
-        phase(turn, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
+        acknowledge_deletion(step.context.cluster, deletion, step.now_ms)
+        phase(step, name, "acknowledged", since_ms=deletion.started_at_ms or deletion.queued_at_ms)
 
 
-def note_tombstoned(turn: Turn, name: str) -> None:
+def note_tombstoned(step: StepContext, name: str) -> None:
     """Record once that no registered broker owes an answer to the tombstone."""
-    deletion = turn.context.cluster.deletions[name]
+    deletion = step.context.cluster.deletions[name]
     if deletion.started_at_ms is not None and deletion.tombstoned_at_ms is None and not deletion.owing_tombstone:
-        deletion.tombstoned_at_ms = turn.now_ms
-        phase(turn, name, "tombstoned", since_ms=deletion.started_at_ms)
+        deletion.tombstoned_at_ms = step.now_ms
+        phase(step, name, "tombstoned", since_ms=deletion.started_at_ms)
 
 
-def _tombstone_is_settled(turn: Turn, name: str, deletion: Deletion) -> bool:
+def _tombstone_is_settled(step: StepContext, name: str, deletion: Deletion) -> bool:
     """Return True if every broker has answered the tombstone, or the wait has reached its limit.
 
     Sends the tombstone again to brokers without an outstanding one. At the limit, False if a broker owes too many
     tombstones already."""
-    context = turn.context
+    context = step.context
     owing = deletion.owing_tombstone
     if not owing:
         return True
     unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.cluster.outstanding]
     if unasked and not deletion.ineligible:
-        batch = turn.batch()
+        batch = step.batch()
         batch.add_update_metadata(unasked, (tp for tp, _ in context.cluster.partitions_of(name)))
-        turn.flush(batch)
+        step.flush(batch)
     due_ms = _tombstone_wait_ends_at_ms(context, deletion)
     if due_ms is None:
         return False
-    if due_ms <= turn.now_ms:
+    if due_ms <= step.now_ms:
         # The tombstone is in each of their channels, ahead of any later request about this name.
         return owed.have_room(context, owing)
     set_at_ms = context.timers.get(EndTombstoneWaits())
     if set_at_ms is None or due_ms < set_at_ms:
-        turn.set_timer(EndTombstoneWaits(), due_ms)
+        step.set_timer(EndTombstoneWaits(), due_ms)
     return False
 
 
@@ -150,37 +150,37 @@ def _tombstone_wait_ends_at_ms(context: Context, deletion: Deletion) -> int | No
     return deletion.acknowledged_at_ms + limit_ms
 
 
-def end_tombstone_waits(turn: Turn) -> None:
+def end_tombstone_waits(step: StepContext) -> None:
     """The timer fired: continue topics whose wait for the tombstone is over.
 
     The timer is set again for the others, at most once a second, so that the queue is not walked for each topic."""
-    context = turn.context
+    context = step.context
     due: list[str] = []
     later: list[int] = []
     for name, deletion in context.cluster.deletions.items():
         at_ms = _tombstone_wait_ends_at_ms(context, deletion)
         if at_ms is None:
             continue
-        if at_ms <= turn.now_ms:
+        if at_ms <= step.now_ms:
             due.append(name)
         else:
             later.append(at_ms)
     if later:
-        turn.set_timer(EndTombstoneWaits(), max(min(later), turn.now_ms + MIN_WAIT_BETWEEN_LOOKS_MS))
+        step.set_timer(EndTombstoneWaits(), max(min(later), step.now_ms + MIN_WAIT_BETWEEN_LOOKS_MS))
     if due:
-        turn.do(ResumeDeletions(tuple(due)))
+        step.do(ResumeDeletions(tuple(due)))
 
 
 # --- starting -----------------------------------------------------------------------------------------------------
 
 
-def _start(turn: Turn, names: list[str]) -> None:
+def _start(step: StepContext, names: list[str]) -> None:
     """Run one round for all these topics: tombstone, stop, delete; one request of each kind for each broker."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
-    _leave_service(turn, unseen)
-    unasked = _send_tombstones(turn, names)
+    _leave_service(step, unseen)
+    unasked = _send_tombstones(step, names)
     alive: list[PartitionReplica] = []
     dead: list[PartitionReplica] = []
     on_no_disk: list[PartitionReplica] = []
@@ -188,61 +188,62 @@ def _start(turn: Turn, names: list[str]) -> None:
         deletion = cluster.deletions[name]
         deletion.attempts += 1
         deletion.round_is_due = False
-        deletion.asked_at_ms = turn.now_ms
+        deletion.asked_at_ms = step.now_ms
         for replica in cluster.replicas_of(name):
             if cluster.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
                 continue
-            if cluster.residents and cluster.is_resident(replica.broker):
+            if cluster.advertised_controllers and cluster.is_advertised(replica.broker):
                 on_no_disk.append(replica)
             elif cluster.is_replica_reachable(replica):
                 alive.append(replica)
             else:
                 dead.append(replica)
                 set_ineligible(cluster, deletion, True)
-    _confirm_unasked(turn, on_no_disk)
-    move(turn, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
-    move(turn, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
-    move(turn, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
-    evidence.look(turn, unasked)
+    _confirm_unasked(step, on_no_disk)
+    move(step, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
+    move(step, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
+    move(step, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
+    evidence.look(step, unasked)
 
 
-def _confirm_unasked(turn: Turn, replicas: list[PartitionReplica]) -> None:
-    """Acknowledge replicas that were assigned to a controller, which has no disk: one fact per topic and controller."""
+def _confirm_unasked(step: StepContext, replicas: list[PartitionReplica]) -> None:
+    """Acknowledge replicas that were assigned to a controller, which has no disk: one event record per topic and
+    controller."""
     partitions: dict[tuple[str, int], list[int]] = {}
     for replica in replicas:
-        set_replica_state(turn.context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
+        set_replica_state(step.context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
         partitions.setdefault((replica.topic, replica.broker), []).append(replica.partition)
     for (name, controller), numbers in partitions.items():
-        turn.record(
-            FactType.ACK,
+        step.record(
+            EventRecordType.ACK,
             f"topic/{name}",
-            topic_id=turn.id_of(name),
+            topic_id=step.id_of(name),
             broker=controller,
             partitions=partition_ranges(numbers),
             why="placed on a controller, which has no disk",
         )
 
 
-def _leave_service(turn: Turn, names: list[str]) -> None:
+def _leave_service(step: StepContext, names: list[str]) -> None:
     """Set the partitions' states before `started_at_ms`, so that they are not counted as offline."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     partitions = tuple(tp for name in names for tp, _ in cluster.partitions_of(name))
-    partition_machine.move(turn, MovePartitions(partitions, PartitionState.OFFLINE))
-    partition_machine.move(turn, MovePartitions(partitions, PartitionState.NON_EXISTENT))
+    partition_machine.move(step, MovePartitions(partitions, PartitionState.OFFLINE))
+    partition_machine.move(step, MovePartitions(partitions, PartitionState.NON_EXISTENT))
     for name in names:
         deletion = cluster.deletions[name]
-        start_deletion(cluster, deletion, turn.now_ms)
-        phase(turn, name, "started", since_ms=deletion.queued_at_ms)
+        start_deletion(cluster, deletion, step.now_ms)
+        phase(step, name, "started", since_ms=deletion.queued_at_ms)
 
 
-def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicPartition]]:
+def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, list[TopicPartition]]:
     """Send the tombstone to all brokers, after LeaderAndIsr to brokers whose log directories cannot prove a deletion.
 
     Returns, by broker, the replicas without a LeaderAndIsr: the log directories are to prove their deletion.
     """
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    batch = turn.batch()
+    batch = step.batch()
     unasked: dict[BrokerId, list[TopicPartition]] = {}
     batch.add_update_metadata(cluster.brokers, (tp for name in names for tp, _ in cluster.partitions_of(name)))
     for name in names:
@@ -257,7 +258,7 @@ def _send_tombstones(turn: Turn, names: list[str]) -> dict[BrokerId, list[TopicP
                     batch.add_leader_and_isr((broker,), topic_partition, is_new=False)
                 else:
                     unasked.setdefault(BrokerId(broker), []).append(topic_partition)
-    turn.flush(batch)
+    step.flush(batch)
     evidence.expect(context, unasked)
     return unasked
 
@@ -271,9 +272,9 @@ def _in_states(
 # --- failing ------------------------------------------------------------------------------------------------------
 
 
-def fail(turn: Turn, task: FailReplicaDeletions) -> None:
+def fail(step: StepContext, task: FailReplicaDeletions) -> None:
     """Mark these replicas, unless acknowledged, and their topics as ineligible for deletion; continue the topics."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     queued = tuple(
         replica
@@ -283,39 +284,41 @@ def fail(turn: Turn, task: FailReplicaDeletions) -> None:
     topics = tuple(dict.fromkeys(replica.topic for replica in queued))
     if not topics:
         return
-    move(turn, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
+    move(step, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     for name in topics:
         set_ineligible(cluster, cluster.deletions[name], True)
-    turn.do(ResumeDeletions(topics))
+    step.do(ResumeDeletions(topics))
 
 
-def note_problem(turn: Turn, replica: PartitionReplica, what: str) -> None:
+def note_problem(step: StepContext, replica: PartitionReplica, what: str) -> None:
     """Store why a replica was not deleted, and schedule a retry of its topic.
 
     The partition METADATA_CACHE stands for the broker's metadata cache, which did not drop the topic."""
-    deletion = turn.context.cluster.deletions[replica.topic]
+    deletion = step.context.cluster.deletions[replica.topic]
     key = (replica.partition, replica.broker)
-    deletion.problems[key] = problem = Problem.met(deletion.problems.get(key), what, turn.now_ms)
-    count_retry(turn.context, RetryOf.TOMBSTONE if replica.partition == METADATA_CACHE else RetryOf.REPLICA, what)
-    retry_later(turn, replica.topic, problem.attempts)
+    deletion.problems[key] = problem = DeletionProblem.met(deletion.problems.get(key), what, step.now_ms)
+    count_retry(
+        step.context, RetriedAction.TOMBSTONE if replica.partition == METADATA_CACHE else RetriedAction.REPLICA, what
+    )
+    retry_later(step, replica.topic, problem.attempts)
 
 
-def retry_later(turn: Turn, name: str, attempts: int) -> None:
+def retry_later(step: StepContext, name: str, attempts: int) -> None:
     """Schedule a retry of the topic, after a wait that doubles with each attempt."""
-    context = turn.context
+    context = step.context
     config = context.config
     wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(attempts)
     deletion = context.cluster.deletions[name]
-    due_ms = turn.now_ms + wait_ms
+    due_ms = step.now_ms + wait_ms
     deletion.retry_at_ms = due_ms if deletion.retry_at_ms is None else min(deletion.retry_at_ms, due_ms)
     set_at_ms = context.timers.get(RetryDeletions())
     if set_at_ms is None or deletion.retry_at_ms < set_at_ms:
-        turn.set_timer(RetryDeletions(), deletion.retry_at_ms)
+        step.set_timer(RetryDeletions(), deletion.retry_at_ms)
 
 
-def retries_due(turn: Turn) -> None:
+def retries_due(step: StepContext) -> None:
     """The timer fired: retry topics that are due, and set the timer for the others."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     if cluster.paused is not None:
         # Every topic is retried when the pause ends.
         return
@@ -323,23 +326,23 @@ def retries_due(turn: Turn) -> None:
     later: list[tuple[str, int]] = []
     for name, deletion in cluster.deletions.items():
         if deletion.retry_at_ms is not None:
-            (due if deletion.retry_at_ms <= turn.now_ms else later).append((name, deletion.retry_at_ms))
+            (due if deletion.retry_at_ms <= step.now_ms else later).append((name, deletion.retry_at_ms))
     if later:
-        turn.set_timer(RetryDeletions(), min(at_ms for _, at_ms in later))
+        step.set_timer(RetryDeletions(), min(at_ms for _, at_ms in later))
     if due:
-        turn.do(ResumeDeletions(tuple(name for name, _ in due), unblock=True))
+        step.do(ResumeDeletions(tuple(name for name, _ in due), unblock=True))
 
 
-def phase(turn: Turn, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
+def phase(step: StepContext, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
     """Record that a deletion has reached a phase, and the time since `since_ms`."""
-    topic = turn.context.cluster.topics.get(name)
+    topic = step.context.cluster.topics.get(name)
     replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
-    turn.record(
-        FactType.DELETION_PHASE,
+    step.record(
+        EventRecordType.DELETION_PHASE,
         f"topic/{name}",
         phase=what,
-        took_ms=turn.now_ms - since_ms,
-        topic_id=turn.id_of(name),
+        took_ms=step.now_ms - since_ms,
+        topic_id=step.id_of(name),
         partitions=len(topic.partitions) if topic else 0,
         replicas=replicas,
         **data,

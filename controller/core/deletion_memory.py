@@ -13,7 +13,7 @@ from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DeletionProblem:
     """Why the last attempt to delete a replica, or a topic's znodes, failed."""
 
     what: str
@@ -24,7 +24,7 @@ class Problem:
     """When it was last seen."""
 
     @classmethod
-    def met(cls, before: Problem | None, what: str, now_ms: int) -> Problem:
+    def met(cls, before: DeletionProblem | None, what: str, now_ms: int) -> DeletionProblem:
         """Return the problem as seen now; `before`: the stored problem of the same thing, if any."""
         return cls(what, before.since_ms if before else now_ms, before.attempts + 1 if before else 1, now_ms)
 
@@ -49,12 +49,12 @@ class OwedTombstone(NamedTuple):
 
 
 @dataclass(slots=True)
-class Debtor:
+class OwingBroker:
     """A broker that owes answers to tombstones; `owed` writes it."""
 
     topics: dict[str, OwedTombstone] = field(default_factory=dict)
     """By topic name, oldest first; never empty between two steps."""
-    problem: Problem | None = None
+    problem: DeletionProblem | None = None
     """The latest error that the broker answered, if any."""
     retry_at_ms: int | None = None
     """When the tombstones are sent again after that error."""
@@ -66,7 +66,7 @@ class Debtor:
 
 
 @dataclass(slots=True)
-class Look:
+class LogDirsQuery:
     """A DescribeLogDirs that was sent, and the fence behind it: see `evidence`."""
 
     request_id: int
@@ -75,7 +75,7 @@ class Look:
     """It was answered, and every log directory works."""
 
 
-class Unproven(NamedTuple):
+class UnprovenStop(NamedTuple):
     """A StopReplica that was answered with NONE, and whose proof by log directories is outstanding."""
 
     request_id: int
@@ -88,9 +88,9 @@ class LogDirEvidence:
 
     must_announce: bool = False
     """The log directories did not all prove to work: replicas to be deleted are announced by LeaderAndIsr."""
-    looks: list[Look] = field(default_factory=list)
+    looks: list[LogDirsQuery] = field(default_factory=list)
     """Looks whose fence is not answered yet, oldest first."""
-    unproven: list[Unproven] = field(default_factory=list)
+    unproven: list[UnprovenStop] = field(default_factory=list)
 
 
 METADATA_CACHE: Final = -1
@@ -100,7 +100,12 @@ METADATA_CACHE: Final = -1
 REFUSED: Final = (CauseKind.DISABLED, CauseKind.MARKER_WITHOUT_TOPIC)
 """Causes that last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
-"""The refused action in such a fact."""
+"""The refused action in such an event record."""
+KEEPING: Final = "keeping the topic"
+"""The refused action in the event record of a topic whose znode another process removed."""
+PAUSED: Final = "deletions are paused"
+RESUMED: Final = "deletions go on"
+"""What happened, in the event records of a pause. Old journals contain these texts: never change one."""
 DISABLED: Final = "delete.topic.enable is false"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
 LET_GO: Final = "let go"
@@ -109,7 +114,7 @@ VANISHED: Final = "vanished"
 """Last phase of a deletion or hold whose topic was removed from ZooKeeper by others."""
 
 
-class Mark(NamedTuple):
+class HeldTopic(NamedTuple):
     """A marked topic that is held: unchanged, and in service if it was."""
 
     since_ms: int
@@ -119,7 +124,7 @@ class Mark(NamedTuple):
     last_error: str | None = None
 
 
-class Pause(NamedTuple):
+class DeletionPause(NamedTuple):
     """A pause: no topic is newly queued, and nothing is sent or removed for queued topics."""
 
     since_ms: int
@@ -141,7 +146,7 @@ class RefusedMark(NamedTuple):
     why: str
 
 
-class Stage(enum.Enum):
+class DeletionStage(enum.Enum):
     """Progress of a queued topic's deletion."""
 
     QUEUED = "queued"
@@ -154,7 +159,7 @@ class Stage(enum.Enum):
     """Every replica is deleted; waits for answers to the tombstone, or removes the znodes."""
 
 
-class RetryOf(enum.Enum):
+class RetriedAction(enum.Enum):
     """The part of a deletion that failed and is retried."""
 
     REPLICA = "replica"
@@ -184,21 +189,21 @@ class Deletion:
     """When the next retry is due; None: it waits for a change."""
     by_state: dict[ReplicaState, int] = field(default_factory=dict)
     """Number of replicas in each state; kept by `mutation`."""
-    problems: dict[tuple[int, int], Problem] = field(default_factory=dict)
+    problems: dict[tuple[int, int], DeletionProblem] = field(default_factory=dict)
     """The latest problem by (partition or METADATA_CACHE, broker)."""
     tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
     """The tombstone of each broker that was sent one."""
     tombstoned_at_ms: int | None = None
     acknowledged_at_ms: int | None = None
-    znode_problem: Problem | None = None
+    znode_problem: DeletionProblem | None = None
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> DeletionStage:
         if self.ineligible:
-            return Stage.WAITING
+            return DeletionStage.WAITING
         if self.acknowledged_at_ms is not None:
-            return Stage.REMOVING
-        return Stage.QUEUED if self.started_at_ms is None else Stage.DELETING
+            return DeletionStage.REMOVING
+        return DeletionStage.QUEUED if self.started_at_ms is None else DeletionStage.DELETING
 
     @property
     def in_progress(self) -> bool:

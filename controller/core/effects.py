@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lethe.protocol.journal import Fact
+from lethe.protocol.journal import EventRecord
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerResponse
@@ -48,7 +48,7 @@ class ProbeTarget(NamedTuple):
 class ProbeBrokers:
     """Send this request once to each target, outside of any channel and without a broker epoch.
 
-    The result is `ProbesAnswered` with the same id and one outcome per target, in order. It comes within seconds: for
+    The result is `ProbesCompleted` with the same id and one outcome per target, in order. It comes within seconds: for
     a broker that has not answered by then, the outcome is the problem.
     """
 
@@ -149,7 +149,7 @@ class RetryOwedTombstones:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveAnyway:
+class ResignAnyway:
     """Timer: give control up now, whether or not brokers have answered the pending tombstones."""
 
 
@@ -178,7 +178,7 @@ Timer = (
     | RetryDeletions
     | EndTombstoneWaits
     | RetryOwedTombstones
-    | LeaveAnyway
+    | ResignAnyway
     | RetryReassignments
     | RebalanceLeaders
     | CompareCaches
@@ -196,9 +196,9 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write the fact to the log, the metrics and the journal."""
+    """Write the event record to the log, the metrics and the journal."""
 
-    fact: Fact
+    record: EventRecord
 
 
 Effect = (

@@ -41,7 +41,7 @@ class Strategy(enum.Enum):
 class Elected:
     """The leadership to write. `unclean`: the leader is from outside the ISR and may lack records."""
 
-    leadership: LeaderAndIsr
+    leader_and_isr: LeaderAndIsr
     unclean: bool = False
 
 
@@ -129,7 +129,7 @@ def _with_the_same_isr(
     return Elected(_raised(current, leader, current.isr, controller_epoch, current.recovery_state))
 
 
-def without_strangers(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
+def without_foreign_isr_members(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
     """Return the leadership with assigned replicas only, in the ISR and as leader; unchanged if none is in the ISR."""
     replicas = assignment.replicas
     for broker in current.isr:

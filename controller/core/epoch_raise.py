@@ -4,7 +4,7 @@ Brokers store the highest controller epoch that they have seen, until they resta
 was restored from a backup, a migration to KRaft was rolled back, or a user wrote the znode. Then brokers refuse every
 elected controller with STALE_CONTROLLER_EPOCH, for as many elections as the difference. Kafka's controller stays active
 without power. This one first checks whether another controller was elected: if `/controller` or `/controller_epoch` is
-not its own, it resigns. Else it raises the epoch and begins a new tenure.
+not its own, it resigns. Else it raises the epoch and begins a new term.
 
 The answer does not contain the broker's epoch, so the raise grows: by 1, 4, 16, ... each time brokers refuse again.
 Each raise is one multi that checks `/controller` and the version of `/controller_epoch`. So no two controllers share an
@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.core.agenda import Stand
-from lethe.controller.core.agenda_power import EpochRaised
 from lethe.controller.core.context import Context
 from lethe.controller.core.power import refusing_epoch
 from lethe.controller.core.resigning import resign
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import StandForElection
+from lethe.controller.core.tasks_power import EpochRaised
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
@@ -43,27 +43,27 @@ HIGHEST: Final = 1 << 30
 _WHAT: Final = "raising /controller_epoch"
 
 
-def consider(turn: Turn) -> None:
-    """Raise the epoch of this tenure if most registered brokers refuse it.
+def consider(step: StepContext) -> None:
+    """Raise the epoch of this term if most registered brokers refuse it.
 
     `/controller` and `/controller_epoch` have just been read and are this controller's."""
-    context = turn.context
+    context = step.context
     brokers = refusing_epoch(context)
     if not brokers:
         return
-    problem = _problem(context, brokers, turn.now_ms)
+    problem = _problem(context, brokers, step.now_ms)
     if problem is not None:
         if problem != context.raises.problem:
             context.raises.problem = problem
-            turn.refuse(f"controller/{context.config.controller_id}", _WHAT, problem)
-        turn.watch_power()
+            step.refuse(f"controller/{context.config.controller_id}", _WHAT, problem)
+        step.watch_power()
         return
     epoch = next_epoch(context)
     data = znodes.encode_controller_epoch(epoch)
     # Counted before the outcome is known: a raise whose reply is lost may have been applied.
-    _note_raise(context, turn.now_ms)
+    _note_raise(context, step.now_ms)
     group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.cluster.epoch_version))
-    turn.write([group], EpochRaised(epoch), fenced=False)
+    step.write([group], EpochRaised(epoch), fenced=False)
 
 
 def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> str | None:
@@ -77,8 +77,8 @@ def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> st
         )
     if epoch >= HIGHEST:
         return (
-            f"brokers {named} refuse even epoch {epoch}, the highest that is tried: somebody has sent them a "
-            "forged one; restart them, which makes them forget it"
+            f"brokers {named} refuse even epoch {epoch}, the highest that is tried: a process has sent them a "
+            "forged one; restart them to clear it"
         )
     if not raises.leaps and now_ms < (due_ms := raises.due_ms(_interval(context))):
         return (
@@ -109,11 +109,11 @@ def _note_raise(context: Context, now_ms: int) -> None:
     raises.problem = None
 
 
-def raised(turn: Turn, task: EpochRaised, outcome: GroupOutcome) -> None:
+def on_epoch_raised(step: StepContext, task: EpochRaised, outcome: GroupOutcome) -> None:
     """Resign, and stand for election again under the raised epoch; after a failure, look at `/controller` again."""
-    context = turn.context
+    context = step.context
     if isinstance(outcome, GroupDone):
         brokers = ", ".join(map(str, refusing_epoch(context)))
         refused = context.cluster.epoch
-        resign(turn, f"/controller_epoch is raised to {task.epoch}, since brokers {brokers} refuse {refused} as stale")
-    context.agenda.append(Stand())
+        resign(step, f"/controller_epoch is raised to {task.epoch}, since brokers {brokers} refuse {refused} as stale")
+    context.tasks.append(StandForElection())

@@ -119,7 +119,7 @@ class ConfigurationChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderAndIsrAnswered:
+class LeaderAndIsrResponseReceived:
     broker: BrokerId
     broker_epoch: BrokerEpoch
     request_id: int
@@ -127,7 +127,7 @@ class LeaderAndIsrAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMetadataAnswered:
+class UpdateMetadataResponseReceived:
     broker: BrokerId
     broker_epoch: BrokerEpoch
     request_id: int
@@ -135,7 +135,7 @@ class UpdateMetadataAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class StopReplicaAnswered:
+class StopReplicaResponseReceived:
     broker: BrokerId
     broker_epoch: BrokerEpoch
     request_id: int
@@ -163,7 +163,7 @@ class LogDirsDescribed:
     response: DescribeLogDirsResponse
 
 
-Answer = LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered | LogDirsDescribed
+Answer = LeaderAndIsrResponseReceived | UpdateMetadataResponseReceived | StopReplicaResponseReceived | LogDirsDescribed
 
 # --- requests of brokers ------------------------------------------------------------------------------------------
 
@@ -230,14 +230,14 @@ class ProbeOutcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProbesAnswered:
+class ProbesCompleted:
     """One outcome per target of the `ProbeBrokers` with this id."""
 
     id: int
     outcomes: tuple[ProbeOutcome, ...]
 
 
-Result = ZnodesRead | ZnodesWritten | ProbesAnswered
+Result = ZnodesRead | ZnodesWritten | ProbesCompleted
 External = (
     SessionEstablished
     | SessionLost
@@ -294,13 +294,13 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
             return ControllerState.BROKER_CHANGE
         case TopicsChanged() | TopicsModified():
             return ControllerState.TOPIC_CHANGE
-        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaAnswered():
+        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaResponseReceived():
             return ControllerState.TOPIC_DELETION
         case ReassignmentsRequested():
             return ControllerState.ALTER_PARTITION_REASSIGNMENT
-        case LeaderAndIsrAnswered():
+        case LeaderAndIsrResponseReceived():
             return ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
-        case UpdateMetadataAnswered():
+        case UpdateMetadataResponseReceived():
             return ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
         case ResignationRequested():
             return ControllerState.CONTROLLER_SHUTDOWN

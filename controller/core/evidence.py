@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lethe.controller.core.agenda_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import LogDirEvidence, Look, Unproven
-from lethe.controller.core.events import LogDirsDescribed, StopReplicaAnswered
-from lethe.controller.core.topic import Hosting
+from lethe.controller.core.deletion_memory import LogDirEvidence, LogDirsQuery, UnprovenStop
+from lethe.controller.core.events import LogDirsDescribed, StopReplicaResponseReceived
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
+from lethe.controller.core.topic import ReplicaConfirmation
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -40,36 +40,40 @@ NO_LOOK = "the answer to StopReplica was not followed by a look at the log direc
 def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> None:
     """Require a proof by log directories for the next answer to StopReplica for these replicas."""
     for broker, partitions in unasked.items():
-        marker = Hosting(context.cluster.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True)
+        marker = ReplicaConfirmation(
+            context.cluster.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True
+        )
         for topic_partition in partitions:
-            context.cluster.topics[topic_partition.topic].partitions[topic_partition.partition].hosting[broker] = marker
+            context.cluster.topics[topic_partition.topic].partitions[topic_partition.partition].confirmations[
+                broker
+            ] = marker
 
 
-def look(turn: Turn, brokers: Iterable[BrokerId]) -> None:
+def look(step: StepContext, brokers: Iterable[BrokerId]) -> None:
     """Send these brokers DescribeLogDirs and a fence, behind the requests that are queued already."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     known = tuple(broker for broker in brokers if broker in cluster.brokers)
     question = DescribeLogDirsRequest(topics=())
     fence = StopReplicaRequest(context.config.controller_id, cluster.epoch, ())
-    asked = [turn.send(broker, question) for broker in known]
-    fences = [turn.send(broker, fence) for broker in known]
+    asked = [step.send(broker, question) for broker in known]
+    fences = [step.send(broker, fence) for broker in known]
     for broker, request_id, fence_id in zip(known, asked, fences, strict=True):
-        cluster.log_dir_evidence.setdefault(broker, LogDirEvidence()).looks.append(Look(request_id, fence_id))
+        cluster.log_dir_evidence.setdefault(broker, LogDirEvidence()).looks.append(LogDirsQuery(request_id, fence_id))
 
 
-def await_proof(context: Context, event: StopReplicaAnswered, replicas: tuple[PartitionReplica, ...]) -> bool:
+def await_proof(context: Context, event: StopReplicaResponseReceived, replicas: tuple[PartitionReplica, ...]) -> bool:
     """Keep answers until a later DescribeLogDirs proves them. Return False if none was sent after them."""
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     if evidence is None or not any(each.request_id > event.request_id for each in evidence.looks):
         return False
-    evidence.unproven.append(Unproven(event.request_id, replicas))
+    evidence.unproven.append(UnprovenStop(event.request_id, replicas))
     return True
 
 
-def described(turn: Turn, event: LogDirsDescribed) -> None:
+def described(step: StepContext, event: LogDirsDescribed) -> None:
     """Note that no log directory has failed, or announce the replicas whose deletion this answer cannot prove."""
-    context = turn.context
+    context = step.context
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.request_id == event.request_id), None)
     if evidence is None or found is None:
@@ -80,23 +84,25 @@ def described(turn: Turn, event: LogDirsDescribed) -> None:
         return
     if event.response.error == ErrorCode.NONE:
         # `answers` records errors of a whole answer.
-        turn.refuse(f"broker/{event.broker}", "proving deletions by its log directories", problem)
+        step.refuse(f"broker/{event.broker}", "proving deletions by its log directories", problem)
     evidence.must_announce = True
     replicas = _taken(context, event.broker, evidence, found)
     topics = dict.fromkeys(r.topic for _, each in replicas for r in each)
     waiting = (r.topic for r in context.cluster.replicas_on(frozenset((event.broker,))) if _waits(context, r))
     topics |= dict.fromkeys(waiting)
-    turn.do(
+    step.do(
         FailReplicaDeletions(tuple(r for _, each in replicas for r in each)),
         ResumeDeletions(tuple(topics), unblock=True),
     )
 
 
-def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tuple[PartitionReplica, ...]]], str | None]:
+def fenced(
+    step: StepContext, event: StopReplicaResponseReceived
+) -> tuple[list[tuple[int, tuple[PartitionReplica, ...]]], str | None]:
     """Return the replicas that the answer to a fence settles, by id of their StopReplica, and the problem.
 
     The problem is None if these replicas are gone."""
-    context = turn.context
+    context = step.context
     evidence = context.cluster.log_dir_evidence.get(event.broker)
     found = None if evidence is None else next((e for e in evidence.looks if e.fence_id == event.request_id), None)
     if evidence is None or found is None:
@@ -109,7 +115,7 @@ def fenced(turn: Turn, event: StopReplicaAnswered) -> tuple[list[tuple[int, tupl
 
 
 def _taken(
-    context: Context, broker: BrokerId, evidence: LogDirEvidence, found: Look
+    context: Context, broker: BrokerId, evidence: LogDirEvidence, found: LogDirsQuery
 ) -> list[tuple[int, tuple[PartitionReplica, ...]]]:
     """Remove and return the answers before this DescribeLogDirs, without replicas that were settled otherwise."""
     before = [each for each in evidence.unproven if each.request_id < found.request_id]
@@ -123,13 +129,13 @@ def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, r
     partition = context.cluster.partition_of(replica)
     if partition is None or partition.replicas.get(replica.broker) is not ReplicaState.DELETION_STARTED:
         return False
-    hosting = partition.hosting.get(replica.broker)
+    confirmation = partition.confirmations.get(replica.broker)
     return (
         context.cluster.is_queued(replica.topic)
-        and hosting is not None
-        and hosting.by_look
-        and hosting.broker_epoch == broker_epoch
-        and hosting.request_id < request_id
+        and confirmation is not None
+        and confirmation.by_look
+        and confirmation.broker_epoch == broker_epoch
+        and confirmation.request_id < request_id
     )
 
 

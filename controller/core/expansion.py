@@ -17,41 +17,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core.agenda import ReadModifiedTopics, ReadTopics
-from lethe.controller.core.agenda_deletion import ListDeletions
-from lethe.controller.core.agenda_residence import EvictReplicas, ServePartitions
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import ModifiedTopicsRead, TopicsRestored
 from lethe.controller.core.creation import forget, understood
 from lethe.controller.core.mutation import set_assignment
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadModifiedTopics, ReadTopics
+from lethe.controller.core.tasks_advertising import EvictReplicas, ServePartitions
+from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.topic import Topic
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, Operation, ReadOutcome, SetData, ZkError, is_absent
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
-def topics_modified(turn: Turn, topics: tuple[str, ...]) -> None:
-    """Read known topics again; read topics that were set aside as new ones, and list the markers."""
-    cluster = turn.context.cluster
+def topics_modified(step: StepContext, topics: tuple[str, ...]) -> None:
+    """Read known topics again; read topics that were quarantined as new ones, and list the markers."""
+    cluster = step.context.cluster
     known = [name for name in topics if name in cluster.topics]
-    aside = [name for name in topics if name in cluster.set_aside_topics]
+    aside = [name for name in topics if name in cluster.quarantined_topics]
     if known:
-        turn.do(ReadModifiedTopics(tuple(known)))
+        step.do(ReadModifiedTopics(tuple(known)))
     if aside:
-        turn.do(ReadTopics(tuple(aside)), ListDeletions())
+        step.do(ReadTopics(tuple(aside)), ListDeletions())
 
 
-def read_modified(turn: Turn, task: ReadModifiedTopics) -> None:
+def read_modified(step: StepContext, task: ReadModifiedTopics) -> None:
     """Read the znodes of these topics, and watch them."""
-    turn.read((GetData(paths.topic(name), watch=True) for name in task.topics), ModifiedTopicsRead(task.topics))
+    step.read((GetData(paths.topic(name), watch=True) for name in task.topics), ModifiedTopicsRead(task.topics))
 
 
-def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Bring added partitions into service, and write other changes back."""
-    context = turn.context
+    context = step.context
     replaced: list[str] = []
     added: list[TopicPartition] = []
     restoring: list[str] = []
@@ -65,41 +65,41 @@ def modified(turn: Turn, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcom
             continue
         znode = understood(name, outcome)
         if isinstance(znode, str) or not isinstance(outcome, Data):
-            turn.refuse(f"topic/{name}", "taking in its changed znode", str(znode))
+            step.refuse(f"topic/{name}", "taking in its changed znode", str(znode))
             continue
         if outcome.stat.version == topic.version:
             continue
         topic.version = outcome.stat.version
         if topic.is_made_up:
             why = "the topic is being deleted with what was made up when its znode could not be understood"
-            turn.refuse(f"topic/{name}", "taking in its changed znode", why)
+            step.refuse(f"topic/{name}", "taking in its changed znode", why)
             continue
-        added.extend(_take_in(turn, name, topic, znode))
+        added.extend(_ingest(step, name, topic, znode))
         if _differs(context, name, znode):
             restoring.append(name)
     if replaced:
-        forget(turn, replaced)
-        turn.do(ReadTopics(tuple(replaced)), ListDeletions())
+        forget(step, replaced)
+        step.do(ReadTopics(tuple(replaced)), ListDeletions())
     if added:
-        turn.do(EvictReplicas(tuple(dict.fromkeys(tp.topic for tp in added))), ServePartitions(tuple(added)))
+        step.do(EvictReplicas(tuple(dict.fromkeys(tp.topic for tp in added))), ServePartitions(tuple(added)))
     if restoring:
-        _restore(turn, restoring)
+        _restore(step, restoring)
 
 
-def _take_in(turn: Turn, name: str, topic: Topic, znode: znodes.TopicZnode) -> list[TopicPartition]:
+def _ingest(step: StepContext, name: str, topic: Topic, znode: znodes.TopicZnode) -> list[TopicPartition]:
     """Store and return the new partitions; refuse them if the topic is being deleted."""
     new = sorted(number for number in znode.assignments if number not in topic.partitions)
     if not new:
         return []
-    if turn.context.cluster.is_queued(name):
+    if step.context.cluster.is_queued(name):
         why = "the topic is being deleted; its znode is written back"
-        turn.refuse(f"topic/{name}", "adding partitions", why, partitions=partition_ranges(new))
+        step.refuse(f"topic/{name}", "adding partitions", why, partitions=partition_ranges(new))
         return []
     for number in new:
         # A new partition has no reassignment.
         target = znode.assignments[number].target
-        set_assignment(turn.context.cluster, TopicPartition(name, number), ReplicaAssignment(target))
-    turn.record(FactType.EVENT, f"topic/{name}", what="partitions added", partitions=partition_ranges(new))
+        set_assignment(step.context.cluster, TopicPartition(name, number), ReplicaAssignment(target))
+    step.record(EventRecordType.EVENT, f"topic/{name}", what="partitions added", partitions=partition_ranges(new))
     return [TopicPartition(name, number) for number in new]
 
 
@@ -128,28 +128,28 @@ def set_topic(context: Context, name: str, znode: znodes.TopicZnode) -> Operatio
     return SetData(paths.topic(name), znodes.encode_topic(znode), context.cluster.topics[name].version)
 
 
-def _restore(turn: Turn, names: list[str]) -> None:
-    context = turn.context
+def _restore(step: StepContext, names: list[str]) -> None:
+    context = step.context
     for name in names:
-        turn.refuse(
-            f"topic/{name}", "changing its znode", "only adding partitions is taken in; the rest is written back"
+        step.refuse(
+            f"topic/{name}", "changing its znode", "only added partitions are accepted; the rest is written back"
         )
     groups = [(set_topic(context, name, znode_of(context, name)),) for name in names]
-    turn.write(groups, TopicsRestored(tuple(names)))
+    step.write(groups, TopicsRestored(tuple(names)))
 
 
-def restored(turn: Turn, task: TopicsRestored, outcomes: Sequence[GroupOutcome]) -> None:
+def on_topics_restored(step: StepContext, task: TopicsRestored, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the new versions; read topics again that others have written."""
     again = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
-            note_written(turn.context, name)
+            note_written(step.context, name)
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
             again.append(name)
         elif isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
-            turn.refuse(f"topic/{name}", "writing its znode back", outcome.error.name)
+            step.refuse(f"topic/{name}", "writing its znode back", outcome.error.name)
     if again:
-        turn.do(ReadModifiedTopics(tuple(again)))
+        step.do(ReadModifiedTopics(tuple(again)))
 
 
 def note_written(context: Context, name: str) -> None:

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.controller.core import brokers, caches, preferred
-from lethe.controller.core.agenda import BecomeActive, StartPartitions
-from lethe.controller.core.agenda_deletion import ResumeDeletions
-from lethe.controller.core.agenda_partitions import BringOnline, MoveReplicas
-from lethe.controller.core.agenda_reassignment import ProgressReassignments, ReadReassignments
-from lethe.controller.core.agenda_requests import DropStrangers, NotificationsDeleted, ReadPreferredElections
-from lethe.controller.core.agenda_residence import EvictReplicas, Register
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
-from lethe.controller.core.election import without_strangers
-from lethe.controller.core.mutation import set_first_replica_states, set_leadership, set_state_of
+from lethe.controller.core.election import without_foreign_isr_members
+from lethe.controller.core.mutation import set_first_replica_states, set_leader_and_isr, set_state_of
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import BecomeActive, StartPartitions
+from lethe.controller.core.tasks_advertising import EvictReplicas, Register
+from lethe.controller.core.tasks_deletion import ResumeDeletions
+from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
+from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments
+from lethe.controller.core.tasks_requests import NotificationsDeleted, ReadPreferredElections, RemoveForeignIsrMembers
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -48,12 +48,12 @@ _NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifica
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def list_notifications(turn: Turn) -> None:
+def list_notifications(step: StepContext) -> None:
     """List the notifications from before the election, and watch for new ones."""
-    turn.read((GetChildren(path, watch=True) for path in _NOTIFICATIONS), NotificationsListed())
+    step.read((GetChildren(path, watch=True) for path in _NOTIFICATIONS), NotificationsListed())
 
 
-def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+def on_notifications_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
     """Delete these notifications unread."""
     groups = [
         (Delete(f"{parent}/{name}"),)
@@ -62,17 +62,19 @@ def notifications_listed(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
         for name in outcome.names
     ]
     if groups:
-        turn.write(groups, NotificationsDeleted())
+        step.write(groups, NotificationsDeleted())
 
 
-def read_states(turn: Turn) -> None:
+def read_states(step: StepContext) -> None:
     """Read the states of all partitions without leadership in memory, in one read."""
-    partitions = tuple(tp for tp, partition in turn.context.cluster.all_partitions() if partition.leadership is None)
+    partitions = tuple(
+        tp for tp, partition in step.context.cluster.all_partitions() if partition.leader_and_isr is None
+    )
     if partitions:
-        turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
+        step.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
 
 
-def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_states_read(step: StepContext, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the states. One that is missing or cannot be understood means no leadership, as in Kafka."""
     # Many thousands of states have few distinct contents: each is parsed once, and equal states share one object.
     known: dict[tuple[bytes | None, int], LeaderAndIsr | None] = {}
@@ -87,27 +89,27 @@ def states_read(turn: Turn, task: StatesRead, outcomes: Sequence[ReadOutcome]) -
             else:
                 known[content] = state
                 if state is not None:
-                    set_leadership(turn.context.cluster, topic_partition, state)
+                    set_leader_and_isr(step.context.cluster, topic_partition, state)
         elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
             problem = f"reading it failed with {outcome.error.name}"
         if problem is not None:
-            turn.refuse(f"partition/{topic_partition}", "reading its state", problem)
+            step.refuse(f"partition/{topic_partition}", "reading its state", problem)
 
 
 # --- acting -------------------------------------------------------------------------------------------------------
 
 
-def take_over(turn: Turn) -> None:
+def take_over(step: StepContext) -> None:
     """Open the channels, announce the live brokers and all replicas, and set the first replica states."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     for broker in cluster.brokers.values():
-        brokers.open_channel(turn, broker)
-    brokers.show(turn)
-    batch = turn.batch()
+        brokers.open_channel(step, broker)
+    brokers.show(step)
+    batch = step.batch()
     batch.add_update_metadata(cluster.brokers)
-    turn.flush(batch)
+    step.flush(batch)
     # One pass sets the replicas Online and announces them, because there can be hundreds of thousands of them.
-    batch = turn.batch()
+    batch = step.batch()
     offline: list[PartitionReplica] = []
     for topic_partition, partition in cluster.all_partitions():
         online = [b for b in partition.assignment.replicas if b in cluster.brokers]
@@ -117,34 +119,34 @@ def take_over(turn: Turn) -> None:
             # this UpdateMetadata makes brokers stop serving clients for the partition.
             if cluster.paused is not None:
                 batch.add_update_metadata(cluster.brokers, (topic_partition,))
-        elif partition.leadership is not None:
+        elif partition.leader_and_isr is not None:
             batch.add_leader_and_isr(online, topic_partition, is_new=False)
         if len(online) < len(partition.assignment.replicas):
             absent = (b for b in partition.assignment.replicas if b not in cluster.brokers)
             offline.extend(PartitionReplica(*topic_partition, BrokerId(b)) for b in absent)
-    turn.flush(batch)
-    turn.do(MoveReplicas(tuple(offline), ReplicaState.OFFLINE), StartPartitions())
+    step.flush(batch)
+    step.do(MoveReplicas(tuple(offline), ReplicaState.OFFLINE), StartPartitions())
 
 
-def start_partitions(turn: Turn) -> None:
+def start_partitions(step: StepContext) -> None:
     """End the step, so that its requests leave and brokers work on them while this controller computes the rest."""
-    turn.read((Exists(paths.controller_epoch()),), ReplicasAnnounced())
+    step.read((Exists(paths.controller_epoch()),), ReplicasAnnounced())
 
 
-def replicas_announced(turn: Turn) -> None:
+def on_replicas_announced(step: StepContext) -> None:
     """Set the first partition states; queue the tasks for leaders, reassignments and deletions."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    with_strangers: list[TopicPartition] = []
+    with_foreign_isr_members: list[TopicPartition] = []
     for topic_partition, partition in cluster.all_partitions():
         first = _first_state(context, topic_partition, partition)
         set_state_of(cluster, topic_partition.topic, partition, first)
-        known = partition.leadership
-        if known is not None and without_strangers(partition.assignment, known) is not known:
-            with_strangers.append(topic_partition)
-    turn.do(
+        known = partition.leader_and_isr
+        if known is not None and without_foreign_isr_members(partition.assignment, known) is not known:
+            with_foreign_isr_members.append(topic_partition)
+    step.do(
         BringOnline(),
-        DropStrangers(tuple(with_strangers)),
+        RemoveForeignIsrMembers(tuple(with_foreign_isr_members)),
         ReadReassignments(),
         ProgressReassignments(announce=True),
         ResumeDeletions(tuple(cluster.deletions)),
@@ -156,22 +158,22 @@ def replicas_announced(turn: Turn) -> None:
 
 
 def _first_state(context: Context, topic_partition: TopicPartition, partition: Partition) -> PartitionState:
-    if partition.leadership is None:
+    if partition.leader_and_isr is None:
         return PartitionState.NEW
-    if context.cluster.is_online(topic_partition, partition.leadership.leader):
+    if context.cluster.is_online(topic_partition, partition.leader_and_isr.leader):
         return PartitionState.ONLINE
     return PartitionState.OFFLINE
 
 
-def become_active(turn: Turn) -> None:
+def become_active(step: StepContext) -> None:
     """Finish the takeover: its requests are in the brokers' channels."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     context.role = Role.ACTIVE
-    preferred.schedule_first_rebalance(turn)
-    caches.schedule(turn, tuple(cluster.brokers))
-    turn.record(
-        FactType.ELECTION,
+    preferred.schedule_first_rebalance(step)
+    caches.schedule(step, tuple(cluster.brokers))
+    step.record(
+        EventRecordType.ELECTION,
         f"controller/{context.config.controller_id}",
         what="active",
         epoch=cluster.epoch,
@@ -179,5 +181,5 @@ def become_active(turn: Turn) -> None:
         topics=len(cluster.topics),
         partitions=sum(len(topic.partitions) for topic in cluster.topics.values()),
         deletions=len(cluster.deletions),
-        loading_ms=turn.now_ms - cluster.elected_at_ms,
+        loading_ms=step.now_ms - cluster.elected_at_ms,
     )

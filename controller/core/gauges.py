@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Stage
+from lethe.controller.core.deletion_memory import DeletionStage
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.vocabulary import BrokerId
 
 
-class Owed(NamedTuple):
+class OwedTombstones(NamedTuple):
     """Tombstones that one broker owes."""
 
     topics: int
@@ -22,7 +22,7 @@ class Owed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Names are Kafka's, in snake case; those from `set_aside_topic_count` on are Lethe's."""
+    """Names are Kafka's, in snake case; those from `quarantined_topic_count` on are Lethe's."""
 
     active_controller_count: int = 0
     offline_partitions_count: int = 0
@@ -35,17 +35,17 @@ class Gauges:
     replicas_ineligible_to_delete_count: int = 0
     active_broker_count: int = 0
     fenced_broker_count: int = 0
-    set_aside_topic_count: int = 0
-    set_aside_broker_count: int = 0
+    quarantined_topic_count: int = 0
+    quarantined_broker_count: int = 0
     held_topic_count: int = 0
     deletions_paused: int = 0
     ghost_count: int = 0
     unseen_cache_count: int = 0
-    topics_in_stage: Mapping[Stage, int] = field(default_factory=dict)
+    topics_in_stage: Mapping[DeletionStage, int] = field(default_factory=dict)
     """Queued topics by stage; zeros may be missing."""
     doomed_replicas: Mapping[ReplicaState, int] = field(default_factory=dict)
     """Replicas of queued topics by state; zeros may be missing."""
-    owed_tombstones: Mapping[BrokerId, Owed] = field(default_factory=dict)
+    owed_tombstones: Mapping[BrokerId, OwedTombstones] = field(default_factory=dict)
     """Owed tombstones of registered brokers, without brokers that owe none."""
 
 
@@ -60,14 +60,14 @@ def gauges(context: Context) -> Gauges:
         offline_partitions_count=cluster.offline_partitions,
         preferred_replica_imbalance_count=cluster.preferred_imbalance,
         global_topic_count=len(cluster.topics),
-        global_partition_count=cluster.partitions_with_leadership,
+        global_partition_count=cluster.partitions_with_leader_and_isr,
         topics_to_delete_count=len(cluster.deletions),
         replicas_to_delete_count=sum(replicas.values()) - replicas.get(ReplicaState.DELETION_SUCCESSFUL, 0),
-        topics_ineligible_to_delete_count=cluster.topics_in_stage.get(Stage.WAITING, 0),
+        topics_ineligible_to_delete_count=cluster.topics_in_stage.get(DeletionStage.WAITING, 0),
         replicas_ineligible_to_delete_count=replicas.get(ReplicaState.DELETION_INELIGIBLE, 0),
         active_broker_count=len(cluster.brokers),
-        set_aside_topic_count=len(cluster.set_aside_topics),
-        set_aside_broker_count=len(cluster.set_aside_brokers),
+        quarantined_topic_count=len(cluster.quarantined_topics),
+        quarantined_broker_count=len(cluster.quarantined_brokers),
         held_topic_count=len(cluster.marks),
         deletions_paused=int(cluster.paused is not None),
         ghost_count=sum(len(ghosts) for ghosts in cluster.caches.ghosts.values()),
@@ -75,8 +75,8 @@ def gauges(context: Context) -> Gauges:
         topics_in_stage=dict(cluster.topics_in_stage),
         doomed_replicas=dict(replicas),
         owed_tombstones={
-            broker: Owed(len(debtor.topics), debtor.since_ms)
-            for broker, debtor in cluster.owed.items()
+            broker: OwedTombstones(len(owing_broker.topics), owing_broker.since_ms)
+            for broker, owing_broker in cluster.owed.items()
             if broker in cluster.brokers
         },
     )

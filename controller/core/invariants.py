@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import PAUSES, Stage
+from lethe.controller.core.deletion_memory import PAUSES, DeletionStage
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
 
 
 def violations(context: Context) -> list[str]:
     """Return all violations, provided that only controllers and brokers write znodes."""
-    found = [*memory_violations(context), *_strangers(context)]
+    found = [*memory_violations(context), *_foreign_members(context)]
     for topic_partition, partition in context.cluster.all_partitions():
-        leadership = partition.leadership
-        if leadership is not None and leadership.leader not in (LEADER_NONE, *leadership.isr):
-            found.append(f"{topic_partition}: leader {leadership.leader} is not in the ISR {leadership.isr}")
+        leader_and_isr = partition.leader_and_isr
+        if leader_and_isr is not None and leader_and_isr.leader not in (LEADER_NONE, *leader_and_isr.isr):
+            found.append(f"{topic_partition}: leader {leader_and_isr.leader} is not in the ISR {leader_and_isr.isr}")
     return found
 
 
@@ -29,7 +29,7 @@ def memory_violations(context: Context) -> list[str]:
     cluster = context.cluster
     found = [*_counts(context), *_totals(context), *_deletions(context)]
     for topic_partition, partition in cluster.all_partitions():
-        if partition.state is PartitionState.ONLINE and partition.leadership is None:
+        if partition.state is PartitionState.ONLINE and partition.leader_and_isr is None:
             found.append(f"{topic_partition}: Online without leadership")
     known = cluster.topics or cluster.brokers or cluster.deletions or cluster.marks or cluster.outstanding
     if not context.is_leading and known:
@@ -37,21 +37,21 @@ def memory_violations(context: Context) -> list[str]:
     return found
 
 
-def _strangers(context: Context) -> Iterator[str]:
-    """Yield strangers in ISRs, except where they are allowed.
+def _foreign_members(context: Context) -> Iterator[str]:
+    """Yield foreign ISR members, except where they are allowed.
 
-    Strangers are removed by the next write. They are allowed while a result is outstanding, in reassigned or queued
-    partitions (whose assignment shrinks first), and if the ISR has no other member."""
+    Foreign ISR members are removed by the next write. They are allowed while a result is outstanding, in reassigned
+    or queued partitions (whose assignment shrinks first), and if the ISR has no other member."""
     cluster = context.cluster
     if context.awaiting_result:
         return
     for topic_partition, partition in cluster.all_partitions():
-        known, replicas = partition.leadership, partition.assignment.replicas
+        known, replicas = partition.leader_and_isr, partition.assignment.replicas
         if known is None or topic_partition in cluster.reassignments or cluster.is_queued(topic_partition.topic):
             continue
-        strangers = [broker for broker in known.isr if broker not in replicas]
-        if 0 < len(strangers) < len(known.isr):
-            yield f"{topic_partition}: ISR {known.isr} has {strangers}, not in the assignment {replicas}"
+        foreign_members = [broker for broker in known.isr if broker not in replicas]
+        if 0 < len(foreign_members) < len(known.isr):
+            yield f"{topic_partition}: ISR {known.isr} has {foreign_members}, not in the assignment {replicas}"
 
 
 def _counts(context: Context) -> Iterator[str]:
@@ -61,17 +61,17 @@ def _counts(context: Context) -> Iterator[str]:
         deletion = cluster.deletions.get(topic_partition.topic)
         if partition.state is PartitionState.OFFLINE and (deletion is None or deletion.started_at_ms is None):
             offline += 1
-        if partition.leadership is not None:
+        if partition.leader_and_isr is not None:
             led += 1
             replicas = partition.assignment.replicas
             plain = not partition.assignment.is_being_reassigned
-            if deletion is None and plain and replicas and partition.leadership.leader != replicas[0]:
+            if deletion is None and plain and replicas and partition.leader_and_isr.leader != replicas[0]:
                 imbalanced += 1
     reassigning = any(partition.assignment.is_being_reassigned for _, partition in cluster.all_partitions())
     if offline != cluster.offline_partitions:
         yield f"offline partitions: {cluster.offline_partitions} counted, there are {offline}"
-    if led != cluster.partitions_with_leadership:
-        yield f"partitions with leadership: {cluster.partitions_with_leadership} counted, there are {led}"
+    if led != cluster.partitions_with_leader_and_isr:
+        yield f"partitions with leadership: {cluster.partitions_with_leader_and_isr} counted, there are {led}"
     if not reassigning and imbalanced != cluster.preferred_imbalance:
         yield f"imbalanced partitions: {cluster.preferred_imbalance} counted, there are {imbalanced}"
 
@@ -79,7 +79,7 @@ def _counts(context: Context) -> Iterator[str]:
 def _totals(context: Context) -> Iterator[str]:
     """Compare the totals over all deletions with a fresh count."""
     cluster = context.cluster
-    stages: dict[Stage, int] = {}
+    stages: dict[DeletionStage, int] = {}
     states: dict[ReplicaState, int] = {}
     for deletion in cluster.deletions.values():
         stages[deletion.stage] = stages.get(deletion.stage, 0) + 1

@@ -15,19 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from lethe.controller.core import requests
-from lethe.controller.core.agenda_reassignment import ProgressReassignments
-from lethe.controller.core.agenda_requests import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.leader_changes import is_stale, set_state, take_in_state, with_next_version
+from lethe.controller.core.mutation import set_leader_and_isr
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_reassignment import ProgressReassignments
+from lethe.controller.core.tasks_requests import (
     AlterPartitions,
-    DropStrangers,
     IsrsAltered,
     RefreshStates,
+    RemoveForeignIsrMembers,
     StatesRefreshed,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.leadership import is_stale, set_state, take_in_state, with_next_version
-from lethe.controller.core.mutation import set_leadership
 from lethe.controller.core.topic import Partition
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
@@ -51,15 +51,15 @@ Verdict = LeaderAndIsr | ErrorCode
 # --- AlterPartition -----------------------------------------------------------------------------------------------
 
 
-def alter(turn: Turn, task: AlterPartitions) -> None:
+def alter(step: StepContext, task: AlterPartitions) -> None:
     """Check every partition of the request, and write the accepted ISRs in one write."""
-    context = turn.context
+    context = step.context
     request = requests.asked(context, task.key, AlterPartitionRequest)
     version = context.cluster.unanswered[task.key].version
     problem = _problem(context, request)
     if problem is not None:
-        turn.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
-        requests.answer(turn, task.key, AlterPartitionResponse(problem))
+        step.refuse(f"broker/{request.broker_id}", "altering ISRs", error_name(problem))
+        requests.answer(step, task.key, AlterPartitionResponse(problem))
         return
     partitions: list[TopicPartition] = []
     verdicts: list[Verdict | None] = []
@@ -82,9 +82,9 @@ def alter(turn: Turn, task: AlterPartitions) -> None:
         verdicts.append(verdict)
     plan = IsrsAltered(task.key, tuple(partitions), tuple(verdicts), tuple(written))
     if groups:
-        turn.write(groups, plan)
+        step.write(groups, plan)
     else:
-        altered(turn, plan, ())
+        on_isrs_altered(step, plan, ())
 
 
 def _problem(context: Context, request: AlterPartitionRequest) -> ErrorCode | None:
@@ -133,7 +133,7 @@ def _verdict(
 ) -> Verdict | None:
     """Return the verdict without a write, or None: the ISR may be written. The first matching rule decides."""
     partition = context.cluster.partition(topic_partition)
-    current = None if partition is None else partition.leadership
+    current = None if partition is None else partition.leader_and_isr
     if partition is None or current is None or context.cluster.is_queued(topic_partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
@@ -173,9 +173,9 @@ def _impossible(
     return None
 
 
-def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> None:
+def on_isrs_altered(step: StepContext, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the written states, announce them and answer; read states again that others have written."""
-    context = turn.context
+    context = step.context
     results = iter(zip(task.written, outcomes, strict=True))
     verdicts: dict[TopicPartition, Verdict] = {}
     stale: list[TopicPartition] = []
@@ -186,23 +186,23 @@ def altered(turn: Turn, task: IsrsAltered, outcomes: Sequence[GroupOutcome]) -> 
         state, outcome = next(results)
         if isinstance(outcome, GroupDone):
             verdicts[topic_partition] = now = with_next_version(state)
-            set_leadership(context.cluster, topic_partition, now)
+            set_leader_and_isr(context.cluster, topic_partition, now)
             continue
         verdicts[topic_partition] = _error_of(outcome)
         if is_stale(outcome):
             stale.append(topic_partition)
     request = requests.asked(context, task.key, AlterPartitionRequest)
     version = context.cluster.unanswered[task.key].version
-    _record_refusals(turn, request.broker_id, verdicts)
+    _record_refusals(step, request.broker_id, verdicts)
     response = _response(context, request, version, verdicts)
-    _tell_everybody(turn, task.partitions)
-    _move_on(turn, task.partitions)
+    _tell_everybody(step, task.partitions)
+    _move_on(step, task.partitions)
     if stale:
-        turn.do(RefreshStates(tuple(stale)))
+        step.do(RefreshStates(tuple(stale)))
     if task.written:
-        turn.reply(task.key, response)
+        step.reply(task.key, response)
     else:
-        requests.answer(turn, task.key, response)
+        requests.answer(step, task.key, response)
 
 
 def _error_of(outcome: GroupOutcome) -> ErrorCode:
@@ -215,13 +215,13 @@ def _error_of(outcome: GroupOutcome) -> ErrorCode:
             return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def _record_refusals(turn: Turn, broker: BrokerId, verdicts: dict[TopicPartition, Verdict]) -> None:
+def _record_refusals(step: StepContext, broker: BrokerId, verdicts: dict[TopicPartition, Verdict]) -> None:
     refused: dict[ErrorCode, list[TopicPartition]] = {}
     for topic_partition, verdict in verdicts.items():
         if isinstance(verdict, ErrorCode):
             refused.setdefault(verdict, []).append(topic_partition)
     for error, partitions in refused.items():
-        turn.refuse_partitions(partitions, f"altering the ISR as broker {broker} asked", error.name)
+        step.refuse_partitions(partitions, f"altering the ISR as broker {broker} asked", error.name)
 
 
 def _response(
@@ -251,40 +251,40 @@ def _row(number: int, verdict: Verdict) -> AlteredPartition:
 # --- what leaders wrote themselves --------------------------------------------------------------------------------
 
 
-def refresh(turn: Turn, task: RefreshStates) -> None:
+def refresh(step: StepContext, task: RefreshStates) -> None:
     """Read the states of these partitions in one read, except those of queued topics."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     partitions = tuple(
         tp for tp in task.partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)
     )
     if partitions:
-        turn.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRefreshed(partitions))
+        step.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRefreshed(partitions))
 
 
-def refreshed(turn: Turn, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]) -> None:
+def on_states_refreshed(step: StepContext, task: StatesRefreshed, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the states, and send them to all brokers."""
-    context = turn.context
+    context = step.context
     for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
         problem = take_in_state(context, topic_partition, outcome)
         if problem is not None:
-            turn.refuse(f"partition/{topic_partition}", "reading its state again", problem)
-    _tell_everybody(turn, task.partitions)
-    _move_on(turn, task.partitions)
-    turn.do(DropStrangers(task.partitions))
+            step.refuse(f"partition/{topic_partition}", "reading its state again", problem)
+    _tell_everybody(step, task.partitions)
+    _move_on(step, task.partitions)
+    step.do(RemoveForeignIsrMembers(task.partitions))
 
 
-def _move_on(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
+def _move_on(step: StepContext, partitions: Iterable[TopicPartition]) -> None:
     """Continue reassignments of these partitions: all their targets may be in the ISR now."""
-    moving = tuple(tp for tp in partitions if tp in turn.context.cluster.reassignments)
+    moving = tuple(tp for tp in partitions if tp in step.context.cluster.reassignments)
     if moving:
-        turn.do(ProgressReassignments(moving))
+        step.do(ProgressReassignments(moving))
 
 
-def _tell_everybody(turn: Turn, partitions: Iterable[TopicPartition]) -> None:
+def _tell_everybody(step: StepContext, partitions: Iterable[TopicPartition]) -> None:
     """Send UpdateMetadata for those of these partitions that are in service, if any."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     told = [tp for tp in partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)]
     if told:
-        batch = turn.batch()
+        batch = step.batch()
         batch.add_update_metadata(cluster.brokers, told)
-        turn.flush(batch)
+        step.flush(batch)

@@ -6,47 +6,47 @@ tombstone for topics without znodes. So this controller waits for the answers. M
 no deletion, and removes no topic's znodes while a broker owes its tombstone.
 
     every answer is there        control is given up
-    the time is over             control is given up, and `Context.left_behind` has the missing answers
+    the time is over             control is given up, and `Context.unconfirmed_deletions` has the missing answers
     a second request             the same, at once
 """
 
 from __future__ import annotations
 
-from lethe.controller.core.agenda import GiveUp
-from lethe.controller.core.cluster_state import Leaving
-from lethe.controller.core.context import NOTHING_LEFT, Context, LeftBehind
-from lethe.controller.core.effects import LeaveAnyway
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.cluster_state import PendingResignation
+from lethe.controller.core.context import NOTHING_UNCONFIRMED, Context, UnconfirmedDeletions
+from lethe.controller.core.effects import ResignAnyway
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import GiveUp
 from lethe.protocol.vocabulary import BrokerId
 
 
-def begin(turn: Turn, reason: str, patience_ms: int) -> None:
+def begin(step: StepContext, reason: str, patience_ms: int) -> None:
     """Give control up: at once if nothing is owed, `patience_ms` is 0 or this is a second request; else wait."""
-    context = turn.context
+    context = step.context
     pending = {name: None for name, deletion in context.cluster.deletions.items() if deletion.owing_tombstone}
-    leaving = Leaving(reason, pending)
+    leaving = PendingResignation(reason, pending)
     if context.cluster.leaving is not None or patience_ms <= 0 or _is_settled(context, leaving):
-        turn.do(GiveUp(reason))
+        step.do(GiveUp(reason))
         return
     context.cluster.leaving = leaving
-    turn.set_timer(LeaveAnyway(), turn.now_ms + patience_ms)
+    step.set_timer(ResignAnyway(), step.now_ms + patience_ms)
 
 
-def look(turn: Turn) -> None:
+def look(step: StepContext) -> None:
     """Give control up if no answer is missing any more."""
-    leaving = turn.context.cluster.leaving
-    if leaving is not None and turn.context.is_leading and _is_settled(turn.context, leaving):
-        turn.do(GiveUp(leaving.reason))
+    leaving = step.context.cluster.leaving
+    if leaving is not None and step.context.is_leading and _is_settled(step.context, leaving):
+        step.do(GiveUp(leaving.reason))
 
 
-def time_is_over(turn: Turn) -> None:
+def time_is_over(step: StepContext) -> None:
     """The timer fired: give control up, even if answers are missing."""
-    leaving = turn.context.cluster.leaving
-    if leaving is not None and turn.context.is_leading:
-        turn.do(GiveUp(leaving.reason))
+    leaving = step.context.cluster.leaving
+    if leaving is not None and step.context.is_leading:
+        step.do(GiveUp(leaving.reason))
 
 
-def _is_settled(context: Context, leaving: Leaving) -> bool:
+def _is_settled(context: Context, leaving: PendingResignation) -> bool:
     """Return whether all answers are there. Drops settled topics, so that each is checked once for many answers."""
     if any(broker in context.cluster.brokers for broker in context.cluster.owed):
         return False
@@ -59,9 +59,9 @@ def _is_settled(context: Context, leaving: Leaving) -> bool:
     return True
 
 
-def unproven(context: Context) -> LeftBehind:
-    """Return `left_behind` without the marked topics: what a later controller cannot find in ZooKeeper."""
-    gone = {broker: tuple(debtor.topics) for broker, debtor in context.cluster.owed.items()}
+def unproven(context: Context) -> UnconfirmedDeletions:
+    """Return `unconfirmed_deletions` without the marked topics: what a later controller cannot find in ZooKeeper."""
+    gone = {broker: tuple(owing_broker.topics) for broker, owing_broker in context.cluster.owed.items()}
     ghosts = {broker: tuple(found) for broker, found in context.cluster.caches.ghosts.items() if found}
     missed: dict[BrokerId, tuple[str, ...]] = {}
     for broker, names in context.cluster.caches.missed.items():
@@ -69,17 +69,17 @@ def unproven(context: Context) -> LeftBehind:
         left = tuple(name for name in names if name not in said)
         if left:
             missed[broker] = left
-    return LeftBehind(gone, {}, ghosts, missed)
+    return UnconfirmedDeletions(gone, {}, ghosts, missed)
 
 
-def awaited(context: Context) -> LeftBehind:
+def awaited(context: Context) -> UnconfirmedDeletions:
     """Return the tombstones that registered brokers have not answered, as of now."""
-    left = left_behind(context)
+    left = unconfirmed_deletions(context)
     gone = {broker: names for broker, names in left.gone.items() if broker in context.cluster.brokers}
-    return NOTHING_LEFT._replace(gone=gone, marked=left.marked)
+    return NOTHING_UNCONFIRMED._replace(gone=gone, marked=left.marked)
 
 
-def left_behind(context: Context) -> LeftBehind:
+def unconfirmed_deletions(context: Context) -> UnconfirmedDeletions:
     """Return the tombstones that brokers have not answered, and the topics that caches may show, as of now."""
     marked: dict[BrokerId, list[str]] = {}
     for name, deletion in context.cluster.deletions.items():

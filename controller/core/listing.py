@@ -24,7 +24,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, Broker, Endpoint
 
 
 def entry(context: Context) -> Broker | None:
-    """Return this controller's entry; None for a guest, which is not listed."""
+    """Return this controller's entry; None for a guest, which is not advertised."""
     config = context.config
     if not config.endpoints:
         return None

@@ -11,26 +11,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.core.agenda_deletion import ResumeDeletions
-from lethe.controller.core.agenda_partitions import MoveReplicas
-from lethe.controller.core.agenda_requests import CheckLogDirs
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import ResumeDeletions
+from lethe.controller.core.tasks_partitions import MoveReplicas
+from lethe.controller.core.tasks_requests import CheckLogDirs
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 
 _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE)
 """States of replicas to announce. New ones were just announced, and a deletion has its own answer."""
 
 
-def check(turn: Turn, task: CheckLogDirs) -> None:
+def check(step: StepContext, task: CheckLogDirs) -> None:
     """Announce the replicas on these brokers, except those known to be lost, and retry deletions there."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     lost = frozenset(broker for broker in task.brokers if broker in cluster.brokers)
     for broker in task.brokers:
         if broker in lost:
-            turn.record(FactType.BROKER, f"broker/{broker}", what="log directory failed")
+            step.record(EventRecordType.BROKER, f"broker/{broker}", what="log directory failed")
         else:
-            turn.refuse(f"broker/{broker}", "looking for its failed log directory", "the broker is not registered")
+            step.refuse(f"broker/{broker}", "looking for its failed log directory", "the broker is not registered")
     replicas = tuple(
         replica
         for replica in cluster.replicas_on(lost)
@@ -40,4 +40,4 @@ def check(turn: Turn, task: CheckLogDirs) -> None:
         and cluster.replica_state(replica) in _ASKED_ABOUT
     )
     doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
-    turn.do(MoveReplicas(replicas, ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))
+    step.do(MoveReplicas(replicas, ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))

@@ -15,8 +15,8 @@ change:
     has an unreadable znode                           held (`unreadable`)
     exists otherwise                                  queued (`deletion`)
 
-A held topic has a `Mark` with the reason and stays in service. If its marker is removed, nothing happens to it. Refused
-markers are kept for display (`refused_marks`).
+A held topic has a `HeldTopic` with the reason and stays in service. If its marker is removed, nothing happens to it.
+Refused markers are kept for display (`refused_marks`).
 
 The age of a deletion is that of its marker, so that a failover does not change it. The creation times of all new
 markers are read together, once. A time in the future (ZooKeeper's clock may be ahead) counts as now.
@@ -30,8 +30,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core.agenda import ListTopics, Task
-from lethe.controller.core.agenda_deletion import (
+from lethe.controller.core.deletion import phase
+from lethe.controller.core.deletion_memory import (
+    DELETING,
+    DISABLED,
+    LET_GO,
+    NO_SUCH_TOPIC,
+    REFUSED,
+    VANISHED,
+    HeldTopic,
+    RefusedMark,
+)
+from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ListTopics, Task
+from lethe.controller.core.tasks_deletion import (
     DeletionsListed,
     ListDeletions,
     MarkersDated,
@@ -42,20 +55,7 @@ from lethe.controller.core.agenda_deletion import (
     ResumeDeletions,
     SettleUnknownMarkers,
 )
-from lethe.controller.core.agenda_reassignment import EndReassignments
-from lethe.controller.core.deletion import phase
-from lethe.controller.core.deletion_memory import (
-    DELETING,
-    DISABLED,
-    LET_GO,
-    NO_SUCH_TOPIC,
-    REFUSED,
-    VANISHED,
-    Mark,
-    RefusedMark,
-)
-from lethe.controller.core.mutation import queue_deletion
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.tasks_reassignment import EndReassignments
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -80,44 +80,44 @@ _CONFIG: Final = 2
 # --- which are marked ---------------------------------------------------------------------------------------------
 
 
-def list_deletions(turn: Turn, task: ListDeletions) -> None:
+def list_deletions(step: StepContext, task: ListDeletions) -> None:
     """List the marked topics, and watch for changes."""
-    turn.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
+    step.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
 
 
-def listed(turn: Turn, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
+def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read when the new markers were created; continue at once if there are none."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
-    _let_go(turn, marked)
+    _let_go(step, marked)
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     undated = tuple(name for name in marked if name not in cluster.marker_times and not cluster.is_queued(name))
     if undated:
         reads = (Exists(paths.delete_topic(name)) for name in undated)
-        turn.read(reads, MarkersDated(marked, undated, task.loading))
+        step.read(reads, MarkersDated(marked, undated, task.loading))
     else:
-        _sort_out(turn, marked, loading=task.loading)
+        _sort_out(step, marked, loading=task.loading)
 
 
-def dated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
+def on_markers_dated(step: StepContext, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
     """Store when the markers were created. A marker without a time, or gone since the list, counts as created now."""
     for name, outcome in zip(task.undated, outcomes, strict=True):
         if isinstance(outcome, Present) and outcome.created_at_ms > 0:
-            turn.context.cluster.marker_times[name] = min(outcome.created_at_ms, turn.now_ms)
-    _sort_out(turn, task.topics, loading=task.loading)
+            step.context.cluster.marker_times[name] = min(outcome.created_at_ms, step.now_ms)
+    _sort_out(step, task.topics, loading=task.loading)
 
 
-def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
+def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> None:
     """Queue known topics and look again for unknown ones. If deletion is disabled, remove the markers instead."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    marked = _chosen(turn, marked)
+    marked = _chosen(step, marked)
     if not context.delete_topic_enable and cluster.dynamic.deletion_unknown is None:
         # Queued deletions go on: some of their replicas may be gone.
         refused = tuple(name for name in marked if not cluster.is_queued(name))
-        _refuse(turn, refused, CauseKind.DISABLED, DISABLED)
+        _refuse(step, refused, CauseKind.DISABLED, DISABLED)
         if refused:
-            turn.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
+            step.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
         return
     known = tuple(name for name in marked if name in cluster.topics)
     unknown: list[str] = []
@@ -125,13 +125,13 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
     for name in marked:
         if name in cluster.topics:
             continue
-        aside = cluster.set_aside_topics.get(name)
+        aside = cluster.quarantined_topics.get(name)
         if aside is not None:
             unreadable.append(name)
-            _hold(turn, name, CauseKind.READABLE_ZNODE, aside.reason)
+            _hold(step, name, CauseKind.READABLE_ZNODE, aside.reason)
         else:
             unknown.append(name)
-            _hold(turn, name, CauseKind.MARKER_WITHOUT_TOPIC)
+            _hold(step, name, CauseKind.MARKER_WITHOUT_TOPIC)
     settling: list[Task] = []
     if unreadable and cluster.paused is None:
         settling += [ReadMarkers(tuple(unreadable))]
@@ -139,113 +139,113 @@ def _sort_out(turn: Turn, marked: tuple[str, ...], *, loading: bool) -> None:
         settling += [ListTopics(), SettleUnknownMarkers(tuple(unknown), loading)]
     if loading:
         # After the takeover: then the topics are read again, later than these markers.
-        context.agenda.extend(settling)
-        turn.do(QueueDeletions(known, loading=True) if cluster.paused is None else ReadBegun(known))
+        context.tasks.extend(settling)
+        step.do(QueueDeletions(known, loading=True) if cluster.paused is None else ReadBegun(known))
     elif marked:
-        turn.do(QueueDeletions(known), *settling)
+        step.do(QueueDeletions(known), *settling)
 
 
-def _chosen(turn: Turn, marked: tuple[str, ...]) -> tuple[str, ...]:
+def _chosen(step: StepContext, marked: tuple[str, ...]) -> tuple[str, ...]:
     """Return the topics that `only_topics` allows; hold the others, and leave even their markers untouched."""
-    only = turn.context.config.only_topics
+    only = step.context.config.only_topics
     if only is None:
         return marked
     for name in marked:
         if name not in only:
-            _hold(turn, name, CauseKind.NOT_CHOSEN)
+            _hold(step, name, CauseKind.NOT_CHOSEN)
     return tuple(name for name in marked if name in only)
 
 
-def _let_go(turn: Turn, marked: Sequence[str]) -> None:
+def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     """Drop held topics whose marker is gone."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     if not cluster.marks:
         return
     present = frozenset(marked)
     for name in [name for name in cluster.marks if name not in present]:
-        _record_end(turn, name, cluster.marks.pop(name))
+        _record_end(step, name, cluster.marks.pop(name))
 
 
-def _record_end(turn: Turn, name: str, mark: Mark) -> None:
+def _record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
     """Record the end of a hold, if its beginning was recorded, without the topic being queued."""
     if mark.held_by not in REFUSED:
-        is_there = name in turn.context.cluster.topics or name in turn.context.cluster.set_aside_topics
-        phase(turn, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
+        is_there = name in step.context.cluster.topics or name in step.context.cluster.quarantined_topics
+        phase(step, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
 
 
-def _hold(turn: Turn, name: str, held_by: CauseKind, last_error: str | None = None) -> None:
-    cluster = turn.context.cluster
+def _hold(step: StepContext, name: str, held_by: CauseKind, last_error: str | None = None) -> None:
+    cluster = step.context.cluster
     known = cluster.marks.get(name)
-    mark = Mark(turn.now_ms if known is None else known.since_ms, held_by, last_error)
+    mark = HeldTopic(step.now_ms if known is None else known.since_ms, held_by, last_error)
     if known == mark:
         return
     cluster.marks[name] = mark
     if held_by in REFUSED:
         if known is not None:
-            _record_end(turn, name, known)
+            _record_end(step, name, known)
     elif known is None or known.held_by is not held_by:
         marked_at_ms = cluster.marker_times.get(name, mark.since_ms)
-        phase(turn, name, "held", since_ms=mark.since_ms, held_by=held_by.held_code, marked_at_ms=marked_at_ms)
+        phase(step, name, "held", since_ms=mark.since_ms, held_by=held_by.held_code, marked_at_ms=marked_at_ms)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------
 
 
-def queue(turn: Turn, task: QueueDeletions) -> None:
+def queue(step: StepContext, task: QueueDeletions) -> None:
     """Queue those of these marked topics that may be deleted now, and continue the queued ones."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     waiting = tuple(name for name in task.topics if name in cluster.topics and not cluster.is_queued(name))
     if cluster.paused is not None:
         for name in waiting:
             if name in task.begun:
-                _queue(turn, name)
+                _queue(step, name)
             else:
-                _hold(turn, name, cluster.paused.held_by)
+                _hold(step, name, cluster.paused.held_by)
         return
     moving = cluster.reassigned_topics(waiting)
     for name in moving:
-        _hold(turn, name, CauseKind.REASSIGNMENT)
+        _hold(step, name, CauseKind.REASSIGNMENT)
     for name in waiting:
         if name not in moving:
-            _queue(turn, name)
+            _queue(step, name)
     if not task.loading:
-        turn.do(ResumeDeletions(task.topics))
+        step.do(ResumeDeletions(task.topics))
     if moving:
-        turn.do(EndReassignments(moving, task.loading))
+        step.do(EndReassignments(moving, task.loading))
 
 
-def _queue(turn: Turn, name: str) -> None:
-    turn.context.refused_marks.pop(name, None)
-    queue_deletion(turn.context.cluster, name, turn.now_ms)
-    marked_at_ms = turn.context.cluster.deletions[name].marked_at_ms
-    phase(turn, name, "queued", since_ms=turn.now_ms, marked_at_ms=marked_at_ms)
+def _queue(step: StepContext, name: str) -> None:
+    step.context.refused_marks.pop(name, None)
+    queue_deletion(step.context.cluster, name, step.now_ms)
+    marked_at_ms = step.context.cluster.deletions[name].marked_at_ms
+    phase(step, name, "queued", since_ms=step.now_ms, marked_at_ms=marked_at_ms)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------
 
 
-def settle_unknown(turn: Turn, task: SettleUnknownMarkers) -> None:
+def settle_unknown(step: StepContext, task: SettleUnknownMarkers) -> None:
     """Remove the markers of topics that do not exist; list the markers again if a topic has appeared."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    ghosts = tuple(n for n in task.topics if n not in cluster.topics and n not in cluster.set_aside_topics)
-    _remove_ghosts(turn, ghosts, with_config=task.with_config)
+    ghosts = tuple(n for n in task.topics if n not in cluster.topics and n not in cluster.quarantined_topics)
+    _remove_ghosts(step, ghosts, with_config=task.with_config)
     if any(name in cluster.topics and not cluster.is_queued(name) for name in task.topics):
-        context.agenda.append(ListDeletions())
+        context.tasks.append(ListDeletions())
 
 
-def _refuse(turn: Turn, names: Sequence[str], held_by: CauseKind, why: str) -> None:
-    refused = turn.context.refused_marks
+def _refuse(step: StepContext, names: Sequence[str], held_by: CauseKind, why: str) -> None:
+    refused = step.context.refused_marks
     for name in names:
-        turn.refuse(f"topic/{name}", DELETING, why)
-        _hold(turn, name, held_by)
+        step.refuse(f"topic/{name}", DELETING, why)
+        _hold(step, name, held_by)
         refused.pop(name, None)
-        refused[name] = RefusedMark(turn.now_ms, why)
+        refused[name] = RefusedMark(step.now_ms, why)
     for name in list(refused)[: max(0, len(refused) - MAX_REFUSED)]:
         del refused[name]
 
 
-def _remove_ghosts(turn: Turn, names: Sequence[str], *, with_config: bool) -> None:
+def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool) -> None:
     """Remove markers in multis that fail if the topic exists.
 
     ZooKeeper checks a znode's version, but not its absence. So the multi creates the topic's znode and deletes it
@@ -256,12 +256,12 @@ def _remove_ghosts(turn: Turn, names: Sequence[str], *, with_config: bool) -> No
         topic, config = paths.topic(name), (Delete(paths.config_topic(name)),) if with_config else ()
         groups.append((Create(topic, None), Delete(topic), *config, Delete(paths.delete_topic(name))))
     if groups:
-        turn.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))
+        step.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))
 
 
-def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
+def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
     """Remove the marker alone if there was no configuration; list the markers again if the topic exists after all."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     alone: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
@@ -270,15 +270,15 @@ def markers_removed(turn: Turn, task: MarkersRemoved, outcomes: Sequence[GroupOu
                 alone.append(name)
                 continue
             if task.ghosts and outcome.error is ZkError.NODE_EXISTS:
-                context.agenda.extend((ListTopics(), ListDeletions()))
+                context.tasks.extend((ListTopics(), ListDeletions()))
                 continue
             if outcome.error is not ZkError.NO_NODE:
-                turn.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
+                step.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
                 mark = cluster.marks.get(name)
                 if mark is not None:
                     cluster.marks[name] = mark._replace(last_error=outcome.error.name)
                 continue
         if task.ghosts:
-            _refuse(turn, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
+            _refuse(step, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
         cluster.marks.pop(name, None)
-    _remove_ghosts(turn, alone, with_config=False)
+    _remove_ghosts(step, alone, with_config=False)

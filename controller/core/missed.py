@@ -6,9 +6,9 @@ has *missed* these topics until its cache was read after its return:
     a topic's znodes are removed while the broker is away    the topic is missed
     the broker leaves, and its cache showed ghosts           the ghosts are missed
     its cache was read after its return                      topics that it shows are ghosts, the others are settled
-    this controller's tenure ends                            missed topics are reported (`leaving`), then forgotten
+    this controller's term ends                            missed topics are reported (`leaving`), then forgotten
 
-Brokers that left before this tenure began are unknown here.
+Brokers that left before this term began are unknown here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from lethe.controller.core.cache_memory import Reading
+from lethe.controller.core.cache_memory import OutstandingCacheRead
 from lethe.controller.core.context import Context
 from lethe.protocol.vocabulary import BrokerId
 
@@ -38,7 +38,7 @@ def note(context: Context, broker: BrokerId, names: Iterable[str]) -> None:
             missed[name] = None
 
 
-def settle(context: Context, reading: Reading, suspects: Collection[str]) -> None:
+def settle(context: Context, reading: OutstandingCacheRead, suspects: Collection[str]) -> None:
     """Settle the missed topics that a read of the broker's cache covered and did not show."""
     missed, asked, shown = context.cluster.caches.missed, reading.due.topics, frozenset(suspects)
     kept = {

@@ -18,9 +18,9 @@ from typing import Final
 
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Deletion, RetryOf, Stage, Tombstone
+from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction, Tombstone
 from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
-from lethe.controller.core.topic import Hosting, Partition, Reassignment, Topic
+from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
@@ -41,19 +41,19 @@ OTHER_REASONS: Final = "other"
 
 
 def _is_imbalanced(partition: Partition) -> bool:
-    leadership, assignment = partition.leadership, partition.assignment
-    if leadership is None or not assignment.replicas:
+    leader_and_isr, assignment = partition.leader_and_isr, partition.assignment
+    if leader_and_isr is None or not assignment.replicas:
         return False
     preferred = assignment.replicas[0]
     if assignment.is_being_reassigned and preferred in assignment.adding:
         # As in Kafka: while the preferred replica is being added, the partition counts once that replica is in sync.
-        return preferred in leadership.isr
-    return leadership.leader != preferred
+        return preferred in leader_and_isr.isr
+    return leader_and_isr.leader != preferred
 
 
 def _count_partition(cluster: ClusterState, topic: str, partition: Partition, sign: int) -> None:
-    if partition.leadership is not None:
-        cluster.partitions_with_leadership += sign
+    if partition.leader_and_isr is not None:
+        cluster.partitions_with_leader_and_isr += sign
     if topic not in cluster.deletions and _is_imbalanced(partition):
         cluster.preferred_imbalance += sign
 
@@ -100,14 +100,14 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
     cluster.marker_times.pop(name, None)
 
 
-def set_leadership(cluster: ClusterState, topic_partition: TopicPartition, leadership: LeaderAndIsr) -> None:
+def set_leader_and_isr(cluster: ClusterState, topic_partition: TopicPartition, leader_and_isr: LeaderAndIsr) -> None:
     """Store the present content of the partition's state znode."""
     partition = cluster.partition(topic_partition)
     if partition is None:
         return
-    if partition.leadership is not None:
+    if partition.leader_and_isr is not None:
         _count_partition(cluster, topic_partition.topic, partition, -1)
-    partition.leadership = leadership
+    partition.leader_and_isr = leader_and_isr
     _count_partition(cluster, topic_partition.topic, partition, +1)
 
 
@@ -178,7 +178,7 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
         count_waiting(cluster, broker, before, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
         partition.replicas.pop(broker, None)
-        partition.hosting.pop(broker, None)
+        partition.confirmations.pop(broker, None)
         set_assignment(cluster, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
             move_replica(deletion, _NON_EXISTENT, None)
@@ -294,14 +294,14 @@ def acknowledge_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int)
     _count_stage(cluster, before, deletion)
 
 
-def _count_stage(cluster: ClusterState, before: Stage, deletion: Deletion) -> None:
+def _count_stage(cluster: ClusterState, before: DeletionStage, deletion: Deletion) -> None:
     after = deletion.stage
     if after is not before:
         add(cluster.topics_in_stage, before, -1)
         add(cluster.topics_in_stage, after, +1)
 
 
-def count_retry(context: Context, what: RetryOf, why: str) -> None:
+def count_retry(context: Context, what: RetriedAction, why: str) -> None:
     """Count the retry of a failed part of a deletion. `why` is a name from a small set."""
     key = (what, why)
     if key not in context.deletion_retries and len(context.deletion_retries) >= MAX_RETRY_REASONS:
@@ -330,11 +330,11 @@ def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) 
     broker, epoch, request, _ = outstanding
     match request:
         case LeaderAndIsrRequest():
-            hosting = Hosting(epoch, request_id, confirmed=False)
+            confirmation = ReplicaConfirmation(epoch, request_id, confirmed=False)
             for topic in request.topics:
                 partitions = cluster.topics[topic.topic].partitions
                 for row in topic.partitions:
-                    partitions[row.partition].hosting[broker] = hosting
+                    partitions[row.partition].confirmations[broker] = confirmation
         case UpdateMetadataRequest():
             tombstone = Tombstone(epoch, request_id, acknowledged=False)
             for update in request.topics if cluster.deletions else ():

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, assert_never
 
 from lethe.controller.core import configuration
-from lethe.controller.core.agenda_requests import (
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_requests import (
     CheckLogDirs,
     DeleteNotifications,
     Notification,
@@ -21,7 +22,6 @@ from lethe.controller.core.agenda_requests import (
     ReadNotifications,
     RefreshStates,
 )
-from lethe.controller.core.turn import Turn
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -37,40 +37,40 @@ from lethe.protocol.zookeeper.operations import (
 T = TypeVar("T")
 
 
-def find(turn: Turn, task: ReadNotifications) -> None:
+def find(step: StepContext, task: ReadNotifications) -> None:
     """List the notifications of this kind, and watch for more."""
-    turn.read((GetChildren(task.kind.value, watch=True),), NotificationsFound(task.kind))
+    step.read((GetChildren(task.kind.value, watch=True),), NotificationsFound(task.kind))
 
 
-def found(turn: Turn, task: NotificationsFound, outcomes: Sequence[ReadOutcome]) -> None:
+def on_notifications_found(step: StepContext, task: NotificationsFound, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the new notifications, all in one read."""
     parent = task.kind.value
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     if task.kind is Notification.CONFIG_CHANGE:
-        names = configuration.unseen(turn.context, names)
+        names = configuration.unseen(step.context, names)
     found_paths = tuple(f"{parent}/{name}" for name in names)
     if found_paths:
-        turn.read((GetData(path) for path in found_paths), NotificationsRead(task.kind, found_paths))
+        step.read((GetData(path) for path in found_paths), NotificationsRead(task.kind, found_paths))
 
 
-def were_read(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_notifications_read(step: StepContext, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Act on the notifications that can be understood, and delete all, except configuration changes."""
     match task.kind:
         case Notification.ISR_CHANGE:
-            changed = _understood(turn, task.paths, outcomes, znodes.decode_isr_change)
+            changed = _understood(step, task.paths, outcomes, znodes.decode_isr_change)
             partitions = dict.fromkeys(tp for change in changed for tp in change)
-            turn.do(RefreshStates(tuple(partitions)), DeleteNotifications(task.paths))
+            step.do(RefreshStates(tuple(partitions)), DeleteNotifications(task.paths))
         case Notification.LOG_DIR_EVENT:
-            brokers = dict.fromkeys(_understood(turn, task.paths, outcomes, znodes.decode_log_dir_event))
-            turn.do(CheckLogDirs(tuple(brokers)), DeleteNotifications(task.paths))
+            brokers = dict.fromkeys(_understood(step, task.paths, outcomes, znodes.decode_log_dir_event))
+            step.do(CheckLogDirs(tuple(brokers)), DeleteNotifications(task.paths))
         case Notification.CONFIG_CHANGE:
-            configuration.changed(turn, _understood(turn, task.paths, outcomes, znodes.decode_config_change))
+            configuration.changed(step, _understood(step, task.paths, outcomes, znodes.decode_config_change))
         case _:
             assert_never(task.kind)
 
 
 def _understood(
-    turn: Turn, read: Sequence[str], outcomes: Sequence[ReadOutcome], decode: Callable[[str, bytes | None], T]
+    step: StepContext, read: Sequence[str], outcomes: Sequence[ReadOutcome], decode: Callable[[str, bytes | None], T]
 ) -> list[T]:
     """Return the decoded notifications. One that is gone was handled by another controller."""
     understood: list[T] = []
@@ -79,9 +79,9 @@ def _understood(
             try:
                 understood.append(decode(path, outcome.data))
             except znodes.MalformedZnode as error:
-                turn.refuse(_subject(path), "acting on a notification", str(error))
+                step.refuse(_subject(path), "acting on a notification", str(error))
         elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            turn.refuse(_subject(path), "acting on a notification", f"reading {path}: {outcome.error.name}")
+            step.refuse(_subject(path), "acting on a notification", f"reading {path}: {outcome.error.name}")
     return understood
 
 
@@ -89,6 +89,6 @@ def _subject(path: str) -> str:
     return f"znode{paths.parent_of(path)}"
 
 
-def delete(turn: Turn, task: DeleteNotifications) -> None:
+def delete(step: StepContext, task: DeleteNotifications) -> None:
     """Delete each notification in a group of its own, since some may be gone."""
-    turn.write([(Delete(path),) for path in task.paths], NotificationsDeleted())
+    step.write([(Delete(path),) for path in task.paths], NotificationsDeleted())

@@ -7,7 +7,7 @@ the znodes are removed while the tombstone is in the channel of each silent brok
     the broker answers with an error        the tombstone is sent again, with growing waits
     the broker registers again              the tombstone is the first request to the new registration: a Kafka broker
                                             that lost only its session still has its cache
-    this controller's tenure ends           the debt is lost, and recorded with the names of its topics
+    this controller's term ends             the debt is lost, and recorded with the names of its topics
 
 A channel is first in, first out, so no later request overtakes the tombstone. An answer with an error takes the
 tombstone out of the channel. So `batching` leaves a new topic of the same name out of requests to that broker until the
@@ -22,13 +22,13 @@ from typing import Final
 
 from lethe.controller.core.batching import tombstone, update_metadata
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Debtor, OwedTombstone, Problem, RetryOf
+from lethe.controller.core.deletion_memory import DeletionProblem, OwedTombstone, OwingBroker, RetriedAction
 from lethe.controller.core.effects import RetryOwedTombstones
-from lethe.controller.core.events import UpdateMetadataAnswered
+from lethe.controller.core.events import UpdateMetadataResponseReceived
 from lethe.controller.core.mutation import count_retry
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
@@ -39,7 +39,7 @@ NAMES_RECORDED: Final = 20
 OWES: Final = "owes tombstones"
 ANSWERED: Final = "tombstones answered"
 LOST: Final = "telling the broker that topics are gone"
-"""The refused action in the fact about a lost debt."""
+"""The refused action in the event record about a lost debt."""
 
 
 def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
@@ -48,11 +48,11 @@ def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
     return all(broker not in owed or len(owed[broker].topics) < MAX_OWED_TOPICS for broker in brokers)
 
 
-def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
+def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
     """Store which brokers owe the tombstone of a topic without znodes, and return them.
 
     To be called while the topic is still in the context."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     deletion = cluster.deletions[name]
     brokers = tuple(deletion.owing_tombstone)
@@ -60,106 +60,108 @@ def note(turn: Turn, name: str) -> tuple[BrokerId, ...]:
     for broker in brokers:
         assert row is not None
         if broker not in cluster.owed:
-            cluster.owed[broker] = Debtor()
-            _record(turn, broker, OWES, 1)
+            cluster.owed[broker] = OwingBroker()
+            _record(step, broker, OWES, 1)
         sent = deletion.tombstones[broker]
-        cluster.owed[broker].topics[name] = OwedTombstone(turn.now_ms, sent.request_id, row)
+        cluster.owed[broker].topics[name] = OwedTombstone(step.now_ms, sent.request_id, row)
     return brokers
 
 
-def answered(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
+def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: UpdateMetadataRequest) -> None:
     """Settle the debts that this answer is about; after an error, schedule a retry."""
-    context, broker = turn.context, event.broker
-    debtor = context.cluster.owed.get(broker)
-    if debtor is None:
+    context, broker = step.context, event.broker
+    owing_broker = context.cluster.owed.get(broker)
+    if owing_broker is None:
         return
-    names = [topic.topic for topic in request.topics if _is_about(debtor, topic.topic, event.request_id)]
+    names = [topic.topic for topic in request.topics if _is_about(owing_broker, topic.topic, event.request_id)]
     if not names:
         return
     if event.response.error != ErrorCode.NONE:
         what = error_name(event.response.error)
-        debtor.problem = problem = Problem.met(debtor.problem, what, turn.now_ms)
-        count_retry(context, RetryOf.TOMBSTONE, what)
+        owing_broker.problem = problem = DeletionProblem.met(owing_broker.problem, what, step.now_ms)
+        count_retry(context, RetriedAction.TOMBSTONE, what)
         config = context.config
-        debtor.retry_at_ms = turn.now_ms + BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(problem.attempts)
-        _set_timer(turn, debtor.retry_at_ms)
+        owing_broker.retry_at_ms = step.now_ms + BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(
+            problem.attempts
+        )
+        _set_timer(step, owing_broker.retry_at_ms)
         return
     for name in names:
-        del debtor.topics[name]
+        del owing_broker.topics[name]
     # Problem and retry time stay while the broker owes other topics, which may wait for that time.
-    if not debtor.topics:
+    if not owing_broker.topics:
         del context.cluster.owed[broker]
-        _record(turn, broker, ANSWERED, len(names))
-    _tell_of_living(turn, broker, names)
+        _record(step, broker, ANSWERED, len(names))
+    _send_recreated_topics(step, broker, names)
 
 
-def _is_about(debtor: Debtor, name: str, request_id: int) -> bool:
-    owed = debtor.topics.get(name)
+def _is_about(owing_broker: OwingBroker, name: str, request_id: int) -> bool:
+    owed = owing_broker.topics.get(name)
     return owed is not None and owed.request_id <= request_id
 
 
-def _tell_of_living(turn: Turn, broker: BrokerId, names: Sequence[str]) -> None:
+def _send_recreated_topics(step: StepContext, broker: BrokerId, names: Sequence[str]) -> None:
     """Send the broker the topics that were created meanwhile under these names, and that it has not been sent yet."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     living: list[TopicPartition] = [tp for name in names for tp, _ in cluster.partitions_of(name)]
     if living:
-        batch = turn.batch()
+        batch = step.batch()
         batch.add_update_metadata((broker,), living)
-        turn.flush(batch)
+        step.flush(batch)
 
 
 # --- sending again ------------------------------------------------------------------------------------------------
 
 
-def retries_due(turn: Turn) -> None:
+def retries_due(step: StepContext) -> None:
     """The timer fired: send tombstones again that brokers have answered with an error."""
-    cluster = turn.context.cluster
-    for broker, debtor in cluster.owed.items():
-        if debtor.retry_at_ms is None or broker not in cluster.brokers:
+    cluster = step.context.cluster
+    for broker, owing_broker in cluster.owed.items():
+        if owing_broker.retry_at_ms is None or broker not in cluster.brokers:
             continue
-        if debtor.retry_at_ms <= turn.now_ms:
-            send_again(turn, broker)
+        if owing_broker.retry_at_ms <= step.now_ms:
+            send_again(step, broker)
         else:
-            _set_timer(turn, debtor.retry_at_ms)
+            _set_timer(step, owing_broker.retry_at_ms)
 
 
-def send_again(turn: Turn, broker: BrokerId) -> None:
+def send_again(step: StepContext, broker: BrokerId) -> None:
     """Send a registered broker, in one request, the owed tombstones that are not outstanding."""
-    context = turn.context
-    debtor = context.cluster.owed.get(broker)
-    if debtor is None:
+    context = step.context
+    owing_broker = context.cluster.owed.get(broker)
+    if owing_broker is None:
         return
-    debtor.retry_at_ms = None
-    names = [name for name, owed in debtor.topics.items() if owed.request_id not in context.cluster.outstanding]
+    owing_broker.retry_at_ms = None
+    names = [name for name, owed in owing_broker.topics.items() if owed.request_id not in context.cluster.outstanding]
     if names:
-        turn.send(broker, update_metadata(context, tuple(debtor.topics[name].row for name in names)))
+        step.send(broker, update_metadata(context, tuple(owing_broker.topics[name].row for name in names)))
         for name in names:
-            debtor.topics[name] = debtor.topics[name]._replace(request_id=context.last_request_id)
+            owing_broker.topics[name] = owing_broker.topics[name]._replace(request_id=context.last_request_id)
 
 
-def _set_timer(turn: Turn, at_ms: int) -> None:
-    set_at_ms = turn.context.timers.get(RetryOwedTombstones())
+def _set_timer(step: StepContext, at_ms: int) -> None:
+    set_at_ms = step.context.timers.get(RetryOwedTombstones())
     if set_at_ms is None or at_ms < set_at_ms:
-        turn.set_timer(RetryOwedTombstones(), at_ms)
+        step.set_timer(RetryOwedTombstones(), at_ms)
 
 
 # --- showing ------------------------------------------------------------------------------------------------------
 
 
-def record_lost(turn: Turn) -> None:
-    """Record the debts that are lost with the tenure."""
-    for broker, debtor in turn.context.cluster.owed.items():
-        shown = ", ".join(list(debtor.topics)[:NAMES_RECORDED])
-        turn.refuse(
+def record_lost(step: StepContext) -> None:
+    """Record the debts that are lost with the term."""
+    for broker, owing_broker in step.context.cluster.owed.items():
+        shown = ", ".join(list(owing_broker.topics)[:NAMES_RECORDED])
+        step.refuse(
             f"broker/{broker}",
             LOST,
             "it has not answered, and this controller's term ends",
-            topics=len(debtor.topics),
+            topics=len(owing_broker.topics),
             names=shown,
         )
 
 
-def _record(turn: Turn, broker: BrokerId, what: str, topics: int) -> None:
-    known = turn.context.cluster.brokers.get(broker)
+def _record(step: StepContext, broker: BrokerId, what: str, topics: int) -> None:
+    known = step.context.cluster.brokers.get(broker)
     epoch = None if known is None else known.epoch
-    turn.record(FactType.BROKER, f"broker/{broker}", what=what, broker_epoch=epoch, topics=topics)
+    step.record(EventRecordType.BROKER, f"broker/{broker}", what=what, broker_epoch=epoch, topics=topics)

@@ -18,7 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core.agenda_deletion import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import (
     BegunNoted,
     BegunRead,
     ListDeletions,
@@ -28,11 +31,8 @@ from lethe.controller.core.agenda_deletion import (
     ReadPause,
     ResumeDeletions,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Pause
-from lethe.controller.core.turn import Turn
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
@@ -48,40 +48,40 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
-def read_pause(turn: Turn, task: ReadPause) -> None:
+def read_pause(step: StepContext, task: ReadPause) -> None:
     """Read whether deletions are paused, and watch for changes."""
     path = paths.deletions_paused()
-    turn.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
+    step.read((Exists(path, watch=True), GetData(path, watch=True)), PauseRead(task.loading))
 
 
-def pause_read(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_pause_read(step: StepContext, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Begin the pause; or end it, queue held topics and continue queued ones."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     before = cluster.paused
-    now = _ordered(outcomes, before, turn.now_ms) or _own(context)
+    now = _ordered(outcomes, before, step.now_ms) or _own(context)
     cluster.paused = now
     if (before and before.held_by) is (now and now.held_by):
         return
-    turn.record(
-        FactType.EVENT,
+    step.record(
+        EventRecordType.EVENT,
         f"controller/{context.config.controller_id}",
-        what="deletions are paused" if now is not None else "deletions go on",
+        what=PAUSED if now is not None else RESUMED,
         reason=now.reason if now is not None else "",
         held_by=now.held_by.held_code if now is not None else "",
         topics=len(cluster.deletions),
         partitions=sum(len(cluster.topics[name].partitions) for name in cluster.deletions if name in cluster.topics),
     )
     if now is not None and before is None:
-        _note_begun(turn)
+        _note_begun(step)
     elif now is not None and not task.loading:
         # Marked topics are held for another reason from now on.
-        turn.do(ListDeletions())
+        step.do(ListDeletions())
     elif not task.loading:
-        turn.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions())
+        step.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions())
 
 
-def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int) -> Pause | None:
+def _ordered(outcomes: Sequence[ReadOutcome], before: DeletionPause | None, now_ms: int) -> DeletionPause | None:
     """Return the pause that the znode orders: it is enough that the znode exists, readable or not."""
     exists, content = outcomes
     if is_absent(exists) and not isinstance(content, Data):
@@ -95,18 +95,18 @@ def _ordered(outcomes: Sequence[ReadOutcome], before: Pause | None, now_ms: int)
     if since_ms is None:
         is_same = before is not None and before.held_by is CauseKind.RESUMPTION
         since_ms = before.since_ms if before is not None and is_same else now_ms
-    return Pause(since_ms, said.reason, CauseKind.RESUMPTION, paths.deletions_paused())
+    return DeletionPause(since_ms, said.reason, CauseKind.RESUMPTION, paths.deletions_paused())
 
 
-def _own(context: Context) -> Pause | None:
+def _own(context: Context) -> DeletionPause | None:
     """Return the controller's own pause, if it is unknown whether topics may be deleted."""
     unknown = context.cluster.dynamic.deletion_unknown
     if unknown is None:
         return None
-    return Pause(unknown.since_ms, unknown.why, CauseKind.CONFIGURATION, unknown.path)
+    return DeletionPause(unknown.since_ms, unknown.why, CauseKind.CONFIGURATION, unknown.path)
 
 
-def pauses(context: Context) -> tuple[Pause, ...]:
+def pauses(context: Context) -> tuple[DeletionPause, ...]:
     """Return all pauses that must end before deletions go on; empty if they are not paused."""
     paused, own = context.cluster.paused, _own(context)
     if paused is None:
@@ -117,9 +117,9 @@ def pauses(context: Context) -> tuple[Pause, ...]:
 # --- what had begun -----------------------------------------------------------------------------------------------
 
 
-def _note_begun(turn: Turn) -> None:
+def _note_begun(step: StepContext) -> None:
     """Note in the markers of started deletions that they have begun, for later controllers."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     begun = tuple(name for name, deletion in cluster.deletions.items() if deletion.started_at_ms is not None)
     groups = []
     for name in begun:
@@ -127,27 +127,27 @@ def _note_begun(turn: Turn) -> None:
         data = znodes.encode_deletion_marker(topic.is_made_up, topic.created_zxid)
         groups.append((SetData(paths.delete_topic(name), data, ANY_VERSION),))
     if groups:
-        turn.write(groups, BegunNoted(begun))
+        step.write(groups, BegunNoted(begun))
 
 
-def begun_noted(turn: Turn, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
+def on_begun_noted(step: StepContext, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
     """Record failed notes, except for markers that were removed."""
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
-            turn.refuse(f"topic/{name}", "noting in its marker that its deletion has begun", outcome.error.name)
+            step.refuse(f"topic/{name}", "noting in its marker that its deletion has begun", outcome.error.name)
 
 
-def read_begun(turn: Turn, task: ReadBegun) -> None:
+def read_begun(step: StepContext, task: ReadBegun) -> None:
     """Read the markers of these topics."""
-    turn.read((GetData(paths.delete_topic(name)) for name in task.topics), BegunRead(task.topics))
+    step.read((GetData(paths.delete_topic(name)) for name in task.topics), BegunRead(task.topics))
 
 
-def begun_read(turn: Turn, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_begun_read(step: StepContext, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Queue the topics whose deletion had begun, and hold the others."""
-    topics = turn.context.cluster.topics
+    topics = step.context.cluster.topics
     begun = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)
         if isinstance(outcome, Data) and znodes.decode_deletion_begun(outcome.data) == topics[name].created_zxid
     )
-    turn.do(QueueDeletions(task.topics, loading=True, begun=begun))
+    step.do(QueueDeletions(task.topics, loading=True, begun=begun))

@@ -24,17 +24,17 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-from lethe.controller.core.cluster_state import LastAnswer
+from lethe.controller.core.cluster_state import LastResponse
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.resigning import step_back
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 
 
-class Standing(enum.Enum):
+class BrokerStanding(enum.Enum):
     """How a registered broker handles this controller's requests."""
 
     OBEYS = "it accepts this controller's requests"
@@ -46,12 +46,12 @@ class Standing(enum.Enum):
     UNSPOKEN = "it has no listener that Lethe speaks"
 
 
-DEFINITE: Final = (Standing.REFUSES_EPOCH, Standing.REFUSES_US, Standing.UNSPOKEN)
+DEFINITE: Final = (BrokerStanding.REFUSES_EPOCH, BrokerStanding.REFUSES_US, BrokerStanding.UNSPOKEN)
 """Waiting does not change these."""
 _BY_ERROR: Final = {
-    int(ErrorCode.NONE): Standing.OBEYS,
-    int(ErrorCode.STALE_CONTROLLER_EPOCH): Standing.REFUSES_EPOCH,
-    int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED): Standing.REFUSES_US,
+    int(ErrorCode.NONE): BrokerStanding.OBEYS,
+    int(ErrorCode.STALE_CONTROLLER_EPOCH): BrokerStanding.REFUSES_EPOCH,
+    int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED): BrokerStanding.REFUSES_US,
 }
 
 
@@ -59,7 +59,7 @@ class BrokerPower(NamedTuple):
     """One broker's standing, and since when (in the clock of the steps)."""
 
     broker: BrokerId
-    standing: Standing
+    standing: BrokerStanding
     since_ms: int
     error: str | None = None
     """Name of the error it answered last, if it did."""
@@ -76,21 +76,21 @@ def of_brokers(context: Context, now_ms: int) -> tuple[BrokerPower, ...]:
 
 def _of(context: Context, broker: Broker, owing_since_ms: int | None, now_ms: int) -> BrokerPower:
     if not is_spoken(context.control_endpoint(broker)):
-        return BrokerPower(broker.id, Standing.UNSPOKEN, context.cluster.elected_at_ms)
+        return BrokerPower(broker.id, BrokerStanding.UNSPOKEN, context.cluster.elected_at_ms)
     last = context.cluster.last_answers.get(broker.id)
     if last is not None and last.error != ErrorCode.NONE:
         return BrokerPower(broker.id, _standing(last.error), last.since_ms, error_name(last.error))
     if owing_since_ms is not None and now_ms - owing_since_ms >= context.config.silent_after_ms:
-        return BrokerPower(broker.id, Standing.SILENT, owing_since_ms)
+        return BrokerPower(broker.id, BrokerStanding.SILENT, owing_since_ms)
     if last is not None:
-        return BrokerPower(broker.id, Standing.OBEYS, last.since_ms)
+        return BrokerPower(broker.id, BrokerStanding.OBEYS, last.since_ms)
     return BrokerPower(
-        broker.id, Standing.ASKED, context.cluster.elected_at_ms if owing_since_ms is None else owing_since_ms
+        broker.id, BrokerStanding.ASKED, context.cluster.elected_at_ms if owing_since_ms is None else owing_since_ms
     )
 
 
-def _standing(error: int) -> Standing:
-    return _BY_ERROR.get(error, Standing.FAILS)
+def _standing(error: int) -> BrokerStanding:
+    return _BY_ERROR.get(error, BrokerStanding.FAILS)
 
 
 def _owing(context: Context) -> dict[BrokerId, int]:
@@ -103,7 +103,7 @@ def _owing(context: Context) -> dict[BrokerId, int]:
 
 def powerless_since(powers: tuple[BrokerPower, ...]) -> int | None:
     """Return since when no registered broker obeys; None if one does, or none is registered."""
-    if not powers or any(each.standing is Standing.OBEYS for each in powers):
+    if not powers or any(each.standing is BrokerStanding.OBEYS for each in powers):
         return None
     return max(each.since_ms for each in powers)
 
@@ -132,15 +132,15 @@ def _powerless(powers: tuple[BrokerPower, ...], for_ms: int) -> str:
 
 def told(powers: tuple[BrokerPower, ...]) -> str:
     """Return the brokers by standing, as text: `brokers 1, 2: it does not answer; broker 3: ...`."""
-    groups: dict[tuple[Standing, str | None], list[BrokerId]] = {}
+    groups: dict[tuple[BrokerStanding, str | None], list[BrokerId]] = {}
     for each in powers:
-        if each.standing is not Standing.OBEYS:
-            error = each.error if each.standing is Standing.FAILS else None
+        if each.standing is not BrokerStanding.OBEYS:
+            error = each.error if each.standing is BrokerStanding.FAILS else None
             groups.setdefault((each.standing, error), []).append(each.broker)
     return "; ".join(_told_group(brokers, *group) for group, brokers in groups.items())
 
 
-def _told_group(brokers: list[BrokerId], standing: Standing, error: str | None) -> str:
+def _told_group(brokers: list[BrokerId], standing: BrokerStanding, error: str | None) -> str:
     more = f" and {len(brokers) - _NAMED} more" if len(brokers) > _NAMED else ""
     named = ", ".join(map(str, brokers[:_NAMED])) + more
     who = f"broker {named}" if len(brokers) == 1 else f"brokers {named}"
@@ -153,19 +153,19 @@ _NAMED: Final = 10
 # --- taking note --------------------------------------------------------------------------------------------------
 
 
-def note_answer(turn: Turn, broker: BrokerId, broker_epoch: BrokerEpoch, error: int) -> None:
+def note_answer(step: StepContext, broker: BrokerId, broker_epoch: BrokerEpoch, error: int) -> None:
     """Store the top-level error that a broker's present incarnation answered."""
-    context = turn.context
+    context = step.context
     before = context.cluster.last_answers.get(broker)
     is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
-    since_ms = before.since_ms if before is not None and is_same else turn.now_ms
-    context.cluster.last_answers[broker] = LastAnswer(broker_epoch, error, since_ms)
+    since_ms = before.since_ms if before is not None and is_same else step.now_ms
+    context.cluster.last_answers[broker] = LastResponse(broker_epoch, error, since_ms)
     if error == ErrorCode.NONE:
         context.cluster.had_power = True
         if context.raises.leaps and 2 * _obeying(context) > len(context.cluster.brokers):
             context.raises.settled()
     else:
-        turn.watch_power()
+        step.watch_power()
 
 
 def _obeying(context: Context) -> int:
@@ -175,16 +175,16 @@ def _obeying(context: Context) -> int:
 # --- acting -------------------------------------------------------------------------------------------------------
 
 
-def check(turn: Turn) -> None:
+def check(step: StepContext) -> None:
     """Resign if no broker has obeyed for too long; else check again later if that, or a silent broker, is possible."""
-    context = turn.context
-    powers = of_brokers(context, turn.now_ms)
+    context = step.context
+    powers = of_brokers(context, step.now_ms)
     since_ms = powerless_since(powers)
-    if since_ms is not None and turn.now_ms - since_ms >= resignation_after_ms(context.config, powers):
-        step_back(turn, _powerless(powers, turn.now_ms - since_ms))
+    if since_ms is not None and step.now_ms - since_ms >= resignation_after_ms(context.config, powers):
+        step_back(step, _powerless(powers, step.now_ms - since_ms))
         context.preflight_passed_ms = None
     elif since_ms is not None or context.cluster.outstanding:
-        turn.watch_power()
+        step.watch_power()
 
 
 def resignation_after_ms(config: CoreConfig, powers: tuple[BrokerPower, ...]) -> int:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from lethe.controller.core.power import BrokerPower, Standing
+from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.protocol.causes import CauseKind
 
-CAUSES: Final[Mapping[Standing, CauseKind]] = MappingProxyType(
+CAUSES: Final[Mapping[BrokerStanding, CauseKind]] = MappingProxyType(
     {
-        Standing.REFUSES_EPOCH: CauseKind.BROKER_REFUSES_EPOCH,
-        Standing.REFUSES_US: CauseKind.BROKER_REFUSES_CONTROLLER,
-        Standing.UNSPOKEN: CauseKind.BROKER_NOT_SPOKEN,
-        Standing.SILENT: CauseKind.BROKER_SILENT,
-        Standing.FAILS: CauseKind.BROKER_ERROR,
+        BrokerStanding.REFUSES_EPOCH: CauseKind.BROKER_REFUSES_EPOCH,
+        BrokerStanding.REFUSES_US: CauseKind.BROKER_REFUSES_CONTROLLER,
+        BrokerStanding.UNSPOKEN: CauseKind.BROKER_NOT_SPOKEN,
+        BrokerStanding.SILENT: CauseKind.BROKER_SILENT,
+        BrokerStanding.FAILS: CauseKind.BROKER_ERROR,
     }
 )
 """The cause for a topic that waits for a broker of this standing; without the standings that are in order."""

@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from lethe.controller.core import election
-from lethe.controller.core.agenda_partitions import ElectLeaders, Partitions
-from lethe.controller.core.agenda_requests import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import RebalanceLeaders
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.leader_changes import online
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_partitions import ElectLeaders, Partitions
+from lethe.controller.core.tasks_requests import (
     PreferredElectionsRead,
     PreferredElectionsRemoved,
     RemovePreferredElections,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.effects import RebalanceLeaders
-from lethe.controller.core.election import Strategy
-from lethe.controller.core.leadership import online
 from lethe.controller.core.topic import Partition
-from lethe.controller.core.turn import Turn
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, ZkError
@@ -39,36 +39,36 @@ _ELECTION: Final = "electing the preferred replica"
 # --- asked for ----------------------------------------------------------------------------------------------------
 
 
-def read(turn: Turn) -> None:
+def read(step: StepContext) -> None:
     """Read the request, and watch for changes."""
     path = paths.preferred_replica_election()
-    turn.read((Exists(path, watch=True), GetData(path)), PreferredElectionsRead())
+    step.read((Exists(path, watch=True), GetData(path)), PreferredElectionsRead())
 
 
-def was_read(turn: Turn, outcomes: Sequence[ReadOutcome]) -> None:
+def on_preferred_elections_read(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
     """Elect the requested leaders where possible, in one task, and remove the request."""
     content = outcomes[1]
     if isinstance(content, ReadFailed):
         if content.error is not ZkError.NO_NODE:
-            turn.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {content.error.name}")
+            step.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {content.error.name}")
         return
     if not isinstance(content, Data):
         return
     try:
         asked = znodes.decode_preferred_replica_election(content.data)
     except znodes.MalformedZnode as error:
-        turn.refuse("cluster", _ELECTION, str(error))
+        step.refuse("cluster", _ELECTION, str(error))
         asked = ()
     # The removal expects this version: the watch reports a later request.
-    turn.do(
-        ElectLeaders(_sensible(turn, asked), strategy=Strategy.PREFERRED),
+    step.do(
+        ElectLeaders(_sensible(step, asked), strategy=Strategy.PREFERRED),
         RemovePreferredElections(content.stat.version),
     )
 
 
-def _sensible(turn: Turn, asked: Partitions) -> Partitions:
+def _sensible(step: StepContext, asked: Partitions) -> Partitions:
     """Return the requested partitions that exist, are not queued, and have another leader; refuse the rest."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     chosen: list[TopicPartition] = []
     refused: dict[str, list[TopicPartition]] = {}
     for topic_partition in asked:
@@ -77,43 +77,43 @@ def _sensible(turn: Turn, asked: Partitions) -> Partitions:
             refused.setdefault("there is no such partition", []).append(topic_partition)
         elif cluster.is_queued(topic_partition.topic):
             refused.setdefault("the topic is being deleted", []).append(topic_partition)
-        elif partition.leadership is None:
+        elif partition.leader_and_isr is None:
             refused.setdefault("the partition has no leadership yet", []).append(topic_partition)
-        elif partition.leadership.leader != partition.assignment.replicas[0]:
+        elif partition.leader_and_isr.leader != partition.assignment.replicas[0]:
             chosen.append(topic_partition)
     for why, partitions in refused.items():
-        turn.refuse_partitions(partitions, _ELECTION, why)
+        step.refuse_partitions(partitions, _ELECTION, why)
     return tuple(chosen)
 
 
-def remove(turn: Turn, task: RemovePreferredElections) -> None:
+def remove(step: StepContext, task: RemovePreferredElections) -> None:
     """Remove the request that was read, if it is unchanged."""
-    turn.write([(Delete(paths.preferred_replica_election(), task.version),)], PreferredElectionsRemoved())
+    step.write([(Delete(paths.preferred_replica_election(), task.version),)], PreferredElectionsRemoved())
 
 
-def removed(turn: Turn, outcome: GroupOutcome) -> None:
+def on_preferred_elections_removed(step: StepContext, outcome: GroupOutcome) -> None:
     """Record a failed removal. After a success or a conflict, the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         path = paths.preferred_replica_election()
-        turn.refuse("cluster", f"removing {path}", f"{outcome.error.name}; remove it by hand")
+        step.refuse("cluster", f"removing {path}", f"{outcome.error.name}; remove it by hand")
 
 
 # --- from time to time --------------------------------------------------------------------------------------------
 
 
-def schedule_first_rebalance(turn: Turn) -> None:
+def schedule_first_rebalance(step: StepContext) -> None:
     """Set the timer for the first check after the takeover; `rebalance` sets it again."""
-    if turn.context.config.auto_leader_rebalance_enable:
-        turn.set_timer(RebalanceLeaders(), turn.now_ms + FIRST_REBALANCE_MS)
+    if step.context.config.auto_leader_rebalance_enable:
+        step.set_timer(RebalanceLeaders(), step.now_ms + FIRST_REBALANCE_MS)
 
 
-def rebalance(turn: Turn) -> None:
+def rebalance(step: StepContext) -> None:
     """Elect the preferred replicas on brokers above the configured imbalance."""
-    context = turn.context
-    turn.set_timer(RebalanceLeaders(), turn.now_ms + context.config.leader_imbalance_check_interval_ms)
+    context = step.context
+    step.set_timer(RebalanceLeaders(), step.now_ms + context.config.leader_imbalance_check_interval_ms)
     chosen = _imbalanced(context)
     if chosen:
-        turn.do(ElectLeaders(chosen, strategy=Strategy.PREFERRED))
+        step.do(ElectLeaders(chosen, strategy=Strategy.PREFERRED))
 
 
 def _imbalanced(context: Context) -> Partitions:
@@ -123,20 +123,20 @@ def _imbalanced(context: Context) -> Partitions:
     preferring: dict[int, int] = {}
     led_by_another: dict[int, list[tuple[TopicPartition, Partition, LeaderAndIsr]]] = {}
     for topic_partition, partition in context.cluster.all_partitions():
-        replicas, leadership = partition.assignment.replicas, partition.leadership
+        replicas, leader_and_isr = partition.assignment.replicas, partition.leader_and_isr
         if not replicas or context.cluster.is_queued(topic_partition.topic):
             continue
         preferred = replicas[0]
         preferring[preferred] = preferring.get(preferred, 0) + 1
-        if leadership is not None and leadership.leader != preferred:
-            led_by_another.setdefault(preferred, []).append((topic_partition, partition, leadership))
+        if leader_and_isr is not None and leader_and_isr.leader != preferred:
+            led_by_another.setdefault(preferred, []).append((topic_partition, partition, leader_and_isr))
     percentage = context.config.leader_imbalance_per_broker_percentage
     return tuple(
         topic_partition
         for preferred, rows in led_by_another.items()
         if 100 * len(rows) > percentage * preferring[preferred]
-        for topic_partition, partition, leadership in rows
-        if _can_lead(context, topic_partition, partition, leadership)
+        for topic_partition, partition, leader_and_isr in rows
+        if _can_lead(context, topic_partition, partition, leader_and_isr)
     )
 
 

@@ -32,12 +32,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core.agenda_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import ProbeTarget, StandAgain
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.events import ProbeOutcome
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.kafka.control import probe_request
 from lethe.protocol.kafka.errors import ErrorCode, error_name
@@ -58,54 +58,54 @@ _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
 _NAMED: Final = 10
 VALID_MS: Final = 5_000
-"""How long a passed probe, or the end of a tenure in which brokers obeyed, replaces a new preflight."""
+"""How long a passed probe, or the end of a term in which brokers obeyed, replaces a new preflight."""
 
 
-def begin(turn: Turn, task: Preflight) -> None:
+def begin(step: StepContext, task: Preflight) -> None:
     """List the registered brokers and watch for changes; skip the preflight if brokers obeyed just now.
 
     Without the skip, this controller would lose every race for `/controller` against controllers without a preflight.
     """
-    passed_ms = turn.context.preflight_passed_ms
-    if passed_ms is not None and turn.now_ms - passed_ms < VALID_MS:
-        _go_on(turn, task)
+    passed_ms = step.context.preflight_passed_ms
+    if passed_ms is not None and step.now_ms - passed_ms < VALID_MS:
+        _go_on(step, task)
         return
-    turn.read((GetChildren(paths.broker_ids(), watch=True),), RegistrationsListed(task.then))
+    step.read((GetChildren(paths.broker_ids(), watch=True),), RegistrationsListed(task.then))
 
 
-def listed(turn: Turn, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
+def on_registrations_listed(step: StepContext, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the registrations. A failed list does not mean that there are no brokers."""
     (outcome,) = outcomes
     if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-        _stay(turn, f"{paths.broker_ids()} cannot be read ({outcome.error.name})")
+        _stay(step, f"{paths.broker_ids()} cannot be read ({outcome.error.name})")
         return
     names = outcome.names if isinstance(outcome, Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
     if ids:
-        turn.read((GetData(paths.broker_id(broker)) for broker in ids), RegistrationsRead(task.then, ids))
+        step.read((GetData(paths.broker_id(broker)) for broker in ids), RegistrationsRead(task.then, ids))
     else:
-        _go_on(turn, Preflight(task.then))
+        _go_on(step, Preflight(task.then))
 
 
-def were_read(turn: Turn, task: RegistrationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_registrations_read(step: StepContext, task: RegistrationsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Probe the brokers whose registration can be used; if there are none but unusable ones, do not take control."""
-    context = turn.context
+    context = step.context
     found = [_understood(broker, outcome) for broker, outcome in zip(task.ids, outcomes, strict=True)]
     brokers = tuple(each for each in found if isinstance(each, Broker))
     if not brokers:
         unclear = [f"broker {broker} ({each})" for broker, each in zip(task.ids, found, strict=True) if each]
         if unclear:
-            _stay(turn, f"no registration says where its broker is: {_listed(unclear)}")
+            _stay(step, f"no registration says where its broker is: {_listed(unclear)}")
         else:
-            _go_on(turn, Preflight(task.then))
+            _go_on(step, Preflight(task.then))
         return
     endpoints = [(broker, context.control_endpoint(broker)) for broker in brokers]
     unspoken = [f"broker {b.id} ({end.listener}: {end.protocol.name})" for b, end in endpoints if not is_spoken(end)]
     if unspoken:
-        _stay(turn, f"Lethe speaks PLAINTEXT only and cannot command {_listed(unspoken)}")
+        _stay(step, f"Lethe speaks PLAINTEXT only and cannot command {_listed(unspoken)}")
         return
     targets = (ProbeTarget(broker.id, endpoint) for broker, endpoint in endpoints)
-    turn.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
+    step.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
 
 
 def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
@@ -121,24 +121,24 @@ def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
     return found if found.endpoints else f"{paths.broker_id(broker)} names no listener"
 
 
-def probed(turn: Turn, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
+def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
     """Decide by the rules of this module."""
     refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
     if refused:
         _stay(
-            turn,
+            step,
             f"the authorizer of {_listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "
             "principal ClusterAction on the cluster",
         )
     elif len(silent) == len(outcomes):
         why = _listed([f"broker {each.broker} ({_why(each)})" for each in silent])
-        _stay(turn, f"no registered broker answers a controller's request: {why}")
+        _stay(step, f"no registered broker answers a controller's request: {why}")
     else:
-        turn.context.preflight_passed_ms = turn.now_ms
+        step.context.preflight_passed_ms = step.now_ms
         for each in silent:
-            turn.refuse(f"broker/{each.broker}", "probing the broker before control is taken", _why(each))
-        _go_on(turn, Preflight(task.then))
+            step.refuse(f"broker/{each.broker}", "probing the broker before control is taken", _why(each))
+        _go_on(step, Preflight(task.then))
 
 
 def _why(outcome: ProbeOutcome) -> str:
@@ -150,9 +150,9 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _go_on(turn: Turn, task: Preflight) -> None:
-    forget(turn.context)
-    turn.do(task.then)
+def _go_on(step: StepContext, task: Preflight) -> None:
+    forget(step.context)
+    step.do(task.then)
 
 
 def forget(context: Context) -> None:
@@ -160,14 +160,14 @@ def forget(context: Context) -> None:
     context.preflights_failed, context.preflight_problem = 0, None
 
 
-def _stay(turn: Turn, why: str) -> None:
+def _stay(step: StepContext, why: str) -> None:
     """Do not take `/controller`; repeat the preflight later."""
-    context = turn.context
+    context = step.context
     context.role = Role.REFUSED
     context.preflights_failed += 1
     context.refusal = why
     if context.preflight_problem != why:
         context.preflight_problem = why
-        turn.refuse("cluster", _WHAT, why)
+        step.refuse("cluster", _WHAT, why)
     back_off = BackOff(context.config.stand_back_off_min_ms, context.config.preflight_back_off_max_ms)
-    turn.set_timer(StandAgain(), turn.now_ms + back_off.wait_ms(context.preflights_failed))
+    step.set_timer(StandAgain(), step.now_ms + back_off.wait_ms(context.preflights_failed))

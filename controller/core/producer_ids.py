@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.controller.core import requests
-from lethe.controller.core.agenda_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
 from lethe.controller.core.context import Context
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_requests import AllocateProducerIds, ProducerIdsRead, ProducerIdsWritten
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from lethe.protocol.vocabulary import BrokerId
@@ -40,14 +40,14 @@ _SIZE = znodes.PRODUCER_ID_BLOCK_SIZE
 _WHAT = "allocating producer ids"
 
 
-def begin(turn: Turn, task: AllocateProducerIds) -> None:
+def begin(step: StepContext, task: AllocateProducerIds) -> None:
     """Read the block that was allocated last."""
-    request = requests.asked(turn.context, task.key, AllocateProducerIdsRequest)
-    problem = _problem(turn.context, request)
+    request = requests.asked(step.context, task.key, AllocateProducerIdsRequest)
+    problem = _problem(step.context, request)
     if problem is None:
-        turn.read((GetData(paths.producer_id_block()),), ProducerIdsRead(task.key))
+        step.read((GetData(paths.producer_id_block()),), ProducerIdsRead(task.key))
     else:
-        _refuse(turn, task.key, problem, error_name(problem))
+        _refuse(step, task.key, problem, error_name(problem))
 
 
 def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode | None:
@@ -57,12 +57,12 @@ def _problem(context: Context, request: AllocateProducerIdsRequest) -> ErrorCode
     return None if broker.epoch == request.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
 
-def _refuse(turn: Turn, key: int, error: ErrorCode, why: str) -> None:
-    turn.refuse(f"broker/{requests.asked(turn.context, key, AllocateProducerIdsRequest).broker_id}", _WHAT, why)
-    turn.reply(key, AllocateProducerIdsResponse(error))
+def _refuse(step: StepContext, key: int, error: ErrorCode, why: str) -> None:
+    step.refuse(f"broker/{requests.asked(step.context, key, AllocateProducerIdsRequest).broker_id}", _WHAT, why)
+    step.reply(key, AllocateProducerIdsResponse(error))
 
 
-def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_producer_ids_read(step: StepContext, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Write the next block."""
     path, outcome = paths.producer_id_block(), outcomes[0]
     last: znodes.ProducerIdBlock | None = None
@@ -70,21 +70,21 @@ def was_read(turn: Turn, task: ProducerIdsRead, outcomes: Sequence[ReadOutcome])
         try:
             last = znodes.decode_producer_id_block(outcome.data)
         except znodes.MalformedZnode as error:
-            _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             return
     elif not is_absent(outcome):
         why = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
+        _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
         return
-    block = following(last, requests.asked(turn.context, task.key, AllocateProducerIdsRequest).broker_id)
+    block = following(last, requests.asked(step.context, task.key, AllocateProducerIdsRequest).broker_id)
     if block is None:
-        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"all producer ids are used up, says {path}")
+        _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"all producer ids are used up, says {path}")
         return
     data = znodes.encode_producer_id_block(block)
     operation: Operation = (
         SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
     )
-    turn.write([(operation,)], ProducerIdsWritten(task.key, block))
+    step.write([(operation,)], ProducerIdsWritten(task.key, block))
 
 
 def following(last: znodes.ProducerIdBlock | None, broker: BrokerId) -> znodes.ProducerIdBlock | None:
@@ -98,16 +98,16 @@ def following(last: znodes.ProducerIdBlock | None, broker: BrokerId) -> znodes.P
 _OVERTAKEN = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 
-def were_written(turn: Turn, task: ProducerIdsWritten, outcome: GroupOutcome) -> None:
+def on_producer_ids_written(step: StepContext, task: ProducerIdsWritten, outcome: GroupOutcome) -> None:
     """Answer with the block; after a conflict, read the znode again."""
     if isinstance(outcome, GroupDone):
         block = task.block
-        turn.record(
-            FactType.BROKER, f"broker/{block.broker_id}", what="producer ids", first=block.start, last=block.end
+        step.record(
+            EventRecordType.BROKER, f"broker/{block.broker_id}", what="producer ids", first=block.start, last=block.end
         )
-        turn.reply(task.key, AllocateProducerIdsResponse(ErrorCode.NONE, block.start, block.end - block.start + 1))
+        step.reply(task.key, AllocateProducerIdsResponse(ErrorCode.NONE, block.start, block.end - block.start + 1))
     elif isinstance(outcome, GroupFailed) and outcome.error in _OVERTAKEN:
-        turn.do(AllocateProducerIds(task.key))
+        step.do(AllocateProducerIds(task.key))
     else:
         why = outcome.error.name if isinstance(outcome, GroupFailed) else "its outcome is not known"
-        _refuse(turn, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"writing {paths.producer_id_block()}: {why}")
+        _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"writing {paths.producer_id_block()}: {why}")

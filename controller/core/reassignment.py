@@ -30,10 +30,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lethe.controller.core.agenda import ReadModifiedTopics
-from lethe.controller.core.agenda_deletion import ListDeletions
-from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
-from lethe.controller.core.agenda_reassignment import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import RetryReassignments
+from lethe.controller.core.election import raised, without_foreign_isr_members
+from lethe.controller.core.expansion import note_written, set_topic, znode_of
+from lethe.controller.core.leader_changes import (
+    is_removed,
+    is_stale,
+    read_again,
+    refuse_write,
+    set_state,
+    with_next_version,
+)
+from lethe.controller.core.mutation import begin_reassignment, set_leader_and_isr
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadModifiedTopics
+from lethe.controller.core.tasks_deletion import ListDeletions
+from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.tasks_reassignment import (
     AnnounceReassignments,
     FinishReassignments,
     LeadTargets,
@@ -45,24 +59,10 @@ from lethe.controller.core.agenda_reassignment import (
     StartReassignments,
     Target,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.effects import RetryReassignments
-from lethe.controller.core.election import raised, without_strangers
-from lethe.controller.core.expansion import note_written, set_topic, znode_of
-from lethe.controller.core.leadership import (
-    is_removed,
-    is_stale,
-    read_again,
-    refuse_write,
-    set_state,
-    with_next_version,
-)
-from lethe.controller.core.mutation import begin_reassignment, set_leadership
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import znodes
 from lethe.protocol.zookeeper.operations import ZkError
@@ -70,16 +70,16 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def in_words(replicas: Iterable[int]) -> str:
-    """Return the replicas as `1,2,3`, for facts and messages."""
+    """Return the replicas as `1,2,3`, for event records and messages."""
     return ",".join(map(str, replicas))
 
 
 # --- starting -----------------------------------------------------------------------------------------------------
 
 
-def start(turn: Turn, task: StartReassignments) -> None:
+def start(step: StepContext, task: StartReassignments) -> None:
     """Write the targets into the topics' znodes, with one write for each topic."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     by_topic: dict[str, list[Target]] = {}
     for target in task.targets:
@@ -91,20 +91,20 @@ def start(turn: Turn, task: StartReassignments) -> None:
             continue
         if _would_lose_records(partition, after):
             why = "no replica that stays is in sync: those that would go are the only ones with every record"
-            turn.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
+            step.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
             cluster.reassignments[target.topic_partition].held_target = target.replicas
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
         groups = [(set_topic(context, name, _with_targets(context, name, mine)),) for name, mine in by_topic.items()]
-        turn.write(groups, ReassignmentsStarted(tuple(by_topic), tuple(map(tuple, by_topic.values()))))
+        step.write(groups, ReassignmentsStarted(tuple(by_topic), tuple(map(tuple, by_topic.values()))))
 
 
 def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
     """Return whether no ISR member would remain under the new assignment.
 
     The replicas of an abandoned target are deleted at once, with records that only they have."""
-    isr = () if partition.leadership is None else partition.leadership.isr
+    isr = () if partition.leader_and_isr is None else partition.leader_and_isr.isr
     return bool(isr) and not any(replica in after.replicas for replica in isr)
 
 
@@ -117,9 +117,9 @@ def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> zno
     return znodes.TopicZnode(assignments, znode.topic_id)
 
 
-def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutcome]) -> None:
+def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the written targets; after a conflict, read the topic's znode and write again."""
-    context = turn.context
+    context = step.context
     going: list[TopicPartition] = []
     given_up: list[PartitionReplica] = []
     again: list[Target] = []
@@ -127,19 +127,19 @@ def started(turn: Turn, task: ReassignmentsStarted, outcomes: Sequence[GroupOutc
         if isinstance(outcome, GroupDone):
             note_written(context, name)
             for topic_partition, replicas in targets:
-                given_up += _begin(turn, topic_partition, replicas)
+                given_up += _begin(step, topic_partition, replicas)
                 going.append(topic_partition)
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
             again.extend(targets)
         else:
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
-            turn.refuse(f"topic/{name}", "reassigning its partitions", f"writing its znode: {why}")
-            retry_later(turn)
+            step.refuse(f"topic/{name}", "reassigning its partitions", f"writing its znode: {why}")
+            retry_later(step)
     if again:
         names = tuple(dict.fromkeys(target.topic_partition.topic for target in again))
-        turn.do(ReadModifiedTopics(names), StartReassignments(tuple(again)))
+        step.do(ReadModifiedTopics(names), StartReassignments(tuple(again)))
     leaderless = _led_by(context, given_up)
-    turn.do(
+    step.do(
         RetireReplicas(tuple(given_up)),
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(leaderless),
@@ -152,21 +152,21 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
     led: list[TopicPartition] = []
     for replica in replicas:
         partition = context.cluster.partition_of(replica)
-        known = None if partition is None else partition.leadership
+        known = None if partition is None else partition.leader_and_isr
         if known is not None and known.leader == replica.broker:
             led.append(replica.topic_partition)
     return tuple(led)
 
 
-def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
+def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
     """Store the new assignment; return the replicas of an abandoned target that are to be retired."""
-    partition = turn.context.cluster.partition(topic_partition)
+    partition = step.context.cluster.partition(topic_partition)
     if partition is None:
         return []
     before, after = partition.assignment, partition.assignment.reassign_to(target)
-    begin_reassignment(turn.context.cluster, topic_partition, after, turn.now_ms)
-    turn.record(
-        FactType.REASSIGNMENT,
+    begin_reassignment(step.context.cluster, topic_partition, after, step.now_ms)
+    step.record(
+        EventRecordType.REASSIGNMENT,
         f"partition/{topic_partition}",
         what="started" if after.is_being_reassigned else "cancelled",
         target=in_words(target),
@@ -183,9 +183,9 @@ def _begin(turn: Turn, topic_partition: TopicPartition, target: tuple[int, ...])
 # --- progress -----------------------------------------------------------------------------------------------------
 
 
-def progress(turn: Turn, task: ProgressReassignments) -> None:
+def progress(step: StepContext, task: ProgressReassignments) -> None:
     """Make targets lead that are all in the ISR; announce the other reassignments if the task requires it."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     asked = tuple(cluster.reassignments) if task.partitions is None else dict.fromkeys(task.partitions)
     complete: list[TopicPartition] = []
@@ -206,51 +206,53 @@ def progress(turn: Turn, task: ProgressReassignments) -> None:
         else:
             (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
     if released:
-        turn.do(StartReassignments(tuple(released)))
+        step.do(StartReassignments(tuple(released)))
     if retiring:
-        turn.do(FinishReassignments(tuple(retiring)))
+        step.do(FinishReassignments(tuple(retiring)))
     if complete:
-        turn.do(LeadTargets(tuple(complete)))
+        step.do(LeadTargets(tuple(complete)))
     if waiting and task.announce:
-        turn.do(AnnounceReassignments(tuple(waiting)))
+        step.do(AnnounceReassignments(tuple(waiting)))
 
 
 def _has_arrived(context: Context, topic_partition: TopicPartition, partition: Partition) -> bool:
     """Return whether the reassignment can complete: nothing moves, or all targets are in the ISR and one is online."""
-    leadership, target = partition.leadership, partition.assignment.target
+    leader_and_isr, target = partition.leader_and_isr, partition.assignment.target
     return not partition.assignment.is_being_reassigned or (
-        leadership is not None
-        and all(replica in leadership.isr for replica in target)
+        leader_and_isr is not None
+        and all(replica in leader_and_isr.isr for replica in target)
         and any(context.cluster.is_online(topic_partition, replica) for replica in target)
     )
 
 
-def announce(turn: Turn, task: AnnounceReassignments) -> None:
+def announce(step: StepContext, task: AnnounceReassignments) -> None:
     """Raise the leader epochs, so that brokers accept the new assignment; elect leaders for partitions without one."""
-    context = turn.context
+    context = step.context
     chosen: list[TopicPartition] = []
-    leadership: list[LeaderAndIsr] = []
+    leader_and_isr: list[LeaderAndIsr] = []
     leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.cluster.partition(topic_partition)
         if partition is None:
             continue
-        if partition.leadership is None:
+        if partition.leader_and_isr is None:
             leaderless.append(topic_partition)
             continue
         chosen.append(topic_partition)
-        leadership.append(raised(without_strangers(partition.assignment, partition.leadership), context.cluster.epoch))
+        leader_and_isr.append(
+            raised(without_foreign_isr_members(partition.assignment, partition.leader_and_isr), context.cluster.epoch)
+        )
     if leaderless:
-        turn.do(
+        step.do(
             MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
             BringOnline(tuple(leaderless)),
             MoveReplicas(_added(context, leaderless), ReplicaState.ONLINE),
             ProgressReassignments(tuple(tp for tp in leaderless if _can_start(context, tp))),
         )
     if chosen:
-        turn.write(
-            [set_state(tp, state) for tp, state in zip(chosen, leadership, strict=True)],
-            ReassignmentsAnnounced(tuple(chosen), tuple(leadership)),
+        step.write(
+            [set_state(tp, state) for tp, state in zip(chosen, leader_and_isr, strict=True)],
+            ReassignmentsAnnounced(tuple(chosen), tuple(leader_and_isr)),
         )
 
 
@@ -261,19 +263,21 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
     )
 
 
-def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]) -> None:
+def on_reassignments_announced(
+    step: StepContext, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]
+) -> None:
     """Send LeaderAndIsr to the origin and, as new, to the added replicas."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    batch = turn.batch()
+    batch = step.batch()
     done: list[TopicPartition] = []
     stale: list[TopicPartition] = []
-    for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
+    for topic_partition, state, outcome in zip(task.partitions, task.leader_and_isr, outcomes, strict=True):
         partition = cluster.partition(topic_partition)
         if partition is None or topic_partition not in cluster.reassignments:
             continue
         if isinstance(outcome, GroupDone):
-            set_leadership(cluster, topic_partition, with_next_version(state))
+            set_leader_and_isr(cluster, topic_partition, with_next_version(state))
             assignment = partition.assignment
             batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
             known = [r for r in assignment.adding if r in partition.replicas]
@@ -283,12 +287,12 @@ def announced(turn: Turn, task: ReassignmentsAnnounced, outcomes: Sequence[Group
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
-            refuse_state(turn, topic_partition, "announcing a reassignment", outcome)
-    turn.flush(batch)
+            refuse_state(step, topic_partition, "announcing a reassignment", outcome)
+    step.flush(batch)
     if stale:
-        read_again(turn, stale, AnnounceReassignments(tuple(stale)))
+        read_again(step, stale, AnnounceReassignments(tuple(stale)))
     # The transition to New sends LeaderAndIsr to added replicas that had no state before.
-    turn.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
+    step.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
@@ -306,28 +310,28 @@ def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> t
 # --- trying again -------------------------------------------------------------------------------------------------
 
 
-def retry_later(turn: Turn) -> None:
+def retry_later(step: StepContext) -> None:
     """Schedule a retry of all reassignments, after a wait that doubles with each refused write."""
-    context = turn.context
+    context = step.context
     if RetryReassignments() in context.timers:
         return
     context.cluster.reassignment_retries += 1
     config = context.config
     wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(context.cluster.reassignment_retries)
-    turn.set_timer(RetryReassignments(), turn.now_ms + wait_ms)
+    step.set_timer(RetryReassignments(), step.now_ms + wait_ms)
 
 
-def refuse_state(turn: Turn, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
+def refuse_state(step: StepContext, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
     """Record that a state could not be written, and schedule a retry.
 
     No retry if the znode was removed by hand: only the next controller creates it again."""
-    refuse_write(turn, topic_partition, what, outcome)
+    refuse_write(step, topic_partition, what, outcome)
     if not is_removed(outcome):
-        retry_later(turn)
+        retry_later(step)
 
 
-def retries_due(turn: Turn) -> None:
+def retries_due(step: StepContext) -> None:
     """The timer fired: read markers and requested reassignments again, and continue the current ones."""
-    known = turn.context.cluster.reassignments.items()
+    known = step.context.cluster.reassignments.items()
     missed = tuple(topic_partition for topic_partition, each in known if not each.is_announced)
-    turn.do(ListDeletions(), ReadReassignments(), ProgressReassignments(), ProgressReassignments(missed, announce=True))
+    step.do(ListDeletions(), ReadReassignments(), ProgressReassignments(), ProgressReassignments(missed, announce=True))

@@ -19,10 +19,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lethe.controller.core import election
-from lethe.controller.core.agenda import ReadModifiedTopics
-from lethe.controller.core.agenda_deletion import ListDeletions, QueueDeletions
-from lethe.controller.core.agenda_partitions import MoveReplicas
-from lethe.controller.core.agenda_reassignment import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.expansion import note_written, set_topic, znode_of
+from lethe.controller.core.leader_changes import is_stale, online, read_again, set_state, with_next_version
+from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leader_and_isr, set_replica_state
+from lethe.controller.core.partition_machine import enter
+from lethe.controller.core.reassignment import in_words, refuse_state, retry_later
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadModifiedTopics
+from lethe.controller.core.tasks_deletion import ListDeletions, QueueDeletions
+from lethe.controller.core.tasks_partitions import MoveReplicas
+from lethe.controller.core.tasks_reassignment import (
     EndReassignments,
     FinishReassignments,
     LeadTargets,
@@ -35,16 +42,9 @@ from lethe.controller.core.agenda_reassignment import (
     TargetsLed,
     TrimReassignments,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.expansion import note_written, set_topic, znode_of
-from lethe.controller.core.leadership import is_stale, online, read_again, set_state, with_next_version
-from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leadership, set_replica_state
-from lethe.controller.core.partition_machine import enter
-from lethe.controller.core.reassignment import in_words, refuse_state, retry_later
 from lethe.controller.core.topic import Partition, Reassignment
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
@@ -55,11 +55,11 @@ _DELETING: Final = "deleting a replica that was moved away"
 # --- leading ------------------------------------------------------------------------------------------------------
 
 
-def lead(turn: Turn, task: LeadTargets) -> None:
+def lead(step: StepContext, task: LeadTargets) -> None:
     """Write a leader from the targets, or the next leader epoch if a target leads already."""
-    context = turn.context
+    context = step.context
     chosen: list[TopicPartition] = []
-    leadership: list[LeaderAndIsr] = []
+    leader_and_isr: list[LeaderAndIsr] = []
     without: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.cluster.partition(topic_partition)
@@ -68,59 +68,59 @@ def lead(turn: Turn, task: LeadTargets) -> None:
         state = _led_by_target(context, topic_partition, partition)
         if state is not None:
             chosen.append(topic_partition)
-            leadership.append(state)
+            leader_and_isr.append(state)
         elif not partition.assignment.is_being_reassigned:
             # Cancelled while no origin replica can lead: it waits for a leader like any other partition.
             without.append(topic_partition)
     if without:
-        _leave(turn, without)
+        _leave(step, without)
     if chosen:
-        turn.write(
-            [set_state(tp, state) for tp, state in zip(chosen, leadership, strict=True)],
-            TargetsLed(tuple(chosen), tuple(leadership)),
+        step.write(
+            [set_state(tp, state) for tp, state in zip(chosen, leader_and_isr, strict=True)],
+            TargetsLed(tuple(chosen), tuple(leader_and_isr)),
         )
 
 
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
     cluster = context.cluster
-    if partition.leadership is None:
+    if partition.leader_and_isr is None:
         return None
-    current = election.without_strangers(partition.assignment, partition.leadership)
+    current = election.without_foreign_isr_members(partition.assignment, partition.leader_and_isr)
     if current.leader in partition.assignment.target and cluster.is_online(topic_partition, current.leader):
         return election.raised(current, cluster.epoch)
     result = election.reassign(partition.assignment, current, online(context, topic_partition), cluster.epoch)
-    return result.leadership if isinstance(result, election.Elected) else None
+    return result.leader_and_isr if isinstance(result, election.Elected) else None
 
 
-def led(turn: Turn, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
+def on_targets_led(step: StepContext, task: TargetsLed, outcomes: Sequence[GroupOutcome]) -> None:
     """Announce the leaders to the target replicas: the target is the assignment now, and the others can go."""
-    cluster = turn.context.cluster
-    batch = turn.batch()
+    cluster = step.context.cluster
+    batch = step.batch()
     done: list[TopicPartition] = []
     stale: list[TopicPartition] = []
-    for topic_partition, state, outcome in zip(task.partitions, task.leadership, outcomes, strict=True):
+    for topic_partition, state, outcome in zip(task.partitions, task.leader_and_isr, outcomes, strict=True):
         partition = cluster.partition(topic_partition)
         if partition is None:
             continue
         if isinstance(outcome, GroupDone):
             target = partition.assignment.target
-            set_leadership(cluster, topic_partition, with_next_version(state))
+            set_leader_and_isr(cluster, topic_partition, with_next_version(state))
             set_assignment(cluster, topic_partition, ReplicaAssignment(target))
             batch.add_leader_and_isr(target, topic_partition, is_new=False)
             done.append(topic_partition)
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
-            refuse_state(turn, topic_partition, "leading the target of a reassignment", outcome)
-    enter(turn, tuple(done), PartitionState.ONLINE)
-    turn.flush(batch)
+            refuse_state(step, topic_partition, "leading the target of a reassignment", outcome)
+    enter(step, tuple(done), PartitionState.ONLINE)
+    step.flush(batch)
     if stale:
-        read_again(turn, stale, LeadTargets(tuple(stale)))
-    _leave(turn, done)
+        read_again(step, stale, LeadTargets(tuple(stale)))
+    _leave(step, done)
 
 
-def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
-    context = turn.context
+def _leave(step: StepContext, partitions: Sequence[TopicPartition]) -> None:
+    context = step.context
     for topic_partition in partitions:
         context.cluster.reassignments[topic_partition].is_led = True
     arrived = [
@@ -129,7 +129,7 @@ def _leave(turn: Turn, partitions: Sequence[TopicPartition]) -> None:
         for broker in partition.assignment.replicas
         if partition.replicas.get(broker) is ReplicaState.NEW
     ]
-    turn.do(
+    step.do(
         MoveReplicas(tuple(arrived), ReplicaState.ONLINE),
         RetireReplicas(_removed(context, partitions)),
         FinishReassignments(tuple(partitions)),
@@ -156,11 +156,11 @@ def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[Pa
 # --- retiring -----------------------------------------------------------------------------------------------------
 
 
-def retire(turn: Turn, task: RetireReplicas) -> None:
+def retire(step: StepContext, task: RetireReplicas) -> None:
     """Move these replicas through all states to NonExistent; record logs that stay on unregistered brokers."""
     if not task.replicas:
         return
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     for replica in task.replicas:
         known = cluster.reassignments.get(replica.topic_partition)
         partition = cluster.partition(replica.topic_partition)
@@ -168,10 +168,10 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
             # The broker received the request before it registered again.
             set_replica_state(cluster, replica, ReplicaState.NEW)
         if replica.broker not in cluster.brokers:
-            turn.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
+            step.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
         elif known is not None:
             known.retiring[replica.broker] = None
-    turn.do(
+    step.do(
         MoveReplicas(task.replicas, ReplicaState.OFFLINE),
         MoveReplicas(task.replicas, ReplicaState.DELETION_STARTED),
         MoveReplicas(task.replicas, ReplicaState.DELETION_SUCCESSFUL),
@@ -179,9 +179,9 @@ def retire(turn: Turn, task: RetireReplicas) -> None:
     )
 
 
-def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str | None]) -> None:
+def answered(step: StepContext, broker: BrokerId, verdicts: Mapping[TopicPartition, str | None]) -> None:
     """Handle a broker's verdicts on deleting removed replicas: None, or the error; continue their reassignments."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     going_on: list[TopicPartition] = []
     for topic_partition, problem in verdicts.items():
         known = cluster.reassignments.get(topic_partition)
@@ -191,9 +191,9 @@ def answered(turn: Turn, broker: BrokerId, verdicts: Mapping[TopicPartition, str
         going_on.append(topic_partition)
         if problem is not None:
             replica = PartitionReplica(*topic_partition, broker)
-            turn.refuse(f"replica/{replica}", _DELETING, f"{problem}: its log may stay on the disk")
+            step.refuse(f"replica/{replica}", _DELETING, f"{problem}: its log may stay on the disk")
     if going_on:
-        turn.do(ProgressReassignments(tuple(going_on)))
+        step.do(ProgressReassignments(tuple(going_on)))
 
 
 def left_on(context: Context, brokers: Sequence[BrokerId]) -> tuple[PartitionReplica, ...]:
@@ -215,32 +215,32 @@ def _moved_away(context: Context, topic_partition: TopicPartition, known: Reassi
     return tuple(broker for broker in known.written.replicas if broker not in stay)
 
 
-def broker_failed(turn: Turn, broker: BrokerId) -> None:
+def broker_failed(step: StepContext, broker: BrokerId) -> None:
     """Stop waiting for this broker's answers."""
-    moving = turn.context.cluster.reassignments.items()
-    answered(turn, broker, {tp: "its broker is gone" for tp, known in moving if broker in known.retiring})
+    moving = step.context.cluster.reassignments.items()
+    answered(step, broker, {tp: "its broker is gone" for tp, known in moving if broker in known.retiring})
 
 
 # --- finishing ----------------------------------------------------------------------------------------------------
 
 
-def finish(turn: Turn, task: FinishReassignments) -> None:
+def finish(step: StepContext, task: FinishReassignments) -> None:
     """Write the completed reassignments without replicas to retire, with one write for each topic."""
-    context = turn.context
+    context = step.context
     by_topic: dict[str, list[TopicPartition]] = {}
     for topic_partition, partition in _known(context, task.partitions):
         known = context.cluster.reassignments.get(topic_partition)
         if known is None or known.retiring:
             continue
         if any(broker not in partition.assignment.replicas for broker in partition.replicas):
-            turn.refuse(
+            step.refuse(
                 f"partition/{topic_partition}", "finishing its reassignment", "a removed replica is not stopped"
             )
-            retry_later(turn)
+            retry_later(step)
             continue
         by_topic.setdefault(topic_partition.topic, []).append(topic_partition)
     if by_topic:
-        turn.write(
+        step.write(
             [(set_topic(context, name, _with_arrived(context, name, mine)),) for name, mine in by_topic.items()],
             ReassignmentsFinished(tuple(by_topic), tuple(map(tuple, by_topic.values()))),
         )
@@ -254,27 +254,27 @@ def _with_arrived(context: Context, name: str, partitions: Iterable[TopicPartiti
     return znodes.TopicZnode(assignments, znode.topic_id)
 
 
-def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
+def on_reassignments_finished(step: StepContext, task: ReassignmentsFinished, outcomes: Sequence[GroupOutcome]) -> None:
     """Finish the written reassignments: announce them, and remove them from `/admin/reassign_partitions`."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
-    batch = turn.batch()
+    batch = step.batch()
     done: list[TopicPartition] = []
     for name, partitions, outcome in zip(task.topics, task.partitions, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
             note_written(context, name)
             done.extend(partitions)
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
-            turn.do(ReadModifiedTopics((name,)), FinishReassignments(partitions))
+            step.do(ReadModifiedTopics((name,)), FinishReassignments(partitions))
         else:
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
-            turn.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
-            retry_later(turn)
+            step.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
+            retry_later(step)
     held = [(tp, cluster.reassignments[tp].held_target) for tp in done if tp in cluster.reassignments]
     for topic_partition, partition in _known(context, done):
         end_reassignment(cluster, topic_partition, partition.assignment)
-        turn.record(
-            FactType.REASSIGNMENT,
+        step.record(
+            EventRecordType.REASSIGNMENT,
             f"partition/{topic_partition}",
             what="done",
             target=in_words(partition.assignment.replicas),
@@ -282,22 +282,22 @@ def finished(turn: Turn, task: ReassignmentsFinished, outcomes: Sequence[GroupOu
     if done:
         cluster.reassignment_retries = 0
         batch.add_update_metadata(cluster.brokers, done)
-        turn.flush(batch)
-        context.agenda.append(TrimReassignments())
+        step.flush(batch)
+        context.tasks.append(TrimReassignments())
     # The remaining replicas are in sync now, so the held target can start.
-    turn.do(StartReassignments(tuple(Target(tp, target) for tp, target in held if target is not None)))
+    step.do(StartReassignments(tuple(Target(tp, target) for tp, target in held if target is not None)))
 
 
 # --- ending for a deletion ----------------------------------------------------------------------------------------
 
 
-def cancel(turn: Turn, task: EndReassignments) -> None:
+def cancel(step: StepContext, task: EndReassignments) -> None:
     """Write the znodes of these topics with all replicas and no reassignment, if they are still marked."""
-    context = turn.context
+    context = step.context
     names = [name for name in task.topics if name in context.cluster.topics and not context.cluster.is_queued(name)]
     if names:
         groups = [(Check(paths.delete_topic(name), ANY_VERSION), _with_all_replicas(context, name)) for name in names]
-        turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
+        step.write(groups, ReassignmentsEnded(tuple(names), task.loading))
 
 
 def _with_all_replicas(context: Context, name: str) -> Operation:
@@ -315,16 +315,16 @@ def _all_replicas(context: Context, topic_partition: TopicPartition, assignment:
     return tuple(dict.fromkeys((*assignment.replicas, *(() if known is None else known.written.replicas))))
 
 
-def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutcome]) -> None:
+def on_reassignments_ended(step: StepContext, task: ReassignmentsEnded, outcomes: Sequence[GroupOutcome]) -> None:
     """Queue the written topics with every replica; continue the reassignments of topics whose marker is gone."""
-    context = turn.context
+    context = step.context
     ended: list[str] = []
     again: list[str] = []
     unmarked = False
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
             note_written(context, name)
-            _take_over(turn, name)
+            _take_over(step, name)
             ended.append(name)
         elif outcome == GroupFailed(1, ZkError.BAD_VERSION):
             again.append(name)
@@ -332,17 +332,17 @@ def cancelled(turn: Turn, task: ReassignmentsEnded, outcomes: Sequence[GroupOutc
             unmarked = True
         else:
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
-            turn.refuse(f"topic/{name}", "ending its reassignments before it is deleted", why)
+            step.refuse(f"topic/{name}", "ending its reassignments before it is deleted", why)
             note_end_refused(context, name, why)
-            retry_later(turn)
+            retry_later(step)
     if again:
-        turn.do(ReadModifiedTopics(tuple(again)), EndReassignments(tuple(again), task.loading))
+        step.do(ReadModifiedTopics(tuple(again)), EndReassignments(tuple(again), task.loading))
     if unmarked and not task.loading:
-        context.agenda.append(ListDeletions())
+        context.tasks.append(ListDeletions())
     if ended:
-        turn.do(QueueDeletions(tuple(ended), task.loading))
+        step.do(QueueDeletions(tuple(ended), task.loading))
         if not task.loading:
-            context.agenda.append(TrimReassignments())
+            context.tasks.append(TrimReassignments())
 
 
 def note_end_refused(context: Context, name: str, why: str) -> None:
@@ -352,8 +352,8 @@ def note_end_refused(context: Context, name: str, why: str) -> None:
         context.cluster.marks[name] = mark._replace(last_error=why)
 
 
-def _take_over(turn: Turn, name: str) -> None:
-    context = turn.context
+def _take_over(step: StepContext, name: str) -> None:
+    context = step.context
     cluster = context.cluster
     for topic_partition, partition in list(cluster.partitions_of(name)):
         if topic_partition not in cluster.reassignments:
@@ -364,8 +364,8 @@ def _take_over(turn: Turn, name: str) -> None:
             # It was not announced, or was retired: the deletion asks its broker and does not assume that it is gone.
             if broker not in partition.replicas and partition.replicas:
                 set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
-        turn.record(
-            FactType.REASSIGNMENT,
+        step.record(
+            EventRecordType.REASSIGNMENT,
             f"partition/{topic_partition}",
             what="ended by deletion",
             target=in_words(replicas),

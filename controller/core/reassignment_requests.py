@@ -18,53 +18,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lethe.controller.core.agenda import ListTopics, ReadModifiedTopics, Task
-from lethe.controller.core.agenda_reassignment import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ListTopics, ReadModifiedTopics, Task
+from lethe.controller.core.tasks_reassignment import (
     ReadReassignments,
     ReassignmentsRead,
     ReassignmentsTrimmed,
     StartReassignments,
     Target,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.turn import Turn
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, SetData, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
-def read(turn: Turn, task: ReadReassignments) -> None:
+def read(step: StepContext, task: ReadReassignments) -> None:
     """Read the requested reassignments, and watch for changes."""
     path = paths.reassign_partitions()
     then = ReassignmentsRead(trimming=False, looked_for=task.looked_for)
-    turn.read((Exists(path, watch=True), GetData(path)), then)
+    step.read((Exists(path, watch=True), GetData(path)), then)
 
 
-def trim(turn: Turn) -> None:
+def trim(step: StepContext) -> None:
     """Read the znode again, if it exists, to remove finished entries."""
-    if turn.context.cluster.reassignments_requested:
+    if step.context.cluster.reassignments_requested:
         path = paths.reassign_partitions()
-        turn.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
+        step.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
 
 
-def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Start new reassignments, and remove finished and void entries."""
-    context = turn.context
+    context = step.context
     outcome = outcomes[1]
     context.cluster.reassignments_requested = isinstance(outcome, Data)
     if not isinstance(outcome, Data):
         if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", outcome.error.name)
+            step.refuse("reassignments", f"reading {paths.reassign_partitions()}", outcome.error.name)
         return
     try:
         asked = znodes.decode_reassignment(outcome.data)
     except znodes.MalformedZnode as error:
-        turn.refuse("reassignments", f"reading {paths.reassign_partitions()}", f"{error}; it is removed, as Kafka does")
-        _write(turn, {}, outcome.stat.version)
+        step.refuse("reassignments", f"reading {paths.reassign_partitions()}", f"{error}; it is removed, as Kafka does")
+        _write(step, {}, outcome.stat.version)
         return
     if task.looked_for != outcome.stat.mzxid and (looks := _looks_for(context, asked)):
-        turn.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
+        step.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
         return
     verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
     for topic_partition, known in context.cluster.reassignments.items():
@@ -73,19 +73,19 @@ def was_read(turn: Turn, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome
     if not task.trimming:
         for topic_partition, why in verdicts.items():
             if why is not None:
-                turn.refuse(f"partition/{topic_partition}", "reassigning it", why)
+                step.refuse(f"partition/{topic_partition}", "reassigning it", why)
         new = [Target(tp, r) for tp, r in asked.items() if verdicts[tp] is None and not _is_known(context, tp, r)]
         if new:
-            turn.do(StartReassignments(tuple(new)))
+            step.do(StartReassignments(tuple(new)))
     left = {tp: r for tp, r in asked.items() if verdicts[tp] is None and not _is_done(context, tp, r)}
     if left != asked:
-        _write(turn, left, outcome.stat.version)
+        _write(step, left, outcome.stat.version)
 
 
 def _looks_for(context: Context, asked: Iterable[TopicPartition]) -> list[Task]:
     """Return tasks that look for unknown partitions, whose topics' watches may not have fired yet."""
     cluster = context.cluster
-    unknown = [tp for tp in asked if cluster.partition(tp) is None and tp.topic not in cluster.set_aside_topics]
+    unknown = [tp for tp in asked if cluster.partition(tp) is None and tp.topic not in cluster.quarantined_topics]
     grown = tuple(dict.fromkeys(tp.topic for tp in unknown if tp.topic in cluster.topics))
     looks: list[Task] = [ReadModifiedTopics(grown)] if grown else []
     if any(tp.topic not in cluster.topics for tp in unknown):
@@ -98,20 +98,20 @@ def _moot(
 ) -> str | None:
     """Return why the reassignment is impossible, or None."""
     cluster = context.cluster
-    if topic_partition.topic in cluster.set_aside_topics:
+    if topic_partition.topic in cluster.quarantined_topics:
         return None
     topic = cluster.topics.get(topic_partition.topic)
     if topic is not None and topic.created_zxid > written_zxid:
-        return "it was asked for before the topic was created, and meant an earlier one of that name"
+        return "it was requested before the topic was created, for an earlier topic of that name"
     if cluster.partition(topic_partition) is None:
         return "there is no such partition"
     if cluster.is_queued(topic_partition.topic):
         return "the topic is being deleted"
     if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
         return f"{list(replicas)} is no list of different brokers"
-    resident = next((replica for replica in replicas if cluster.is_resident(replica)), None)
-    if resident is not None:
-        return f"{resident} is a controller, which holds no replicas"
+    advertised = next((replica for replica in replicas if cluster.is_advertised(replica)), None)
+    if advertised is not None:
+        return f"{advertised} is a controller, which holds no replicas"
     return None
 
 
@@ -127,13 +127,13 @@ def _is_done(context: Context, topic_partition: TopicPartition, replicas: tuple[
     return is_loaded and topic_partition not in cluster.reassignments and _is_known(context, topic_partition, replicas)
 
 
-def _write(turn: Turn, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:
+def _write(step: StepContext, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:
     path = paths.reassign_partitions()
     operation = SetData(path, znodes.encode_reassignment(left), version) if left else Delete(path, version)
-    turn.write([(operation,)], ReassignmentsTrimmed())
+    step.write([(operation,)], ReassignmentsTrimmed())
 
 
-def trimmed(turn: Turn, outcome: GroupOutcome) -> None:
+def on_reassignments_trimmed(step: StepContext, outcome: GroupOutcome) -> None:
     """Record errors, except conflicts: after those the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
-        turn.refuse("reassignments", f"shortening {paths.reassign_partitions()}", outcome.error.name)
+        step.refuse("reassignments", f"shortening {paths.reassign_partitions()}", outcome.error.name)

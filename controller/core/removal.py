@@ -16,19 +16,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lethe.controller.core import missed, owed
-from lethe.controller.core.agenda_deletion import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion import phase, retry_later
+from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
+from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import (
     RemoveTopics,
     SearchTopicTrees,
     TopicsRemoved,
     TopicTree,
     TopicTreesSearched,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.deletion import phase, retry_later
-from lethe.controller.core.deletion_memory import Problem, RetryOf
-from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType, JsonValue
+from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -44,23 +44,23 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 # --- znodes from memory ---------------------------------------------------------------------------------------------
 
 
-def remove(turn: Turn, task: RemoveTopics) -> None:
+def remove(step: StepContext, task: RemoveTopics) -> None:
     """Remove all znodes of these topics; search the trees of topics that memory does not have whole."""
-    context = turn.context
+    context = step.context
     unclear: list[str] = []
-    chosen: list[_Doomed] = []
+    chosen: list[_TopicRemoval] = []
     for name in task.topics:
-        if any(partition.leadership is None for _, partition in context.cluster.partitions_of(name)):
+        if any(partition.leader_and_isr is None for _, partition in context.cluster.partitions_of(name)):
             unclear.append(name)
             continue
         rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
-        chosen.append(_Doomed(name, list(_partition_deletes(context, name)), rest))
+        chosen.append(_TopicRemoval(name, list(_partition_deletes(context, name)), rest))
     if unclear:
-        turn.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
-    _write_removals(turn, chosen, searched=False)
+        step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
+    _write_removals(step, chosen, searched=False)
 
 
-class _Doomed(NamedTuple):
+class _TopicRemoval(NamedTuple):
     """The deletes of one topic: `inner` may be spread over several multis, `last` go together and last."""
 
     topic: str
@@ -68,8 +68,8 @@ class _Doomed(NamedTuple):
     last: tuple[Operation, ...]
 
 
-def _write_removals(turn: Turn, chosen: list[_Doomed], *, searched: bool) -> None:
-    limit = turn.context.config.max_operations_per_group
+def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched: bool) -> None:
+    limit = step.context.config.max_operations_per_group
     groups: list[tuple[Operation, ...]] = []
     parts: list[int] = []
     follows: list[tuple[Operation, ...]] = []
@@ -80,7 +80,7 @@ def _write_removals(turn: Turn, chosen: list[_Doomed], *, searched: bool) -> Non
         parts.append(len(mine))
         follows.append(() if fits else last)
     if groups:
-        turn.write(groups, TopicsRemoved(tuple(d.topic for d in chosen), tuple(parts), tuple(follows), searched))
+        step.write(groups, TopicsRemoved(tuple(d.topic for d in chosen), tuple(parts), tuple(follows), searched))
 
 
 def _partition_deletes(context: Context, name: str) -> Iterator[Operation]:
@@ -99,48 +99,48 @@ def _chunks(operations: list[Operation], limit: int) -> Iterator[tuple[Operation
         yield tuple(operations[start : start + limit])
 
 
-def removed(turn: Turn, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:
+def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:
     """Finish topics whose groups all succeeded, write the last multi of large topics, and search where one failed."""
     at = 0
     unclear: list[str] = []
-    following: list[_Doomed] = []
+    following: list[_TopicRemoval] = []
     for name, parts, last in zip(task.topics, task.parts, task.last, strict=True):
         mine = outcomes[at : at + parts]
         at += parts
         problem = next((outcome for outcome in mine if isinstance(outcome, GroupFailed)), None)
         if problem is not None and task.searched:
-            _give_up_for_now(turn, name, problem.error.name)
+            _give_up_for_now(step, name, problem.error.name)
         elif problem is not None:
             unclear.append(name)
         elif last:
-            following.append(_Doomed(name, [], last))
+            following.append(_TopicRemoval(name, [], last))
         else:
-            _finish(turn, name)
+            _finish(step, name)
     if unclear:
-        turn.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
-    _write_removals(turn, following, searched=task.searched)
+        step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
+    _write_removals(step, following, searched=task.searched)
 
 
-def _finish(turn: Turn, name: str) -> None:
+def _finish(step: StepContext, name: str) -> None:
     """Record the end of the deletion and drop the topic from memory. Silent brokers owe the tombstone's answer."""
-    deletion = turn.context.cluster.deletions[name]
-    owing = owed.note(turn, name)
+    deletion = step.context.cluster.deletions[name]
+    owing = owed.note(step, name)
     shown: dict[str, JsonValue] = {"owed_by": ",".join(map(str, owing))} if owing else {}
-    phase(turn, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
-    phase(turn, name, "done", since_ms=deletion.queued_at_ms, **shown)
-    remove_topic(turn.context.cluster, name)
-    missed.note_removed(turn.context, name)
+    phase(step, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
+    phase(step, name, "done", since_ms=deletion.queued_at_ms, **shown)
+    remove_topic(step.context.cluster, name)
+    missed.note_removed(step.context, name)
 
 
 # --- znodes from ZooKeeper ----------------------------------------------------------------------------------------
 
 
-def search(turn: Turn, task: SearchTopicTrees) -> None:
+def search(step: StepContext, task: SearchTopicTrees) -> None:
     """Read the next level of all these topics' trees."""
-    turn.read((GetChildren(path) for tree in task.trees for path in tree.level), TopicTreesSearched(task.trees))
+    step.read((GetChildren(path) for tree in task.trees for path in tree.level), TopicTreesSearched(task.trees))
 
 
-def searched(turn: Turn, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
+def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
     """Search the next level; after the last one, remove the znodes that were found, deepest first."""
     at = 0
     trees: list[TopicTree] = []
@@ -149,22 +149,22 @@ def searched(turn: Turn, task: TopicTreesSearched, outcomes: Sequence[ReadOutcom
         at += len(tree.level)
         grown = _grown(tree, mine)
         if isinstance(grown, str):
-            _give_up_for_now(turn, tree.topic, grown)
+            _give_up_for_now(step, tree.topic, grown)
         else:
             trees.append(grown)
     if any(tree.level for tree in trees):
-        turn.do(SearchTopicTrees(tuple(trees)))
+        step.do(SearchTopicTrees(tuple(trees)))
         return
-    chosen: list[_Doomed] = []
+    chosen: list[_TopicRemoval] = []
     for tree in trees:
         roots = _roots(tree.topic)
         inner: list[Operation] = [Delete(path) for path in reversed(tree.found) if path not in roots]
         last: tuple[Operation, ...] = tuple(Delete(path) for path in roots if path in tree.found)
         if last:
-            chosen.append(_Doomed(tree.topic, inner, last))
+            chosen.append(_TopicRemoval(tree.topic, inner, last))
         else:
-            _finish(turn, tree.topic)
-    _write_removals(turn, chosen, searched=True)
+            _finish(step, tree.topic)
+    _write_removals(step, chosen, searched=True)
 
 
 def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
@@ -180,11 +180,11 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
     return TopicTree(tree.topic, tuple(found), tuple(below))
 
 
-def _give_up_for_now(turn: Turn, name: str, what: str) -> None:
-    deletion = turn.context.cluster.deletions[name]
-    deletion.znode_problem = problem = Problem.met(deletion.znode_problem, what, turn.now_ms)
-    turn.record(FactType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
-    set_ineligible(turn.context.cluster, deletion, True)
+def _give_up_for_now(step: StepContext, name: str, what: str) -> None:
+    deletion = step.context.cluster.deletions[name]
+    deletion.znode_problem = problem = DeletionProblem.met(deletion.znode_problem, what, step.now_ms)
+    step.record(EventRecordType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
+    set_ineligible(step.context.cluster, deletion, True)
     # Count by the error's name only: the path behind it differs for each topic.
-    count_retry(turn.context, RetryOf.ZNODES, what.partition(" ")[0])
-    retry_later(turn, name, problem.attempts)
+    count_retry(step.context, RetriedAction.ZNODES, what.partition(" ")[0])
+    retry_later(step, name, problem.attempts)

@@ -17,40 +17,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from lethe.controller.core.agenda_partitions import MoveReplicas, Replicas, ShrinkIsr
 from lethe.controller.core.context import Context
 from lethe.controller.core.mutation import enter_replica_state, set_assignment
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_partitions import MoveReplicas, Replicas, ShrinkIsr
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType, partition_ranges
+from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.vocabulary import PartitionReplica, TopicPartition
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
 
-def move(turn: Turn, task: MoveReplicas) -> None:
+def move(step: StepContext, task: MoveReplicas) -> None:
     """Move those of these replicas to the target state that may enter it."""
-    replicas = _legal(turn, task.replicas, task.target)
+    replicas = _legal(step, task.replicas, task.target)
     if not replicas:
         return
     match task.target:
         case ReplicaState.NEW:
-            _to_new(turn, replicas)
+            _to_new(step, replicas)
         case ReplicaState.ONLINE:
-            _to_online(turn, replicas)
+            _to_online(step, replicas)
         case ReplicaState.OFFLINE:
-            _to_offline(turn, replicas)
+            _to_offline(step, replicas)
         case ReplicaState.DELETION_STARTED:
-            _to_deletion_started(turn, replicas)
+            _to_deletion_started(step, replicas)
         case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE | ReplicaState.NON_EXISTENT:
-            _enter(turn, replicas, task.target)
+            _enter(step, replicas, task.target)
         case _:
             assert_never(task.target)
 
 
-def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
-    cluster = turn.context.cluster
+def _legal(step: StepContext, replicas: Replicas, target: ReplicaState) -> Replicas:
+    cluster = step.context.cluster
     allowed = REPLICA_TRANSITIONS[target]
     legal = []
     last: str | None = None
@@ -65,21 +65,21 @@ def _legal(turn: Turn, replicas: Replicas, target: ReplicaState) -> Replicas:
         if partition is not None and state in allowed:
             legal.append(replica)
         else:
-            turn.refuse(
+            step.refuse(
                 f"replica/{replica}", f"{state.name} to {target.name}", "the state machine has no such transition"
             )
     return tuple(legal)
 
 
-def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
-    """Set the states, and record one fact for each topic, broker and former state."""
-    moved = enter_replica_state(turn.context.cluster, replicas, target)
+def _enter(step: StepContext, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
+    """Set the states, and record one event record for each topic, broker and former state."""
+    moved = enter_replica_state(step.context.cluster, replicas, target)
     for (topic, broker, before), partitions in moved.items():
-        turn.record(
-            FactType.TRANSITION,
+        step.record(
+            EventRecordType.TRANSITION,
             f"topic/{topic}",
             machine="replica",
-            topic_id=turn.id_of(topic),
+            topic_id=step.id_of(topic),
             broker=broker,
             partitions=partition_ranges(partitions),
             before=before.name,
@@ -87,36 +87,36 @@ def _enter(turn: Turn, replicas: Iterable[PartitionReplica], target: ReplicaStat
         )
 
 
-def _to_new(turn: Turn, replicas: Replicas) -> None:
-    batch = turn.batch()
+def _to_new(step: StepContext, replicas: Replicas) -> None:
+    batch = step.batch()
     entered = []
     for replica in replicas:
-        partition = turn.context.cluster.partition_of(replica)
-        leadership = None if partition is None else partition.leadership
-        if leadership is not None and leadership.leader == replica.broker:
-            turn.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
+        partition = step.context.cluster.partition_of(replica)
+        leader_and_isr = None if partition is None else partition.leader_and_isr
+        if leader_and_isr is not None and leader_and_isr.leader == replica.broker:
+            step.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
             continue
-        if leadership is not None:
+        if leader_and_isr is not None:
             batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=True)
         entered.append(replica)
-    turn.flush(batch)
-    _enter(turn, entered, ReplicaState.NEW)
+    step.flush(batch)
+    _enter(step, entered, ReplicaState.NEW)
 
 
-def _to_online(turn: Turn, replicas: Replicas) -> None:
-    batch = turn.batch()
+def _to_online(step: StepContext, replicas: Replicas) -> None:
+    batch = step.batch()
     for replica in replicas:
-        partition = turn.context.cluster.partition_of(replica)
+        partition = step.context.cluster.partition_of(replica)
         if partition is None:
             continue
         if partition.replicas.get(replica.broker) is ReplicaState.NEW:
             if replica.broker not in partition.assignment.replicas:
                 grown = partition.assignment._replace(replicas=(*partition.assignment.replicas, replica.broker))
-                set_assignment(turn.context.cluster, replica.topic_partition, grown)
-        elif _is_announced(turn.context, replica, partition):
+                set_assignment(step.context.cluster, replica.topic_partition, grown)
+        elif _is_announced(step.context, replica, partition):
             batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
-    turn.flush(batch)
-    _enter(turn, replicas, ReplicaState.ONLINE)
+    step.flush(batch)
+    _enter(step, replicas, ReplicaState.ONLINE)
 
 
 def _is_announced(context: Context, replica: PartitionReplica, partition: Partition) -> bool:
@@ -127,28 +127,28 @@ def _is_announced(context: Context, replica: PartitionReplica, partition: Partit
     cluster = context.cluster
     if cluster.is_queued(replica.topic):
         return cluster.must_announce(replica.broker) or cluster.was_announced(partition, replica.broker)
-    return partition.leadership is not None
+    return partition.leader_and_isr is not None
 
 
-def _to_offline(turn: Turn, replicas: Replicas) -> None:
+def _to_offline(step: StepContext, replicas: Replicas) -> None:
     """Shrink ISRs before the replicas go offline; queued topics have no leader, and their ISRs stay as written."""
-    cluster = turn.context.cluster
+    cluster = step.context.cluster
     shrinking: list[PartitionReplica] = []
     at_once: list[PartitionReplica] = []
     for replica in replicas:
         partition = cluster.partition_of(replica)
-        has_leadership = partition is not None and partition.leadership is not None
-        (shrinking if has_leadership and not cluster.is_queued(replica.topic) else at_once).append(replica)
+        has_leader_and_isr = partition is not None and partition.leader_and_isr is not None
+        (shrinking if has_leader_and_isr and not cluster.is_queued(replica.topic) else at_once).append(replica)
     if shrinking:
-        turn.do(ShrinkIsr(tuple(shrinking)))
+        step.do(ShrinkIsr(tuple(shrinking)))
     if at_once:
-        finish_offline(turn, tuple(at_once))
+        finish_offline(step, tuple(at_once))
 
 
-def finish_offline(turn: Turn, replicas: Replicas) -> None:
+def finish_offline(step: StepContext, replicas: Replicas) -> None:
     """Send StopReplica to the replicas' brokers and the new ISR to the other replicas, and set the state."""
-    cluster = turn.context.cluster
-    batch = turn.batch()
+    cluster = step.context.cluster
+    batch = step.batch()
     gone: dict[TopicPartition, list[int]] = {}
     for topic, number, broker in replicas:
         topic_partition = TopicPartition(topic, number)
@@ -158,18 +158,18 @@ def finish_offline(turn: Turn, replicas: Replicas) -> None:
         partition = cluster.partition(topic_partition)
         if partition is None or cluster.is_queued(topic_partition.topic):
             continue
-        if partition.leadership is None:
+        if partition.leader_and_isr is None:
             batch.add_update_metadata(cluster.brokers, (topic_partition,))
         else:
             others = [r for r in partition.assignment.replicas if r not in brokers]
             batch.add_leader_and_isr(others, topic_partition, is_new=False)
-    turn.flush(batch)
-    _enter(turn, replicas, ReplicaState.OFFLINE)
+    step.flush(batch)
+    _enter(step, replicas, ReplicaState.OFFLINE)
 
 
-def _to_deletion_started(turn: Turn, replicas: Replicas) -> None:
-    batch = turn.batch()
+def _to_deletion_started(step: StepContext, replicas: Replicas) -> None:
+    batch = step.batch()
     for topic, number, broker in replicas:
         batch.add_stop_replica(broker, TopicPartition(topic, number), delete=True)
-    _enter(turn, replicas, ReplicaState.DELETION_STARTED)
-    turn.flush(batch)
+    _enter(step, replicas, ReplicaState.DELETION_STARTED)
+    step.flush(batch)

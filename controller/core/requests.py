@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from typing import TypeVar, assert_never
 
-from lethe.controller.core.agenda_requests import (
+from lethe.controller.core.cluster_state import PendingBrokerRequest
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
     AlterPartitions,
     AnswerAsController,
     ControlProven,
     ControlShutdown,
 )
-from lethe.controller.core.cluster_state import Asked
-from lethe.controller.core.context import Context
-from lethe.controller.core.effects import Reply
-from lethe.controller.core.events import BrokerRequested
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
@@ -45,20 +45,20 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 R = TypeVar("R", bound=ControllerRequest)
 
 
-def received(turn: Turn, event: BrokerRequested) -> None:
+def received(step: StepContext, event: BrokerRequested) -> None:
     """Handle the request, or answer at once that this controller does not lead."""
-    context = turn.context
+    context = step.context
     if not context.is_leading:
-        turn.emit(Reply(event.key, refused(event.request)))
+        step.emit(Reply(event.key, refused(event.request)))
         return
-    context.cluster.unanswered[event.key] = Asked(event.request, event.version)
+    context.cluster.unanswered[event.key] = PendingBrokerRequest(event.request, event.version)
     match event.request:
         case ControlledShutdownRequest():
-            turn.do(ControlShutdown(event.key))
+            step.do(ControlShutdown(event.key))
         case AlterPartitionRequest():
-            turn.do(AlterPartitions(event.key))
+            step.do(AlterPartitions(event.key))
         case AllocateProducerIdsRequest():
-            turn.do(AllocateProducerIds(event.key))
+            step.do(AllocateProducerIds(event.key))
         case _:
             assert_never(event.request)
 
@@ -71,25 +71,25 @@ def asked(context: Context, key: int, kind: type[R]) -> R:
     return request
 
 
-def answer(turn: Turn, key: int, response: ControllerResponse) -> None:
+def answer(step: StepContext, key: int, response: ControllerResponse) -> None:
     """Answer a request without a write of its own, after a check of the fence."""
-    turn.do(AnswerAsController(key, response))
+    step.do(AnswerAsController(key, response))
 
 
-def prove(turn: Turn, task: AnswerAsController) -> None:
+def prove(step: StepContext, task: AnswerAsController) -> None:
     """Check the fence in a write. Its only group repeats the check, since a multi needs a group."""
-    check = Check(paths.controller_epoch(), turn.context.cluster.epoch_version)
-    turn.write([(check,)], ControlProven(task.key, task.response))
+    check = Check(paths.controller_epoch(), step.context.cluster.epoch_version)
+    step.write([(check,)], ControlProven(task.key, task.response))
 
 
-def proven(turn: Turn, then: ControlProven, outcome: GroupOutcome) -> None:
+def on_control_proven(step: StepContext, then: ControlProven, outcome: GroupOutcome) -> None:
     """Answer if the fence held. After another error, make the broker look for its controller."""
     if isinstance(outcome, GroupDone):
-        turn.reply(then.key, then.response)
+        step.reply(then.key, then.response)
         return
-    request = turn.context.cluster.unanswered[then.key].request
-    turn.refuse("controller", f"answering {type(request).__name__}", f"{paths.controller_epoch()}: {outcome}")
-    turn.reply(then.key, refused(request))
+    request = step.context.cluster.unanswered[then.key].request
+    step.refuse("controller", f"answering {type(request).__name__}", f"{paths.controller_epoch()}: {outcome}")
+    step.reply(then.key, refused(request))
 
 
 def refused(request: ControllerRequest) -> ControllerResponse:
@@ -106,7 +106,7 @@ def refused(request: ControllerRequest) -> ControllerResponse:
             assert_never(request)
 
 
-def refuse_all(turn: Turn) -> None:
-    """Answer all pending requests with `refused`, because the tenure ends."""
-    for key, asked in list(turn.context.cluster.unanswered.items()):
-        turn.reply(key, refused(asked.request))
+def refuse_all(step: StepContext) -> None:
+    """Answer all pending requests with `refused`, because the term ends."""
+    for key, asked in list(step.context.cluster.unanswered.items()):
+        step.reply(key, refused(asked.request))

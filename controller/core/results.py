@@ -18,12 +18,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from lethe.controller.core import (
-    agenda_deletion,
-    agenda_partitions,
-    agenda_power,
-    agenda_reassignment,
-    agenda_requests,
-    agenda_residence,
+    advertising,
     brokers,
     caches,
     configuration,
@@ -33,9 +28,10 @@ from lethe.controller.core import (
     eviction,
     expansion,
     failover,
+    first_leaders,
+    foreign_isr_members,
     isr,
-    leadership,
-    leadership_first,
+    leader_changes,
     marks,
     notifications,
     pausing,
@@ -47,35 +43,39 @@ from lethe.controller.core import (
     reassignment_requests,
     removal,
     requests,
-    residence,
     resigning,
-    strangers,
     takeover,
-    tenure,
+    tasks_advertising,
+    tasks_deletion,
+    tasks_partitions,
+    tasks_power,
+    tasks_reassignment,
+    tasks_requests,
+    term,
     unreadable,
 )
-from lethe.controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
+from lethe.controller.core.step_context import StepContext
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
-def route(turn: Turn, event: Result) -> None:
-    """Pass on the awaited result. Any other result belongs to an earlier session or tenure and is dropped."""
-    awaited = turn.context.awaited
+def route(step: StepContext, event: Result) -> None:
+    """Pass on the awaited result. Any other result belongs to an earlier session or term and is dropped."""
+    awaited = step.context.awaited
     if awaited is None or awaited.effect_id != event.id:
         return
-    turn.context.awaited = None
+    step.context.awaited = None
     match awaited, event:
         case continuations.AwaitedRead(then=then), ZnodesRead(outcomes=read):
-            _read(turn, then, read)
+            _read(step, then, read)
         case continuations.AwaitedWrite(), ZnodesWritten(controller_moved=True):
-            resigning.control_lost(turn)
+            resigning.control_lost(step)
         case continuations.AwaitedWrite(then=then), ZnodesWritten(outcomes=written):
-            _written(turn, then, written)
-        case continuations.AwaitedProbes(then=then), ProbesAnswered(outcomes=answers):
-            preflight.probed(turn, then, answers)
+            _written(step, then, written)
+        case continuations.AwaitedProbes(then=then), ProbesCompleted(outcomes=answers):
+            preflight.probed(step, then, answers)
         case _:
             raise RuntimeError(f"{type(event).__name__} came as the result of {awaited}")
 
@@ -84,9 +84,9 @@ _INDISPENSABLE: Final[Mapping[type[continuations.ReadContinuation], str]] = Mapp
     {
         continuations.ElectionLookedUp: "/controller, /controller_epoch or /migration",
         continuations.BrokersListed: paths.broker_ids(),
-        agenda_power.RegistrationsListed: paths.broker_ids(),
+        tasks_power.RegistrationsListed: paths.broker_ids(),
         continuations.TopicsListed: paths.broker_topics(),
-        agenda_deletion.DeletionsListed: paths.delete_topics(),
+        tasks_deletion.DeletionsListed: paths.delete_topics(),
     }
 )
 """Reads that must succeed, and what they read: an error does not mean that a list is empty."""
@@ -99,146 +99,146 @@ def _unreadable(outcomes: Sequence[ReadOutcome]) -> ZkError | None:
 
 
 def _read(  # noqa: C901 - as flat as `_run`
-    turn: Turn, then: continuations.ReadContinuation, outcomes: tuple[ReadOutcome, ...]
+    step: StepContext, then: continuations.ReadContinuation, outcomes: tuple[ReadOutcome, ...]
 ) -> None:
     if (what := _INDISPENSABLE.get(type(then))) is not None and (error := _unreadable(outcomes)) is not None:
-        resigning.step_back(turn, f"reading {what} failed with {error.name}; may the controller's credentials read it?")
+        resigning.step_back(step, f"reading {what} failed with {error.name}; may the controller's credentials read it?")
         return
     match then:
         case continuations.ElectionLookedUp():
-            tenure.looked_up(turn, outcomes)
-        case agenda_power.RegistrationsListed():
-            preflight.listed(turn, then, outcomes)
-        case agenda_power.RegistrationsRead():
-            preflight.were_read(turn, then, outcomes)
+            term.on_election_looked_up(step, outcomes)
+        case tasks_power.RegistrationsListed():
+            preflight.on_registrations_listed(step, then, outcomes)
+        case tasks_power.RegistrationsRead():
+            preflight.on_registrations_read(step, then, outcomes)
         case continuations.NotificationsListed():
-            failover.notifications_listed(turn, outcomes)
+            failover.on_notifications_listed(step, outcomes)
         case continuations.StatesRead():
-            failover.states_read(turn, then, outcomes)
+            failover.on_states_read(step, then, outcomes)
         case continuations.ReplicasAnnounced():
-            failover.replicas_announced(turn)
-        case agenda_requests.ConfigurationRead():
-            configuration.was_read(turn, then, outcomes)
-        case agenda_requests.NotificationsFound():
-            notifications.found(turn, then, outcomes)
-        case agenda_requests.NotificationsRead():
-            notifications.were_read(turn, then, outcomes)
-        case agenda_requests.PreferredElectionsRead():
-            preferred.was_read(turn, outcomes)
+            failover.on_replicas_announced(step)
+        case tasks_requests.ConfigurationRead():
+            configuration.on_configuration_read(step, then, outcomes)
+        case tasks_requests.NotificationsFound():
+            notifications.on_notifications_found(step, then, outcomes)
+        case tasks_requests.NotificationsRead():
+            notifications.on_notifications_read(step, then, outcomes)
+        case tasks_requests.PreferredElectionsRead():
+            preferred.on_preferred_elections_read(step, outcomes)
         case continuations.BrokersListed():
-            brokers.listed(turn, then, outcomes)
+            brokers.on_brokers_listed(step, then, outcomes)
         case continuations.BrokersRead():
-            brokers.read(turn, then, outcomes)
+            brokers.on_brokers_read(step, then, outcomes)
         case continuations.BrokerRead():
-            brokers.modified(turn, then, outcomes)
+            brokers.on_broker_read(step, then, outcomes)
         case continuations.TopicsListed():
-            creation.listed(turn, then, outcomes)
+            creation.on_topics_listed(step, then, outcomes)
         case continuations.TopicsRead():
-            creation.topics_read(turn, then, outcomes)
+            creation.on_topics_read(step, then, outcomes)
         case continuations.ModifiedTopicsRead():
-            expansion.modified(turn, then, outcomes)
-        case agenda_partitions.UncleanConfigsRead():
-            leadership.configs_read(turn, then, outcomes)
+            expansion.on_modified_topics_read(step, then, outcomes)
+        case tasks_partitions.UncleanConfigsRead():
+            leader_changes.on_unclean_configs_read(step, then, outcomes)
         case continuations.StatesReread():
-            leadership.reread(turn, then, outcomes)
-        case agenda_requests.StatesRefreshed():
-            isr.refreshed(turn, then, outcomes)
-        case agenda_residence.ResidentsListed():
-            residence.residents_listed(turn, outcomes)
-        case agenda_residence.RegistrationRead():
-            residence.registration_read(turn, outcomes)
-        case agenda_requests.GhostsChecked():
-            caches.checked(turn, then, outcomes)
-        case agenda_requests.ProducerIdsRead():
-            producer_ids.was_read(turn, then, outcomes)
-        case agenda_reassignment.ReassignmentsRead():
-            reassignment_requests.was_read(turn, then, outcomes)
-        case agenda_deletion.DeletionsListed():
-            marks.listed(turn, then, outcomes)
-        case agenda_deletion.MarkersDated():
-            marks.dated(turn, then, outcomes)
-        case agenda_deletion.PauseRead():
-            pausing.pause_read(turn, then, outcomes)
-        case agenda_deletion.BegunRead():
-            pausing.begun_read(turn, then, outcomes)
-        case agenda_deletion.MarkersRead():
-            unreadable.markers_read(turn, then, outcomes)
-        case agenda_deletion.UnreadableRead():
-            unreadable.found(turn, then, outcomes)
-        case agenda_deletion.UnreadableStatesRead():
-            unreadable.states_read(turn, then, outcomes)
-        case agenda_deletion.TopicTreesSearched():
-            removal.searched(turn, then, outcomes)
+            leader_changes.on_states_reread(step, then, outcomes)
+        case tasks_requests.StatesRefreshed():
+            isr.on_states_refreshed(step, then, outcomes)
+        case tasks_advertising.AdvertisedControllersListed():
+            advertising.on_advertised_controllers_listed(step, outcomes)
+        case tasks_advertising.RegistrationRead():
+            advertising.on_registration_read(step, outcomes)
+        case tasks_requests.GhostsChecked():
+            caches.on_ghosts_checked(step, then, outcomes)
+        case tasks_requests.ProducerIdsRead():
+            producer_ids.on_producer_ids_read(step, then, outcomes)
+        case tasks_reassignment.ReassignmentsRead():
+            reassignment_requests.on_reassignments_read(step, then, outcomes)
+        case tasks_deletion.DeletionsListed():
+            marks.on_deletions_listed(step, then, outcomes)
+        case tasks_deletion.MarkersDated():
+            marks.on_markers_dated(step, then, outcomes)
+        case tasks_deletion.PauseRead():
+            pausing.on_pause_read(step, then, outcomes)
+        case tasks_deletion.BegunRead():
+            pausing.on_begun_read(step, then, outcomes)
+        case tasks_deletion.MarkersRead():
+            unreadable.on_markers_read(step, then, outcomes)
+        case tasks_deletion.UnreadableRead():
+            unreadable.on_unreadable_read(step, then, outcomes)
+        case tasks_deletion.UnreadableStatesRead():
+            unreadable.on_unreadable_states_read(step, then, outcomes)
+        case tasks_deletion.TopicTreesSearched():
+            removal.on_topic_trees_searched(step, then, outcomes)
         case _:
             assert_never(then)
 
 
 def _written(  # noqa: C901 - as flat as `_run`
-    turn: Turn, then: continuations.WriteContinuation, outcomes: tuple[GroupOutcome, ...]
+    step: StepContext, then: continuations.WriteContinuation, outcomes: tuple[GroupOutcome, ...]
 ) -> None:
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, GroupUnknown)), None)
     match then:
         case continuations.ElectionWritten():
-            tenure.election_written(turn, then, outcomes[0])
+            term.on_election_written(step, then, outcomes[0])
         case continuations.ControllerTaken():
-            takeover.taken(turn, then, outcomes[0])
+            takeover.on_controller_taken(step, then, outcomes[0])
         case _ if unknown is not None:
-            resigning.step_back(turn, f"the outcome of a write is not known: {unknown.reason}")
+            resigning.step_back(step, f"the outcome of a write is not known: {unknown.reason}")
         case continuations.EpochNodeCreated():
-            tenure.epoch_node_created(turn, outcomes[0])
-        case agenda_power.EpochRaised():
-            epoch_raise.raised(turn, then, outcomes[0])
+            term.on_epoch_node_created(step, outcomes[0])
+        case tasks_power.EpochRaised():
+            epoch_raise.on_epoch_raised(step, then, outcomes[0])
         case continuations.GivenUp():
-            resigning.given_up(turn, then, outcomes[0])
-        case agenda_requests.NotificationsDeleted():
+            resigning.on_given_up(step, then, outcomes[0])
+        case tasks_requests.NotificationsDeleted():
             pass
-        case agenda_requests.StrangersDropped():
-            strangers.dropped(turn, then, outcomes)
-        case agenda_requests.PreferredElectionsRemoved():
-            preferred.removed(turn, outcomes[0])
+        case tasks_requests.ForeignIsrMembersRemoved():
+            foreign_isr_members.on_foreign_isr_members_removed(step, then, outcomes)
+        case tasks_requests.PreferredElectionsRemoved():
+            preferred.on_preferred_elections_removed(step, outcomes[0])
         case continuations.TopicIdsWritten():
-            creation.ids_written(turn, then, outcomes)
+            creation.on_topic_ids_written(step, then, outcomes)
         case continuations.TopicsRestored():
-            expansion.restored(turn, then, outcomes)
-        case agenda_partitions.LeadershipPathsCreated():
-            leadership_first.paths_created(turn, then)
-        case agenda_partitions.LeadershipInitialized():
-            leadership_first.initialized(turn, then, outcomes)
-        case agenda_partitions.LeadersElected():
-            leadership.elected(turn, then, outcomes)
-        case agenda_partitions.IsrShrunk():
-            leadership.isr_shrunk(turn, then, outcomes)
-        case agenda_requests.IsrsAltered():
-            isr.altered(turn, then, outcomes)
-        case agenda_residence.ResidentNoted():
-            residence.resident_noted(turn, outcomes)
-        case agenda_residence.ReplicasEvicted():
-            eviction.evicted(turn, then, outcomes)
-        case agenda_residence.RegistrationWritten():
-            residence.registration_written(turn, then, outcomes[0])
-        case agenda_residence.RegistrationRemoved():
+            expansion.on_topics_restored(step, then, outcomes)
+        case tasks_partitions.LeaderAndIsrPathsCreated():
+            first_leaders.on_leader_and_isr_paths_created(step, then)
+        case tasks_partitions.LeaderAndIsrInitialized():
+            first_leaders.on_leader_and_isr_initialized(step, then, outcomes)
+        case tasks_partitions.LeadersElected():
+            leader_changes.on_leaders_elected(step, then, outcomes)
+        case tasks_partitions.IsrShrunk():
+            leader_changes.on_isr_shrunk(step, then, outcomes)
+        case tasks_requests.IsrsAltered():
+            isr.on_isrs_altered(step, then, outcomes)
+        case tasks_advertising.OwnIdStored():
+            advertising.on_own_id_stored(step, outcomes)
+        case tasks_advertising.ReplicasEvicted():
+            eviction.on_replicas_evicted(step, then, outcomes)
+        case tasks_advertising.RegistrationWritten():
+            advertising.on_registration_written(step, then, outcomes[0])
+        case tasks_advertising.RegistrationRemoved():
             pass
-        case agenda_requests.ControlProven():
-            requests.proven(turn, then, outcomes[0])
-        case agenda_requests.ProducerIdsWritten():
-            producer_ids.were_written(turn, then, outcomes[0])
-        case agenda_reassignment.ReassignmentsTrimmed():
-            reassignment_requests.trimmed(turn, outcomes[0])
-        case agenda_reassignment.ReassignmentsStarted():
-            reassignment.started(turn, then, outcomes)
-        case agenda_reassignment.ReassignmentsAnnounced():
-            reassignment.announced(turn, then, outcomes)
-        case agenda_reassignment.TargetsLed():
-            reassignment_end.led(turn, then, outcomes)
-        case agenda_reassignment.ReassignmentsFinished():
-            reassignment_end.finished(turn, then, outcomes)
-        case agenda_reassignment.ReassignmentsEnded():
-            reassignment_end.cancelled(turn, then, outcomes)
-        case agenda_deletion.BegunNoted():
-            pausing.begun_noted(turn, then, outcomes)
-        case agenda_deletion.MarkersRemoved():
-            marks.markers_removed(turn, then, outcomes)
-        case agenda_deletion.TopicsRemoved():
-            removal.removed(turn, then, outcomes)
+        case tasks_requests.ControlProven():
+            requests.on_control_proven(step, then, outcomes[0])
+        case tasks_requests.ProducerIdsWritten():
+            producer_ids.on_producer_ids_written(step, then, outcomes[0])
+        case tasks_reassignment.ReassignmentsTrimmed():
+            reassignment_requests.on_reassignments_trimmed(step, outcomes[0])
+        case tasks_reassignment.ReassignmentsStarted():
+            reassignment.on_reassignments_started(step, then, outcomes)
+        case tasks_reassignment.ReassignmentsAnnounced():
+            reassignment.on_reassignments_announced(step, then, outcomes)
+        case tasks_reassignment.TargetsLed():
+            reassignment_end.on_targets_led(step, then, outcomes)
+        case tasks_reassignment.ReassignmentsFinished():
+            reassignment_end.on_reassignments_finished(step, then, outcomes)
+        case tasks_reassignment.ReassignmentsEnded():
+            reassignment_end.on_reassignments_ended(step, then, outcomes)
+        case tasks_deletion.BegunNoted():
+            pausing.on_begun_noted(step, then, outcomes)
+        case tasks_deletion.MarkersRemoved():
+            marks.on_markers_removed(step, then, outcomes)
+        case tasks_deletion.TopicsRemoved():
+            removal.on_topics_removed(step, then, outcomes)
         case _:
             assert_never(then)

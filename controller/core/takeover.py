@@ -9,12 +9,12 @@ No other controller is elected, and its work is not done. If configured (`CoreCo
     5 s     one multi: check `/controller`, raise `/controller_epoch`: the former holder is fenced
     60 s    the earliest next taking, if a Kafka controller holds `/controller` again
 
-The epoch's version is read *before* the holder. No two tenures share a version, so the first multi takes control only
+The epoch's version is read *before* the holder. No two terms share a version, so the first multi takes control only
 from the holder that was read.
 
 The grace period (`takeover_grace_ms`) lets the former holder finish its current event and notice. Kafka's controllers
 check `/controller` between two events. One whose write is refused within an event keeps its unsent requests, and every
-later tenure of that process fails on them. In the meantime this controller only holds `/controller` (`Role.TAKING`).
+later term of that process fails on them. In the meantime this controller only holds `/controller` (`Role.TAKING`).
 
 Control is never taken from another Lethe controller (its `/controller` says so), from a KRaft controller, or from a
 controller whose `/controller` cannot be understood.
@@ -28,15 +28,15 @@ A write counts as a taking if it was applied or its reply was lost. A write that
 
 from __future__ import annotations
 
-from lethe.controller.core.agenda import Stand
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import ControllerTaken
 from lethe.controller.core.effects import StandAgain
 from lethe.controller.core.resigning import step_back
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import StandForElection
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ControllerEpoch
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError
@@ -51,7 +51,7 @@ def may_be_taken_from(holder: ControllerZnode) -> bool:
 
 def due_ms(context: Context, now_ms: int) -> int | None:
     """Return when control may be taken, at least `now_ms`; None: never."""
-    taken_at_ms = context.takings.last_ms
+    taken_at_ms = context.takeover_history.last_ms
     match context.config.takeover:
         case Takeover.NEVER:
             return None
@@ -60,71 +60,71 @@ def due_ms(context: Context, now_ms: int) -> int | None:
         case Takeover.ALWAYS:
             if taken_at_ms is None:
                 return now_ms
-            return max(now_ms, taken_at_ms + interval_ms(context.config, context.takings.count))
+            return max(now_ms, taken_at_ms + interval_ms(context.config, context.takeover_history.count))
 
 
 def interval_ms(config: CoreConfig, count: int) -> int:
-    """Return the wait after this number of takings, from the latest one."""
+    """Return the wait after this number of takeovers, from the latest one."""
     return BackOff(config.takeover_interval_ms, config.takeover_interval_max_ms).wait_ms(count)
 
 
 def note_taken(context: Context, now_ms: int) -> None:
     """Count a taking: control was taken, or may have been."""
-    takings = context.takings
-    before_ms = takings.last_ms
+    takeover_history = context.takeover_history
+    before_ms = takeover_history.last_ms
     settled = before_ms is not None and now_ms - before_ms >= 2 * context.config.takeover_interval_max_ms
-    takings.count = 1 if settled else takings.count + 1
-    takings.last_ms = now_ms
+    takeover_history.count = 1 if settled else takeover_history.count + 1
+    takeover_history.last_ms = now_ms
 
 
 OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)
 """Errors that another controller's election explains."""
 
 
-def take(turn: Turn, holder: Data, epoch: Data, number: ControllerEpoch, ours: Create) -> None:
+def take(step: StepContext, holder: Data, epoch: Data, number: ControllerEpoch, ours: Create) -> None:
     """Replace the holder's `/controller` with ours, if `/controller_epoch` still has this version."""
-    context = turn.context
-    context.takings.going_on = context.active_controller
-    context.takings.epoch_version = epoch.stat.version
-    context.takings.raising = None
+    context = step.context
+    context.takeover_history.going_on = context.active_controller
+    context.takeover_history.epoch_version = epoch.stat.version
+    context.takeover_history.raising = None
     group = (
         Check(paths.controller_epoch(), epoch.stat.version),
         Delete(paths.controller(), holder.stat.version),
         ours,
     )
-    turn.write([group], ControllerTaken(number), fenced=False)
+    step.write([group], ControllerTaken(number), fenced=False)
 
 
-def taken(turn: Turn, task: ControllerTaken, outcome: GroupOutcome) -> None:
+def on_controller_taken(step: StepContext, task: ControllerTaken, outcome: GroupOutcome) -> None:
     """Wait for the grace period to end; look again if another controller was faster or the outcome is unknown."""
-    context, takings = turn.context, turn.context.takings
+    context, takeover_history = step.context, step.context.takeover_history
     if isinstance(outcome, GroupFailed):
-        takings.going_on = None
+        takeover_history.going_on = None
         if outcome.error not in OVERTAKEN:
-            step_back(turn, f"taking control failed with {outcome.error.name}")
+            step_back(step, f"taking control failed with {outcome.error.name}")
         else:
-            turn.do(Stand())
+            step.do(StandForElection())
         return
-    note_taken(context, turn.now_ms)
-    takings.due_ms = turn.now_ms + context.config.takeover_grace_ms
+    note_taken(context, step.now_ms)
+    takeover_history.due_ms = step.now_ms + context.config.takeover_grace_ms
     if not isinstance(outcome, GroupDone):
-        turn.do(Stand())
+        step.do(StandForElection())
         return
-    turn.record(
-        FactType.ELECTION,
+    step.record(
+        EventRecordType.ELECTION,
         f"controller/{context.config.controller_id}",
         what="taken",
         epoch=task.epoch,
-        taken_from=takings.going_on,
+        taken_from=takeover_history.going_on,
     )
-    wait(turn)
+    wait(step)
 
 
-def wait(turn: Turn) -> None:
+def wait(step: StepContext) -> None:
     """Wait until the epoch may be raised."""
-    context = turn.context
+    context = step.context
     context.role, context.active_controller = Role.TAKING, context.config.controller_id
-    if context.takings.due_ms > turn.now_ms:
-        turn.set_timer(StandAgain(), context.takings.due_ms)
+    if context.takeover_history.due_ms > step.now_ms:
+        step.set_timer(StandAgain(), context.takeover_history.due_ms)
     else:
-        turn.do(Stand())
+        step.do(StandForElection())

@@ -9,7 +9,7 @@ from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignment, TopicId
 
 
-class Hosting(NamedTuple):
+class ReplicaConfirmation(NamedTuple):
     """The latest LeaderAndIsr for a replica to a broker incarnation.
 
     `request_id`: id of that request. `confirmed`: it was answered without a storage error. Only then does the answer to
@@ -29,11 +29,11 @@ class Partition:
     """One partition: assignment, leadership as last written or read, and the states of both state machines."""
 
     assignment: ReplicaAssignment
-    leadership: LeaderAndIsr | None = None
+    leader_and_isr: LeaderAndIsr | None = None
     state: PartitionState = PartitionState.NON_EXISTENT
     replicas: dict[int, ReplicaState] = field(default_factory=dict)
     """Broker id to state; a replica without an entry is NonExistent."""
-    hosting: dict[int, Hosting] = field(default_factory=dict)
+    confirmations: dict[int, ReplicaConfirmation] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

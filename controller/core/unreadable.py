@@ -1,6 +1,6 @@
 """Deletes topics whose znode cannot be understood, on explicit order.
 
-Such a topic is set aside: its partitions and replicas are unknown. A plain marker holds it. Only a marker with the
+Such a topic is quarantined: its partitions and replicas are unknown. A plain marker holds it. Only a marker with the
 order in its data (`znodes.decode_deletion_marker`) deletes it. The topic is then derived:
 
     part            derived from
@@ -21,8 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lethe.controller.core.agenda import ReadTopics
-from lethe.controller.core.agenda_deletion import (
+from lethe.controller.core.context import Context
+from lethe.controller.core.creation import understood
+from lethe.controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadTopics
+from lethe.controller.core.tasks_deletion import (
     ListDeletions,
     MarkersRead,
     QueueDeletions,
@@ -32,12 +36,8 @@ from lethe.controller.core.agenda_deletion import (
     UnreadableStatesRead,
     UnreadableTopic,
 )
-from lethe.controller.core.context import Context
-from lethe.controller.core.creation import understood
-from lethe.controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
 from lethe.controller.core.transitions import PartitionState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -52,30 +52,30 @@ from lethe.protocol.zookeeper.operations import (
 )
 
 
-def read_markers(turn: Turn, task: ReadMarkers) -> None:
+def read_markers(step: StepContext, task: ReadMarkers) -> None:
     """Read the data of these topics' markers, and watch it."""
-    turn.read((GetData(paths.delete_topic(name), watch=True) for name in task.topics), MarkersRead(task.topics))
+    step.read((GetData(paths.delete_topic(name), watch=True) for name in task.topics), MarkersRead(task.topics))
 
 
-def markers_read(turn: Turn, task: MarkersRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the remains of the topics whose markers order the deletion."""
     ordered = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)
         if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data)
     )
-    wanted = tuple(name for name in ordered if _may_be_built(turn.context, name))
+    wanted = tuple(name for name in ordered if _may_be_built(step.context, name))
     if wanted:
-        turn.do(ReadUnreadable(wanted))
+        step.do(ReadUnreadable(wanted))
 
 
 def _may_be_built(context: Context, name: str) -> bool:
-    return name in context.cluster.set_aside_topics and context.cluster.paused is None and context.delete_topic_enable
+    return name in context.cluster.quarantined_topics and context.cluster.paused is None and context.delete_topic_enable
 
 
-def read(turn: Turn, task: ReadUnreadable) -> None:
+def read(step: StepContext, task: ReadUnreadable) -> None:
     """Read the topics' znodes again, and list their partitions."""
-    turn.read(
+    step.read(
         (
             read
             for name in task.topics
@@ -85,7 +85,7 @@ def read(turn: Turn, task: ReadUnreadable) -> None:
     )
 
 
-def found(turn: Turn, task: UnreadableRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_unreadable_read(step: StepContext, task: UnreadableRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Load topics that are readable now; read the partition states of the others."""
     repaired: list[str] = []
     topics: list[UnreadableTopic] = []
@@ -96,22 +96,22 @@ def found(turn: Turn, task: UnreadableRead, outcomes: Sequence[ReadOutcome]) -> 
         if not isinstance(understood(name, topic), str):
             repaired.append(name)
         elif isinstance(children, ReadFailed) and children.error is not ZkError.NO_NODE:
-            _give_up(turn, name, f"{children.error.name} at {paths.topic_partitions(name)}")
+            _give_up(step, name, f"{children.error.name} at {paths.topic_partitions(name)}")
         else:
             stat = topic.stat if isinstance(topic, Data) else None
             numbers = () if topic_name_problem(name) is not None else _numbers(name, children)
             topics.append(UnreadableTopic(name, numbers, stat.version if stat else 0, stat.czxid if stat else 0))
     if repaired:
-        turn.do(ReadTopics(tuple(repaired)), ListDeletions())
+        step.do(ReadTopics(tuple(repaired)), ListDeletions())
     if not topics:
         return
-    turn.do(QueueDeletions(tuple(topic.name for topic in topics)))
+    step.do(QueueDeletions(tuple(topic.name for topic in topics)))
     then = UnreadableStatesRead(tuple(topics))
     states = [GetData(paths.partition_state(topic.name, n)) for topic in topics for n in topic.partitions]
     if states:
-        turn.read(states, then)
+        step.read(states, then)
     else:
-        states_read(turn, then, ())
+        on_unreadable_states_read(step, then, ())
 
 
 def _numbers(name: str, children: ReadOutcome) -> tuple[int, ...]:
@@ -121,28 +121,28 @@ def _numbers(name: str, children: ReadOutcome) -> tuple[int, ...]:
     return tuple(sorted(partition.partition for partition in spelled if partition is not None))
 
 
-def _give_up(turn: Turn, name: str, what: str) -> None:
+def _give_up(step: StepContext, name: str, what: str) -> None:
     """Record the problem. The topic stays held until its marker or its znode is written again."""
-    turn.refuse(f"topic/{name}", "deleting the unreadable topic", what)
-    mark = turn.context.cluster.marks.get(name)
+    step.refuse(f"topic/{name}", "deleting the unreadable topic", what)
+    mark = step.context.cluster.marks.get(name)
     if mark is not None:
-        turn.context.cluster.marks[name] = mark._replace(last_error=what)
+        step.context.cluster.marks[name] = mark._replace(last_error=what)
 
 
-def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadOutcome]) -> None:
+def on_unreadable_states_read(step: StepContext, task: UnreadableStatesRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Derive the topics and add them to memory; `QueueDeletions` is next."""
-    context = turn.context
+    context = step.context
     cluster = context.cluster
     states = iter(outcomes)
     for topic in task.topics:
-        reason = cluster.set_aside_topics.pop(topic.name).reason
+        reason = cluster.quarantined_topics.pop(topic.name).reason
         assignments = {n: _assignment(context, TopicPartition(topic.name, n), next(states)) for n in topic.partitions}
         add_topic(
             cluster,
             topic.name,
             None,
             assignments,
-            now_ms=turn.now_ms,
+            now_ms=step.now_ms,
             version=topic.version,
             created_zxid=topic.created_zxid,
             is_made_up=True,
@@ -151,10 +151,10 @@ def states_read(turn: Turn, task: UnreadableStatesRead, outcomes: Sequence[ReadO
             present = [broker for broker in partition.assignment.replicas if broker in cluster.brokers]
             set_first_replica_states(cluster, topic_partition, partition, present)
             set_partition_state(cluster, topic_partition, PartitionState.NEW)
-        turn.record(
-            FactType.SET_ASIDE,
+        step.record(
+            EventRecordType.SET_ASIDE,
             f"topic/{topic.name}",
-            topic_id=turn.id_of(topic.name),
+            topic_id=step.id_of(topic.name),
             path=paths.topic(topic.name),
             reason=f"deleted although {reason}; brokers that are not registered now and in no ISR may keep bytes of it",
         )

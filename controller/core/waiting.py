@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, Mark
+from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, HeldTopic
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import ReplicaState
@@ -49,7 +49,7 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     return () if mark is None else (Wait(topic, mark.held_by, mark.since_ms, last_error=mark.last_error),)
 
 
-class Oldest(NamedTuple):
+class OldestWait(NamedTuple):
     """The marked topic that has waited longest, and its most informative cause."""
 
     topic: str
@@ -61,7 +61,7 @@ class Oldest(NamedTuple):
 
 _ROWS_LOOKED_AT: Final = 300
 _MARKED_AT_MS: Final = attrgetter("marked_at_ms")
-_TELLING: Final = (
+_MOST_INFORMATIVE_FIRST: Final = (
     CauseKind.BROKER_TO_RETURN,
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
@@ -84,11 +84,11 @@ def marked_since_ms(context: Context, topic: str) -> int | None:
     return None if mark is None else _marked_since_ms(context, topic, mark)
 
 
-def _marked_since_ms(context: Context, topic: str, mark: Mark) -> int:
+def _marked_since_ms(context: Context, topic: str, mark: HeldTopic) -> int:
     return context.cluster.marker_times.get(topic, mark.since_ms)
 
 
-def oldest(context: Context) -> Oldest | None:
+def oldest(context: Context) -> OldestWait | None:
     """Return the oldest marked topic and its cause.
 
     The cost is one comparison for each marked topic. Of a large topic only the first replicas, and some with known
@@ -99,11 +99,11 @@ def oldest(context: Context) -> Oldest | None:
     deletion = context.cluster.deletions.get(topic)
     if deletion is None:
         mark = context.cluster.marks[topic]
-        return Oldest(topic, _marked_since_ms(context, topic, mark), mark.held_by, None)
+        return OldestWait(topic, _marked_since_ms(context, topic, mark), mark.held_by, None)
     first = first_wait(context, topic, _ROWS_LOOKED_AT)
     if first is None:
-        return Oldest(topic, deletion.marked_at_ms, CauseKind.OTHER_REPLICAS, None)
-    return Oldest(topic, deletion.marked_at_ms, first.waiting_for, first.broker)
+        return OldestWait(topic, deletion.marked_at_ms, CauseKind.OTHER_REPLICAS, None)
+    return OldestWait(topic, deletion.marked_at_ms, first.waiting_for, first.broker)
 
 
 def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
@@ -112,7 +112,7 @@ def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
     if deletion is None:
         return next(iter(waits(context, topic)), None)
     rows = (*islice(_causes(context, topic, deletion), at_most), *_troubled(context, topic, deletion, at_most))
-    ranks = {reason: rank for rank, reason in enumerate(_TELLING)}
+    ranks = {reason: rank for rank, reason in enumerate(_MOST_INFORMATIVE_FIRST)}
     waiting = (row for row in rows if row.waiting_for is not CauseKind.DONE)
     return min(waiting, key=lambda row: ranks.get(row.waiting_for, len(ranks)), default=None)
 

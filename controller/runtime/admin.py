@@ -115,7 +115,10 @@ class AdminPages:
             "topics_queued_for_deletion": len(context.cluster.deletions),
             "set_aside": [
                 {"path": aside.path, "reason": aside.reason}
-                for aside in (*context.cluster.set_aside_topics.values(), *context.cluster.set_aside_brokers.values())
+                for aside in (
+                    *context.cluster.quarantined_topics.values(),
+                    *context.cluster.quarantined_brokers.values(),
+                )
             ],
             "metadata_caches": {
                 "unseen": [{"broker": broker, "reason": why} for broker, why in context.cluster.caches.unseen.items()],
@@ -133,7 +136,7 @@ class AdminPages:
         if context.role is Role.LOADING:
             whom = "it is taking over and has not read everything yet: ask again"
         elif self._sessions.session is None:
-            whom = f"it has no ZooKeeper session ({self._sessions.problem}), so it does not know who is"
+            whom = f"it has no ZooKeeper session ({self._sessions.problem}), so it cannot name the active controller"
         elif context.refusal is not None:
             whom = context.refusal
         return json_reply({"error": f"controller {mine} is not active; {whom}"}, 409)

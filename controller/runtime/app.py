@@ -35,10 +35,10 @@ from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import OpenSession
 from lethe.adapters.zookeeper.session import open_session
-from lethe.controller.core.context import NOTHING_LEFT, Context, LeftBehind
+from lethe.controller.core.context import NOTHING_UNCONFIRMED, Context, UnconfirmedDeletions
 from lethe.controller.core.controller import after_fault, step
 from lethe.controller.core.events import ResignationRequested, SessionLost
-from lethe.controller.core.leaving import awaited, left_behind
+from lethe.controller.core.leaving import awaited, unconfirmed_deletions
 from lethe.controller.runtime.admin import AdminPages
 from lethe.controller.runtime.blockers import log_blockers
 from lethe.controller.runtime.board.board import Board, BoardMemory
@@ -48,7 +48,6 @@ from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.configured import connector, core_config, listener_for
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.controller.runtime.invariant_checks import checked
-from lethe.controller.runtime.left_behind import left_words, waiting_words
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.controller.runtime.perform import Performer
@@ -59,7 +58,8 @@ from lethe.controller.runtime.recorder import Recorder
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.controller.runtime.sources import sources
 from lethe.controller.runtime.timers import Timers
-from lethe.protocol.journal import Fact, FactType
+from lethe.controller.runtime.unconfirmed_deletions import left_words, waiting_words
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 """How long a computing thread keeps the GIL while another waits. The event loop needs the GIL briefly for each piece of
 a large request. Python's default of 5 ms delays it behind a step on one thread and the encoding on another."""
 _RELOADS: Final = (
-    "the file is read at the start only, so nothing is reloaded and the controller goes on; restart it to read the "
+    "the file is read at the start only, so nothing is reloaded and the controller continues; restart it to read the "
     "file again. delete.topic.enable and unclean.leader.election.enable are followed in ZooKeeper without a restart."
 )
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
@@ -90,7 +90,7 @@ class ExitCode(enum.IntEnum):
     FAULT = 1
     """Ended by an error, which is in the log."""
     CANNOT_START = 2
-    LEFT_BEHIND = 4
+    UNCONFIRMED_DELETIONS = 4
     """Stopped on request, while metadata caches may still show deleted topics; the log names them."""
 
 
@@ -154,10 +154,10 @@ class ControllerApp:
         return self._stopping.is_set()
 
     @property
-    def left_behind(self) -> LeftBehind:
+    def unconfirmed_deletions(self) -> UnconfirmedDeletions:
         """Deleted topics that metadata caches may have shown when a stop request made the controller give up
         control."""
-        return NOTHING_LEFT if self._loop is None else self._loop.context.left_behind
+        return NOTHING_UNCONFIRMED if self._loop is None else self._loop.context.unconfirmed_deletions
 
     def stop(self, reason: str) -> None:
         """Stop `run` in order. A second call makes it stop at once."""
@@ -180,12 +180,12 @@ class ControllerApp:
             if unavailable is not None:
                 logger.critical("%s", unavailable.exceptions[0])
                 return ExitCode.CANNOT_START
-            logger.critical("the controller cannot go on and ends", exc_info=True)
+            logger.critical("the controller cannot continue and ends", exc_info=True)
             return ExitCode.FAULT
         finally:
             if journal is not None:
                 journal.close()
-        return ExitCode.STOPPED if self.left_behind.is_nothing else ExitCode.LEFT_BEHIND
+        return ExitCode.STOPPED if self.unconfirmed_deletions.is_nothing else ExitCode.UNCONFIRMED_DELETIONS
 
     async def _run_tasks(self, journal: Journal | None) -> None:
         metrics = ControllerMetrics()
@@ -291,15 +291,19 @@ class ControllerApp:
             logger.warning("/controller could not be given up in good order; it goes with the session")
             context = await loop.between_steps()
             if context.is_leading:
-                context.left_behind = left_behind(context)
+                context.unconfirmed_deletions = unconfirmed_deletions(context)
         finally:
             self._patience = None
-        for line in left_words(self.left_behind):
+        for line in left_words(self.unconfirmed_deletions):
             logger.warning("%s", line)
 
     def _announce(self, recorder: Recorder, what: str) -> None:
         subject = f"controller/{self._config.controller_id}"
-        recorder.record(Fact(FactType.EVENT, subject, {"event": what, "outcome": "handled", "process_id": os.getpid()}))
+        recorder.record(
+            EventRecord(
+                EventRecordType.EVENT, subject, {"event": what, "outcome": "handled", "process_id": os.getpid()}
+            )
+        )
         if what == "process started" and self.http is not None:
             logger.info(
                 "controller %d is up, metrics and state at %s",
@@ -310,8 +314,8 @@ class ControllerApp:
         if what == "process started" and self.endpoints:
             where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
             logger.warning(
-                "brokers find the controller at %s, among the live brokers: whoever reaches that can change ISRs, "
-                "since nobody has to authenticate, and clients of Kafka's own brokers take it for a broker",
+                "brokers find the controller at %s, among the live brokers: any client that reaches it can change "
+                "ISRs, because there is no authentication, and clients of Kafka's own brokers take it for a broker",
                 where,
             )
 

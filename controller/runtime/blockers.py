@@ -77,11 +77,11 @@ def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) ->
 def collect_owed(found: dict[Blocker, Blocked], context: Context) -> None:
     """Add the registered brokers with unanswered tombstones of removed topics. No topic waits for these, but such a
     broker may still show the topics to clients."""
-    for broker, debtor in context.cluster.owed.items():
-        if broker in context.cluster.brokers and debtor.topics:
-            names = list(islice(debtor.topics, _SHOWN_NAMES))
-            error = None if debtor.problem is None else debtor.problem.what
-            found[Blocker(CauseKind.TOMBSTONE_OWED, broker)] = Blocked(len(debtor.topics), names, error)
+    for broker, owing_broker in context.cluster.owed.items():
+        if broker in context.cluster.brokers and owing_broker.topics:
+            names = list(islice(owing_broker.topics, _SHOWN_NAMES))
+            error = None if owing_broker.problem is None else owing_broker.problem.what
+            found[Blocker(CauseKind.TOMBSTONE_OWED, broker)] = Blocked(len(owing_broker.topics), names, error)
 
 
 class BlockerLog:

@@ -80,19 +80,19 @@ REQUEST_ERRORS: Final = Metric(
 LISTENER_CONNECTIONS: Final = Metric(
     "lethe_controller_listener_connections", MetricKind.GAUGE, "Connections of brokers and clients"
 )
-RELAY_CONNECTIONS: Final = Metric(
-    "lethe_controller_relay_connections", MetricKind.GAUGE, "Connections of clients that are passed on to a broker"
+FORWARDED_CONNECTIONS: Final = Metric(
+    "lethe_controller_relay_connections", MetricKind.GAUGE, "Connections of clients that are forwarded to a broker"
 )
-RELAY_REQUESTS: Final = Metric(
-    "lethe_controller_relay_requests_total", MetricKind.COUNTER, "Requests of clients passed on to brokers"
+FORWARDED_REQUESTS: Final = Metric(
+    "lethe_controller_relay_requests_total", MetricKind.COUNTER, "Requests of clients forwarded to brokers"
 )
-RELAY_BYTES_IN: Final = Metric(
-    "lethe_controller_relay_request_bytes_total", MetricKind.COUNTER, "Bytes passed on from clients to brokers"
+FORWARDED_BYTES_IN: Final = Metric(
+    "lethe_controller_relay_request_bytes_total", MetricKind.COUNTER, "Bytes forwarded from clients to brokers"
 )
-RELAY_BYTES_OUT: Final = Metric(
-    "lethe_controller_relay_answer_bytes_total", MetricKind.COUNTER, "Bytes passed back from brokers to clients"
+FORWARDED_BYTES_OUT: Final = Metric(
+    "lethe_controller_relay_answer_bytes_total", MetricKind.COUNTER, "Bytes returned from brokers to clients"
 )
-RELAY_FAILURES: Final = Metric(
+FORWARDING_FAILURES: Final = Metric(
     "lethe_controller_relay_failures_total",
     MetricKind.COUNTER,
     "Connections of clients closed because no broker could be reached, or theirs was lost",
@@ -119,9 +119,9 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
         (REQUEST_TIME, REQUEST_ERRORS, LISTENER_CONNECTIONS),
     ),
     (
-        "Clients passed on to brokers",
+        "Clients forwarded to brokers",
         "Where `listeners` is set.",
-        (RELAY_CONNECTIONS, RELAY_REQUESTS, RELAY_BYTES_IN, RELAY_BYTES_OUT, RELAY_FAILURES),
+        (FORWARDED_CONNECTIONS, FORWARDED_REQUESTS, FORWARDED_BYTES_IN, FORWARDED_BYTES_OUT, FORWARDING_FAILURES),
     ),
 )
 """Heading, remark and metrics of each part of the page."""

@@ -43,10 +43,10 @@ from lethe.adapters.logs import fields
 from lethe.controller.core.effects import OpenChannel, Send
 from lethe.controller.core.events import (
     Answer,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from lethe.controller.runtime.metrics import ChannelCounts, ChannelView
 from lethe.protocol.back_off import BackOff
@@ -76,7 +76,7 @@ MAX_UNANSWERED_QUESTIONS: Final = 3
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
-class Wire(Protocol):
+class BrokerConnection(Protocol):
     """One connection to a broker, such as `adapters.kafka.client.KafkaConnection`."""
 
     @property
@@ -90,7 +90,7 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[Endpoint], Awaitable[Wire]]
+Connect = Callable[[Endpoint], Awaitable[BrokerConnection]]
 """Opens a connection; raises ConnectionFailed."""
 
 
@@ -184,7 +184,7 @@ class _Channel:
         self._waiting: deque[_Waiting] = deque()
         self._in_flight: _Waiting | None = None
         self._filled = asyncio.Event()
-        self._wire: Wire | None = None
+        self._wire: BrokerConnection | None = None
         self._failures = 0
         self._problem: tuple[str, str] | None = None
         self._failing_since_s = 0.0
@@ -307,11 +307,11 @@ class _Channel:
 def _answer(send: Send, response: ChannelResponse) -> Answer:
     match response:
         case LeaderAndIsrResponse():
-            return LeaderAndIsrAnswered(send.broker, send.broker_epoch, send.request_id, response)
+            return LeaderAndIsrResponseReceived(send.broker, send.broker_epoch, send.request_id, response)
         case UpdateMetadataResponse():
-            return UpdateMetadataAnswered(send.broker, send.broker_epoch, send.request_id, response)
+            return UpdateMetadataResponseReceived(send.broker, send.broker_epoch, send.request_id, response)
         case StopReplicaResponse():
-            return StopReplicaAnswered(send.broker, send.broker_epoch, send.request_id, response)
+            return StopReplicaResponseReceived(send.broker, send.broker_epoch, send.request_id, response)
         case DescribeLogDirsResponse():
             return LogDirsDescribed(send.broker, send.broker_epoch, send.request_id, response)
         case _:

@@ -60,17 +60,17 @@ CONTROLLER: Final = (
         PropertyKind.LIST,
         None,
         "Where brokers reach the controller, as NAME://host:port; port 0 takes any free one, an empty host means "
-        "loopback. It makes the controller *listed*: brokers find it among the live brokers, and ask it to change "
+        "loopback. It makes the controller *advertised*: brokers find it among the live brokers, and ask it to change "
         "an ISR or to prepare their shutdown, without authentication. One name must be "
         "`control.plane.listener.name`, or else `inter.broker.listener.name`. Clients take it for a broker and are "
-        "passed on to one under the same listener name, so name all that clients use. Without it the controller is "
+        "forwarded to one under the same listener name, so name all that clients use. Without it the controller is "
         "a guest that neither brokers nor clients see.",
     ),
     Property(
         "advertised.listeners",
         PropertyKind.LIST,
         None,
-        "The address that brokers are told; as `listeners` where it is not given.",
+        "The address that brokers receive; as `listeners` where it is not given.",
     ),
     PROTOCOL_MAP,
     Property(
@@ -171,7 +171,7 @@ CONTROLLER: Final = (
         "request.timeout.ms",
         PropertyKind.INTEGER,
         "30000",
-        "How long a broker's request may wait for its answer; then it is told so, and asks again.",
+        "How long a broker's request may wait for its answer; then it gets REQUEST_TIMED_OUT, and asks again.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,

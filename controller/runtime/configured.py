@@ -10,7 +10,7 @@ from lethe.adapters.kafka.limits import ServerLimits
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
 from lethe.controller.runtime.configuration import ControllerConfig
-from lethe.controller.runtime.listener import BrokerListener, relay_for
+from lethe.controller.runtime.listener import BrokerListener, proxy_for
 from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
@@ -63,7 +63,7 @@ def listener_for(
     """Return the listener for brokers and clients, not yet bound; None where `listeners` is not set."""
     if not config.listeners:
         return None
-    relay = relay_for(
+    proxy = proxy_for(
         str(config.controller_id),
         connect_timeout_ms=config.relay_connect_timeout_ms,
         max_answer_bytes=config.max_frame_bytes,
@@ -79,7 +79,7 @@ def listener_for(
         post,
         metrics,
         controller_id=config.controller_id,
-        relay=relay,
+        proxy=proxy,
         max_wait_ms=config.request_timeout_ms,
         limits=limits,
     )

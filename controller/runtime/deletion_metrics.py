@@ -51,22 +51,22 @@ PHASES: Final = Metric(
 RETRIES: Final = Metric(
     "lethe_controller_deletion_retries_total",
     MetricKind.COUNTER,
-    "What failed and is repeated: the deletion of a replica, a tombstone to a broker, the removal of znodes; by error. "
-    "UNPROVEN: a broker said yes without having shown that it can reach the replica",
+    "What failed and is repeated: the deletion of a replica, a tombstone, the removal of znodes; by error. UNPROVEN: a "
+    "broker's yes without proof that it can reach the replica",
     ("part", "reason"),
 )
 OWED: Final = Metric(
     "lethe_controller_owed_tombstones",
     MetricKind.GAUGE,
-    "Topics whose znodes are gone and whose deletion this registered broker has not confirmed for its metadata cache, "
-    "so that it may still tell clients of them; no series where it owes nothing",
+    "Deleted topics that this registered broker has not confirmed for its metadata cache: it may still tell clients of "
+    "them; no series where it owes nothing",
     ("broker_id",),
 )
-FACTS: Final = Metric(
+RECORDS: Final = Metric(
     "lethe_controller_facts_total",
     MetricKind.COUNTER,
-    "Facts recorded, by type; what the journal is written from",
+    "Event records, by type; what the journal is written from",
     ("type",),
 )
 
-METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, FACTS)
+METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, RECORDS)

@@ -8,7 +8,7 @@
                                         {"cause": "RESUMPTION", "meaning": "...", "since_ms": ..., "reason": "...",
                                          "path": "/lethe/deletions_paused", "unblock": "..."}
      "owed": [...],                     brokers that have not answered tombstones of topics whose znodes are removed
-     "unproven": {...},                 deleted topics that caches may still show; format: `left_behind`
+     "unproven": {...},                 deleted topics that caches may still show; format: `unconfirmed_deletions`
      "topics": [...], "not_shown": 0}   topics: held ones first, then the oldest; not_shown: number left out
 
     an entry of `owed`
@@ -43,13 +43,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from lethe.controller.core.context import Context, LeftBehind
-from lethe.controller.core.deletion_memory import Deletion, Pause
+from lethe.controller.core.context import Context, UnconfirmedDeletions
+from lethe.controller.core.deletion_memory import Deletion, DeletionPause
 from lethe.controller.core.leaving import unproven
 from lethe.controller.core.pausing import pauses
 from lethe.controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
 from lethe.controller.runtime.brokers import ChannelProblem
-from lethe.controller.runtime.left_behind import as_json
+from lethe.controller.runtime.unconfirmed_deletions import as_json
 from lethe.protocol import causes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
@@ -94,9 +94,11 @@ def explain_all(
     }
 
 
-def _first(left: LeftBehind) -> LeftBehind:
+def _first(left: UnconfirmedDeletions) -> UnconfirmedDeletions:
     """Limit the names of each broker to `MAX_OWED_NAMES`."""
-    return LeftBehind(*({broker: names[:MAX_OWED_NAMES] for broker, names in by_broker.items()} for by_broker in left))
+    return UnconfirmedDeletions(
+        *({broker: names[:MAX_OWED_NAMES] for broker, names in by_broker.items()} for by_broker in left)
+    )
 
 
 def explain_topic(context: Context, topic: str, problems: Problems, now_ms: int) -> dict[str, JsonValue] | None:
@@ -119,7 +121,7 @@ def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) ->
         **_head(context, now_ms),
         "topic": topic,
         "marked": False,
-        "exists": topic in context.cluster.topics or topic in context.cluster.set_aside_topics,
+        "exists": topic in context.cluster.topics or topic in context.cluster.quarantined_topics,
         "refused": None if refused is None else {"at_ms": refused.at_ms, "why": refused.why},
         "owed": _owed(context, problems, now_ms, topic),
     }
@@ -129,11 +131,11 @@ def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None =
     """Return the registered brokers that owe tombstones, or the tombstone of `topic`. Unregistered brokers are left
     out: clients find brokers through others, and a returning broker gets the tombstones first."""
     found: list[JsonValue] = []
-    for broker, debtor in context.cluster.owed.items():
-        if broker not in context.cluster.brokers or (topic is not None and topic not in debtor.topics):
+    for broker, owing_broker in context.cluster.owed.items():
+        if broker not in context.cluster.brokers or (topic is not None and topic not in owing_broker.topics):
             continue
-        since_ms = debtor.since_ms if topic is None else debtor.topics[topic].since_ms
-        problem = debtor.problem
+        since_ms = owing_broker.since_ms if topic is None else owing_broker.topics[topic].since_ms
+        problem = owing_broker.problem
         wait = Wait(
             topic or "",
             CauseKind.TOMBSTONE_OWED,
@@ -141,16 +143,16 @@ def _owed(context: Context, problems: Problems, now_ms: int, topic: str | None =
             broker=broker,
             attempts=1 if problem is None else problem.attempts,
             last_error=None if problem is None else problem.what,
-            next_try_ms=debtor.retry_at_ms,
+            next_try_ms=owing_broker.retry_at_ms,
             last_error_ms=None if problem is None else problem.last_ms,
         )
         if problem is None or broker in problems:
             wait = _sharpened(wait, problems, now_ms)
-        names = [topic] if topic is not None else list(islice(debtor.topics, MAX_OWED_NAMES))
+        names = [topic] if topic is not None else list(islice(owing_broker.topics, MAX_OWED_NAMES))
         found.append(
             {
                 "broker": broker,
-                "topic_count": len(debtor.topics) if topic is None else 1,
+                "topic_count": len(owing_broker.topics) if topic is None else 1,
                 "topics": [*names],
                 "since_ms": since_ms,
                 "attempts": wait.attempts,
@@ -175,7 +177,7 @@ def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
     }
 
 
-def pause_document(pause: Pause) -> dict[str, JsonValue]:
+def pause_document(pause: DeletionPause) -> dict[str, JsonValue]:
     """Return why deletions are paused, and what ends that."""
     return {
         "cause": pause.held_by.name,
@@ -249,7 +251,7 @@ def _half_deleted(context: Context, topic: str) -> list[Wait]:
     return [
         Wait(topic, CauseKind.HALF_DELETED, deletion.queued_at_ms, tp.partition)
         for tp, partition in context.cluster.partitions_of(topic)
-        if partition.leadership is None
+        if partition.leader_and_isr is None
     ]
 
 

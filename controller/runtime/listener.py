@@ -13,11 +13,11 @@ When control is lost, all connections are closed as well. A broker stays with th
 it gets one of these errors or loses its connection. Answers after that moment never hold errors of single partitions:
 from a former controller, they could leave an ISR unchanged for good.
 
-To clients the controller looks like a broker. Their requests are forwarded to a live broker (`adapters.kafka.relay`),
-whose versions they are given. Exceptions are four requests that clients send to every broker about its own state.
-The controller answers them as a broker without data does: a forwarded one would report another broker's data twice, or
-be refused. Where the controller does not lead or has no live broker, it closes clients' connections; clients have other
-addresses.
+To clients the controller looks like a broker. Their requests are forwarded to a live broker
+(`adapters.kafka.forwarding_proxy`), whose versions they are given. Exceptions are four requests that clients send to
+every broker about its own state. The controller answers them as a broker without data does: a forwarded one would
+report another broker's data twice, or be refused. Where the controller does not lead or has no live broker, it closes
+clients' connections; clients have other addresses.
 
 At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
 progress each, so a flood of requests delays the other events only briefly.
@@ -35,8 +35,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from lethe.adapters.config_listeners import with_ports
+from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
 from lethe.adapters.kafka.limits import ServerLimits
-from lethe.adapters.kafka.relay import Relay
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
@@ -45,6 +45,7 @@ from lethe.controller.runtime.metrics import ListenerView
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.forwarding import OwnApis
 from lethe.protocol.kafka.queries import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -61,7 +62,6 @@ from lethe.protocol.kafka.queries import (
     Request,
     Response,
 )
-from lethe.protocol.kafka.relaying import Claims
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -118,7 +118,7 @@ class BrokerListener:
         metrics: ListenerMetrics,
         *,
         controller_id: BrokerId,
-        relay: Relay,
+        proxy: ForwardingProxy,
         max_wait_ms: int,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         max_at_once: int = MAX_AT_ONCE,
@@ -127,10 +127,10 @@ class BrokerListener:
         self._metrics = metrics
         self._max_wait_ms = max_wait_ms
         self._request_slots = asyncio.Semaphore(max_at_once)
-        self._relay = relay
-        claims = Claims(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
+        self._proxy = proxy
+        claims = OwnApis(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
         self._server = KafkaServer(
-            self._handle, {**OWN, **EMPTY}, limits, "controller-listener", relay=relay, claims=claims
+            self._handle, {**OWN, **EMPTY}, limits, "controller-listener", proxy=proxy, claims=claims
         )
         self._task: asyncio.Task[None] | None = None
         self._keys = itertools.count(1)
@@ -159,7 +159,7 @@ class BrokerListener:
 
     def view(self) -> ListenerView:
         """Return the values for metrics."""
-        return ListenerView(self._server.connection_count, self._relay.open_count, self._relay.counts)
+        return ListenerView(self._server.connection_count, self._proxy.open_count, self._proxy.counts)
 
     # --- answering ------------------------------------------------------------------------------------------------
 
@@ -174,12 +174,12 @@ class BrokerListener:
         for request, answer in self._unanswered.values():
             if not answer.done():
                 answer.set_result(refused(request))
-        self._relay.show(())
+        self._proxy.show(())
         self._server.close_connections(reason)
 
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None:
         """Set the live brokers to which clients are forwarded."""
-        self._relay.show(brokers)
+        self._proxy.show(brokers)
 
     async def _handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         empty = _empty_answer(request)
@@ -234,9 +234,9 @@ def _is_about(controller: str, request: Request) -> bool:
     )
 
 
-def relay_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> Relay:
-    """Return the relay that forwards clients of the listener."""
-    return Relay(
+def proxy_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> ForwardingProxy:
+    """Return the proxy that forwards clients of the listener."""
+    return ForwardingProxy(
         OWN,
         {**EMPTY, **EMPTY_OF_OURS},
         client_id,

@@ -6,7 +6,7 @@ brokers: their answers come through the queue. A long step runs on a thread (`st
 
     taken from the queue        steps of its course
     BrokersChanged              BrokersChanged, ZnodesRead, ZnodesRead, ZnodesWritten
-    an answer of broker 3       StopReplicaAnswered
+    an answer of broker 3       StopReplicaResponseReceived
 
 Only the loss of the session interrupts a course: the queued events are dropped and recorded as preempted, and
 `SessionLost` is next. Results of the old session are never passed to the core.
@@ -31,7 +31,7 @@ from lethe.controller.core.events import Answer, ControllerState, Event, Externa
 from lethe.controller.runtime.faults import FaultResponse, FaultWhileResigning, response_to
 from lethe.controller.runtime.queue import EventQueue, Queued
 from lethe.controller.runtime.steps import Step, Stepper
-from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class ControllerLoop:
         performer: EffectPerformer,
         clock: Clock,
         metrics: LoopMetrics,
-        record: Callable[[Fact], None],
+        record: Callable[[EventRecord], None],
         *,
         queue: EventQueue | None = None,
         idle_reset_ms: int = IDLE_RESET_MS,
@@ -132,7 +132,7 @@ class ControllerLoop:
             for queued in preempted:
                 name = type(queued.event).__name__
                 counts[name] = counts.get(name, 0) + 1
-            self._record(_event_fact(self._subject, type(event).__name__, "preempted others", preempted=dict(counts)))
+            self._record(_event_record(self._subject, type(event).__name__, "preempted others", preempted=dict(counts)))
 
     def fault(self, error: Exception, where: str) -> None:
         """Report an exception in another task. It is handled after the event in progress."""
@@ -154,7 +154,7 @@ class ControllerLoop:
                     await self._handle(queued)
                 while self._faults:
                     found = self._faults.pop(0)
-                    self._record(_event_fact(self._subject, found.where, "fault", error=_error_text(found.error)))
+                    self._record(_event_record(self._subject, found.where, "fault", error=_error_text(found.error)))
                     self._resign(found.error, found.where)
         finally:
             self.steps.close()
@@ -186,7 +186,7 @@ class ControllerLoop:
             self.handling = None
             self._metrics.event_ended(name, state, handled_s, outcome)
             times = {"queued_ms": round(queued_s * 1000, 3), "handled_ms": round(handled_s * 1000, 3)}
-            self._record(_event_fact(self._subject, name, outcome, **times, **details))
+            self._record(_event_record(self._subject, name, outcome, **times, **details))
             self._changed.set()
             self._changed = asyncio.Event()
 
@@ -248,5 +248,5 @@ def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _event_fact(subject: str, event: str, outcome: str, **details: JsonValue) -> Fact:
-    return Fact(FactType.EVENT, subject, {"event": event, "outcome": outcome, **details})
+def _event_record(subject: str, event: str, outcome: str, **details: JsonValue) -> EventRecord:
+    return EventRecord(EventRecordType.EVENT, subject, {"event": event, "outcome": outcome, **details})

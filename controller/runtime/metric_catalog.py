@@ -49,17 +49,17 @@ CONTROLLER_GAUGES: Final = {
     ),
     "replicas_ineligible_to_delete_count": _controller_gauge(
         "ReplicasIneligibleToDeleteCount",
-        "Replicas of queued topics that could not be deleted while others of their topic were asked; when all of these "
-        "have answered, they are Offline until the next try, and their topic is what is counted",
+        "Replicas of queued topics that could not be deleted while others of their topic were asked; afterwards they "
+        "are Offline until the next try, and their topic counts",
     ),
     "active_broker_count": _controller_gauge("ActiveBrokerCount", "Registered brokers, those shutting down included"),
     "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),
-    "set_aside_topic_count": Metric(
+    "quarantined_topic_count": Metric(
         "lethe_controller_set_aside_topics",
         MetricKind.GAUGE,
         "Topics whose znode cannot be understood; they are left alone. /state names them",
     ),
-    "set_aside_broker_count": Metric(
+    "quarantined_broker_count": Metric(
         "lethe_controller_set_aside_brokers",
         MetricKind.GAUGE,
         "Brokers whose registration cannot be understood; they count as away. /state names them",
@@ -72,8 +72,7 @@ CONTROLLER_GAUGES: Final = {
     "ghost_count": Metric(
         "lethe_controller_ghosts",
         MetricKind.GAUGE,
-        "Topics that a broker's metadata cache has and ZooKeeper has not, added up over the brokers; each is dropped "
-        "from the cache within seconds where the broker answers. /state names them",
+        "Topics that a broker's metadata cache has and ZooKeeper has not, added up over the brokers. /state names them",
     ),
     "unseen_cache_count": Metric(
         "lethe_controller_caches_unseen",
@@ -95,7 +94,7 @@ CURRENT_CONTROLLER: Final = Metric(
     "Id of the active controller as this one sees it; -1: none",
     mbean="kafka.server:type=MetadataLoader,name=CurrentControllerId",
 )
-EPOCH: Final = Metric("lethe_controller_epoch", MetricKind.GAUGE, "Controller epoch of the present tenure; 0: none")
+EPOCH: Final = Metric("lethe_controller_epoch", MetricKind.GAUGE, "Controller epoch of the present term; 0: none")
 ROLE: Final = Metric(
     "lethe_controller_role",
     MetricKind.GAUGE,
@@ -112,23 +111,23 @@ UNCLEAN: Final = Metric(
     MetricKind.COUNTER,
     "Leaders elected from outside the ISR since this process started: what they had not been sent is lost",
 )
-TENURE: Final = Metric(
+TERM: Final = Metric(
     "lethe_controller_tenure_seconds",
     MetricKind.GAUGE,
     "How long this controller has been the active one; 0: it is not",
 )
-TENURES: Final = Metric(
+TERMS: Final = Metric(
     "lethe_controller_tenures_total",
     MetricKind.COUNTER,
-    "Times that this process was elected; more than some in an hour: look in the log why each of them ended",
+    "Times that this process was elected; more than some in an hour: see the log",
 )
-TENURES_ENDED: Final = Metric(
+TERMS_ENDED: Final = Metric(
     "lethe_controller_tenures_ended_total", MetricKind.COUNTER, "Times that this process gave control up or lost it"
 )
 TAKEOVER: Final = Metric(
     "lethe_controller_takeover_seconds",
     MetricKind.HISTOGRAM,
-    "Time from being elected to having told every broker; nobody leads in it",
+    "Time from the election until the controller is active; no controller acts meanwhile",
 )
 GHOSTS_CURED: Final = Metric(
     "lethe_controller_ghosts_cured_total",
@@ -149,12 +148,12 @@ BROKER_REFUSES: Final = Metric(
     ("broker_id", "reason"),
 )
 
-TENURES_SHOWN: Final = (
+TERMS_SHOWN: Final = (
     POWERLESS,
     BROKER_REFUSES,
-    TENURE,
-    TENURES,
-    TENURES_ENDED,
+    TERM,
+    TERMS,
+    TERMS_ENDED,
     TAKEOVER,
     LEADERS_ELECTED,
     UNCLEAN,
@@ -196,7 +195,7 @@ STATE_TIMERS: Final = {
     state: Metric(
         f"kafka_controller_controllerstats_{name.lower()}",
         MetricKind.SUMMARY,
-        f"Milliseconds taken by events of state {state.name}; one that ended in a fault counts",
+        f"Milliseconds taken by events of state {state.name}, faults included",
         mbean=f"kafka.controller:type=ControllerStats,name={name}",
     )
     for state, name in _STATE_TIMERS.items()
@@ -273,11 +272,11 @@ ZOOKEEPER_OPERATIONS: Final = Metric(
 
 # --- journal ------------------------------------------------------------------------------------------------------
 
-JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", MetricKind.COUNTER, "Facts written to the journal")
+JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", MetricKind.COUNTER, "Event records written to the journal")
 JOURNAL_LOST: Final = Metric(
     "lethe_journal_lost_total",
     MetricKind.COUNTER,
-    "Facts that the journal could not take; reports made from it have a gap",
+    "Event records that the journal could not take; reports made from it have a gap",
 )
 JOURNAL_FAILING: Final = Metric(
     "lethe_journal_failing",
@@ -290,7 +289,7 @@ JOURNAL_TOPIC_LINES: Final = Metric(
 JOURNAL_TOPIC_LOST: Final = Metric(
     "lethe_journal_topic_lost_total",
     MetricKind.COUNTER,
-    "Lines that the journal's topic could not take; it tells of the gap",
+    "Lines that the journal's topic did not accept; the topic records the gap",
 )
 JOURNAL_TOPIC_FAILING: Final = Metric(
     "lethe_journal_topic_failing", MetricKind.GAUGE, "1 while the journal's topic takes nothing; the log says why"
@@ -300,7 +299,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
         "The controller",
         "All of Kafka's gauges here are 0 where this controller is not the active one.",
-        (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, *TENURES_SHOWN),
+        (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, *TERMS_SHOWN),
     ),
     (
         "Events",

@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from lethe.adapters.kafka.relay import RelayCounts
-from lethe.controller.core.deletion_memory import RetryOf, Stage
+from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
+from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
 from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
@@ -29,10 +29,10 @@ from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime import broker_metrics, deletion_metrics, metric_catalog
 from lethe.controller.runtime.metric_families import histograms, labelled, single, summaries, values
 from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 
-_TENURES: Final = ("elected", "resigned")
-"""Values of `what` in election facts when a tenure begins and ends."""
+_TERMS: Final = ("elected", "resigned")
+"""Values of `what` in election event records when a term begins and ends."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class ChannelView(NamedTuple):
     """How long all attempts have failed; 0: the last one was answered."""
 
 
-class Tenure(NamedTuple):
+class TermView(NamedTuple):
     """Role and elections of the controller at the time of a scrape."""
 
     role: str
@@ -73,7 +73,7 @@ class Tenure(NamedTuple):
     active_controller: int
     elections: int
     unclean_elections: int
-    tenure_s: float
+    term_s: float
     ghosts_cured: int
 
 
@@ -113,9 +113,9 @@ class ListenerView(NamedTuple):
     """The listener for brokers and clients."""
 
     connections: int
-    relayed: int
+    forwarded: int
     """Those of them that are forwarded to a broker."""
-    counts: RelayCounts
+    counts: ForwardingCounts
 
 
 @dataclass(slots=True)
@@ -124,8 +124,8 @@ class Sources:
 
     gauges: Callable[[], Gauges] | None = None
     oldest: Callable[[], OldestView | None] | None = None
-    retries: Callable[[], Mapping[tuple[RetryOf, str], int]] | None = None
-    tenure: Callable[[], Tenure] | None = None
+    retries: Callable[[], Mapping[tuple[RetriedAction, str], int]] | None = None
+    term: Callable[[], TermView] | None = None
     queue: Callable[[], QueueView] | None = None
     channels: Callable[[], Iterable[ChannelView]] | None = None
     power: Callable[[], PowerView] | None = None
@@ -148,8 +148,8 @@ class ControllerMetrics:
         self._handled: dict[str, Buckets] = {}
         self._faults: dict[str, int] = {}
         self._phases: dict[str, Buckets] = {}
-        self._facts = dict.fromkeys(FactType, 0)
-        self._tenures = dict.fromkeys(_TENURES, 0)
+        self._records = dict.fromkeys(EventRecordType, 0)
+        self._terms = dict.fromkeys(_TERMS, 0)
         self._takeover = Buckets()
         self._zookeeper_ms = Sample()
         self._zookeeper: dict[str, Buckets] = {}
@@ -190,17 +190,17 @@ class ControllerMetrics:
         for kind, count in operations.items():
             self._operations[kind] = self._operations.get(kind, 0) + count
 
-    def note_fact(self, fact: Fact) -> None:
-        """A fact was recorded."""
-        self._facts[fact.type] += 1
-        if fact.type is FactType.DELETION_PHASE:
-            phase, took_ms = fact.data.get("phase"), fact.data.get("took_ms")
+    def note_record(self, record: EventRecord) -> None:
+        """An event record was recorded."""
+        self._records[record.type] += 1
+        if record.type is EventRecordType.DELETION_PHASE:
+            phase, took_ms = record.data.get("phase"), record.data.get("took_ms")
             if isinstance(phase, str) and isinstance(took_ms, int | float):
                 self._phases.setdefault(phase, Buckets(LONG_SECONDS_BUCKETS)).add(took_ms / 1000)
-        elif fact.type is FactType.ELECTION:
-            what, loading_ms = fact.data.get("what"), fact.data.get("loading_ms")
-            if what in self._tenures:
-                self._tenures[str(what)] += 1
+        elif record.type is EventRecordType.ELECTION:
+            what, loading_ms = record.data.get("what"), record.data.get("loading_ms")
+            if what in self._terms:
+                self._terms[str(what)] += 1
             if what == "active" and isinstance(loading_ms, int | float):
                 self._takeover.add(loading_ms / 1000)
 
@@ -234,13 +234,13 @@ class ControllerMetrics:
             rows = [({"part": part.value, "reason": why}, count) for (part, why), count in sources.retries().items()]
             yield values(deletion_metrics.RETRIES, rows)
         yield histograms(deletion_metrics.PHASES, labelled("phase", self._phases))
-        yield values(deletion_metrics.FACTS, [({"type": kind.value}, count) for kind, count in self._facts.items()])
-        if sources.tenure is not None:
-            yield from _tenure(sources.tenure())
+        yield values(deletion_metrics.RECORDS, [({"type": kind.value}, count) for kind, count in self._records.items()])
+        if sources.term is not None:
+            yield from _term(sources.term())
         if sources.power is not None:
             yield from _power(sources.power())
-        yield single(metric_catalog.TENURES, self._tenures["elected"])
-        yield single(metric_catalog.TENURES_ENDED, self._tenures["resigned"])
+        yield single(metric_catalog.TERMS, self._terms["elected"])
+        yield single(metric_catalog.TERMS_ENDED, self._terms["resigned"])
         yield histograms(metric_catalog.TAKEOVER, [({}, self._takeover)])
         if self._is_open:
             if sources.queue is not None:
@@ -265,11 +265,11 @@ class ControllerMetrics:
         if sources.listener is not None:
             listener = sources.listener()
             yield single(broker_metrics.LISTENER_CONNECTIONS, listener.connections)
-            yield single(broker_metrics.RELAY_CONNECTIONS, listener.relayed)
-            yield single(broker_metrics.RELAY_REQUESTS, listener.counts.requests)
-            yield single(broker_metrics.RELAY_BYTES_IN, listener.counts.bytes_in)
-            yield single(broker_metrics.RELAY_BYTES_OUT, listener.counts.bytes_out)
-            yield single(broker_metrics.RELAY_FAILURES, listener.counts.failures)
+            yield single(broker_metrics.FORWARDED_CONNECTIONS, listener.forwarded)
+            yield single(broker_metrics.FORWARDED_REQUESTS, listener.counts.requests)
+            yield single(broker_metrics.FORWARDED_BYTES_IN, listener.counts.bytes_in)
+            yield single(broker_metrics.FORWARDED_BYTES_OUT, listener.counts.bytes_out)
+            yield single(broker_metrics.FORWARDING_FAILURES, listener.counts.failures)
             yield summaries(broker_metrics.REQUEST_TIME, labelled("request", self._requests_ms))
             errors = self._request_errors.items()
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
@@ -306,7 +306,9 @@ def written(families: Iterable[Family]) -> bytes:
 def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
     for name, metric in metric_catalog.CONTROLLER_GAUGES.items():
         yield single(metric, state if name == "controller_state" else getattr(gauges, name))
-    stages = {"held": gauges.held_topic_count} | {each.value: gauges.topics_in_stage.get(each, 0) for each in Stage}
+    stages = {"held": gauges.held_topic_count} | {
+        each.value: gauges.topics_in_stage.get(each, 0) for each in DeletionStage
+    }
     yield values(deletion_metrics.TOPICS, labelled("stage", stages))
     states = {each.name.lower(): gauges.doomed_replicas.get(each, 0) for each in ReplicaState}
     yield values(deletion_metrics.REPLICAS, labelled("state", states))
@@ -330,14 +332,14 @@ def _queue(queue: QueueView) -> Iterator[Family]:
     yield single(metric_catalog.IN_PROGRESS, queue.in_progress_s)
 
 
-def _tenure(tenure: Tenure) -> Iterator[Family]:
-    yield single(metric_catalog.CURRENT_CONTROLLER, tenure.active_controller)
-    yield single(metric_catalog.EPOCH, tenure.epoch)
-    yield values(metric_catalog.ROLE, [({"role": role}, role == tenure.role) for role in tenure.roles])
-    yield single(metric_catalog.TENURE, tenure.tenure_s)
-    yield single(metric_catalog.LEADERS_ELECTED, tenure.elections)
-    yield single(metric_catalog.UNCLEAN, tenure.unclean_elections)
-    yield single(metric_catalog.GHOSTS_CURED, tenure.ghosts_cured)
+def _term(term: TermView) -> Iterator[Family]:
+    yield single(metric_catalog.CURRENT_CONTROLLER, term.active_controller)
+    yield single(metric_catalog.EPOCH, term.epoch)
+    yield values(metric_catalog.ROLE, [({"role": role}, role == term.role) for role in term.roles])
+    yield single(metric_catalog.TERM, term.term_s)
+    yield single(metric_catalog.LEADERS_ELECTED, term.elections)
+    yield single(metric_catalog.UNCLEAN, term.unclean_elections)
+    yield single(metric_catalog.GHOSTS_CURED, term.ghosts_cured)
 
 
 def _power(view: PowerView) -> Iterator[Family]:

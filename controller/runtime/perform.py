@@ -1,8 +1,8 @@
 """Performs the core's effects, in the order of the core.
 
 `perform` takes the effects of one step and returns without waiting: it queues requests on the brokers' channels, sets
-timers and records facts. A step has at most one read, write or probe; `result` sends it and waits for its outcome. No
-channel task runs between `perform` and `result`, so a write leaves before the requests of its step.
+timers and records event records. A step has at most one read, write or probe; `result` sends it and waits for its
+outcome. No channel task runs between `perform` and `result`, so a write leaves before the requests of its step.
 
 A result belongs to the session in which it was requested. If that session is lost, `result` returns None, and the
 queued `SessionLost` follows.
@@ -32,9 +32,9 @@ from lethe.controller.core.effects import (
     ShowBrokers,
     WriteZnodes,
 )
-from lethe.controller.core.events import ProbeOutcome, ProbesAnswered, Result, ZnodesRead, ZnodesWritten
+from lethe.controller.core.events import ProbeOutcome, ProbesCompleted, Result, ZnodesRead, ZnodesWritten
 from lethe.controller.runtime.timers import Timers
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper.operations import Operation, Read
 from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown, MultiPlan
@@ -80,7 +80,7 @@ class Performer:
         sessions: SessionHolder,
         channels: ChannelSet,
         timers: Timers,
-        record: Callable[[Fact], None],
+        record: Callable[[EventRecord], None],
         note_latency: Callable[[str, float, Mapping[str, int]], None],
         subject: str,
         answers: RequestAnswers | None = None,
@@ -111,8 +111,8 @@ class Performer:
                     self._lose_control(reason)
                 case ShowBrokers(brokers=brokers):
                     self._show(brokers)
-                case Record(fact=fact):
-                    self._record(fact)
+                case Record(record=record):
+                    self._record(record)
                 case ReadZnodes() | WriteZnodes() | ProbeBrokers():
                     self._asked, self._session = effect, self._sessions.session
                 case OpenChannel():
@@ -131,7 +131,7 @@ class Performer:
     def _reply(self, effect: Reply) -> None:
         """Pass the answer on, unless the session may have expired."""
         if self._answers is None:
-            raise LookupError(f"request {effect.key} is answered, and nobody listens for requests")
+            raise LookupError(f"request {effect.key} is answered, and no listener receives requests")
         session = self._sessions.session
         if session is None or not session.in_touch:
             self._answers.control_lost("there is no ZooKeeper session that is known to live")
@@ -151,7 +151,7 @@ class Performer:
         asked, session = self._asked, self._session
         self._asked = self._session = None
         if asked is None:
-            raise LookupError("the core waits for a result, but has asked for nothing")
+            raise LookupError("the core waits for a result of no request")
         if session is None or session.lost.is_set():
             return None
         started_s = time.monotonic()
@@ -166,11 +166,11 @@ class Performer:
                     took_s = time.monotonic() - started_s
                     operations = [operation for group in groups for operation in group]
                     self._note_latency(*_measured("write", operations, took_s))
-                    self._record(_write_fact(self._subject, asked, result.outcomes, took_s))
+                    self._record(_write_record(self._subject, asked, result.outcomes, took_s))
                 case ProbeBrokers(id=number):
                     if self._probe is None:
                         raise LookupError("the core asks for probes, and nothing here can send them")
-                    result = ProbesAnswered(number, await self._probe(asked))
+                    result = ProbesCompleted(number, await self._probe(asked))
                 case _:
                     assert_never(asked)
         except SessionLost:
@@ -193,11 +193,11 @@ def _measured(kind: str, operations: Sequence[Operation | Read], took_s: float) 
     return (next(iter(counts)) if len(counts) == 1 else f"{kind}s"), took_s, counts
 
 
-def _write_fact(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> Fact:
+def _write_record(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> EventRecord:
     operations = Counter(type(operation).__name__ for group in asked.groups for operation in group)
     results = Counter(map(_outcome_name, outcomes))
-    return Fact(
-        FactType.ZNODE_WRITE,
+    return EventRecord(
+        EventRecordType.ZNODE_WRITE,
         subject,
         {
             "groups": len(asked.groups),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from lethe.adapters.clock import Clock
 from lethe.controller.core import power
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.power import BrokerPower, Standing
+from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.protocol.causes import remedy
@@ -53,7 +53,7 @@ class PowerWatch:
 
     def _silence(self, powers: tuple[BrokerPower, ...]) -> tuple[str, ...]:
         problems = self._problems()
-        quiet = (each.broker for each in powers if each.standing in (Standing.SILENT, Standing.ASKED))
+        quiet = (each.broker for each in powers if each.standing in (BrokerStanding.SILENT, BrokerStanding.ASKED))
         return tuple(f"broker {broker}: {problems[broker].what}" for broker in quiet if broker in problems)
 
 

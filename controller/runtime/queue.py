@@ -35,19 +35,19 @@ from lethe.controller.core.events import (
     DeletionsPauseChanged,
     External,
     IsrChangesNotified,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirEventsNotified,
     LogDirsDescribed,
     PreferredElectionsRequested,
     ReassignmentsRequested,
     SessionEstablished,
     SessionLost,
-    StopReplicaAnswered,
+    StopReplicaResponseReceived,
     TimerFired,
     TopicDeletionsRequested,
     TopicsChanged,
     TopicsModified,
-    UpdateMetadataAnswered,
+    UpdateMetadataResponseReceived,
 )
 
 MAX_ANSWERS: Final = 1_000
@@ -69,7 +69,12 @@ _MERGED: Final = (
     TimerFired,
 )
 _SESSIONS: Final = (SessionEstablished, SessionLost)
-_ANSWERS: Final = (LeaderAndIsrAnswered, UpdateMetadataAnswered, StopReplicaAnswered, LogDirsDescribed)
+_ANSWERS: Final = (
+    LeaderAndIsrResponseReceived,
+    UpdateMetadataResponseReceived,
+    StopReplicaResponseReceived,
+    LogDirsDescribed,
+)
 
 
 class Queued(NamedTuple):

@@ -1,8 +1,8 @@
-"""Sends each fact to the journal, the metrics, the board and the log.
+"""Sends each event record to the journal, the metrics, the board and the log.
 
-The journal gets every fact whole; metrics and board count it; the log gets a line, at the level in `LEVELS`. Frequent
-types (requests, transitions, expected answers, deletion phases) are at level DEBUG. `blockers` logs what deletions wait
-for.
+The journal gets every event record whole; metrics and board count it; the log gets a line, at the level in `LEVELS`.
+Frequent types (requests, transitions, expected answers, deletion phases) are at level DEBUG. `blockers` logs what
+deletions wait for.
 
 Refusals are warnings, and a half-down cluster causes thousands of the same. The log has the first 20 of one kind per
 minute; the next line of that kind after the minute is preceded by the number of the others.
@@ -17,24 +17,24 @@ from typing import Final, Protocol
 
 from lethe.adapters.logs import FieldValue, fields
 from lethe.protocol.counting import counted
-from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 
 logger = logging.getLogger(__name__)
 
-LEVELS: Final[Mapping[FactType, int]] = {
-    FactType.ELECTION: logging.INFO,
-    FactType.EVENT: logging.DEBUG,
-    FactType.TRANSITION: logging.DEBUG,
-    FactType.REFUSAL: logging.WARNING,
-    FactType.REQUEST: logging.DEBUG,
-    FactType.ACK: logging.DEBUG,
-    FactType.ZNODE_WRITE: logging.DEBUG,
-    FactType.DELETION_PHASE: logging.DEBUG,
-    FactType.REASSIGNMENT: logging.DEBUG,
-    FactType.SET_ASIDE: logging.WARNING,
-    FactType.BROKER: logging.INFO,
-    FactType.BYTES_FREED: logging.INFO,
-    FactType.GAP: logging.WARNING,
+LEVELS: Final[Mapping[EventRecordType, int]] = {
+    EventRecordType.ELECTION: logging.INFO,
+    EventRecordType.EVENT: logging.DEBUG,
+    EventRecordType.TRANSITION: logging.DEBUG,
+    EventRecordType.REFUSAL: logging.WARNING,
+    EventRecordType.REQUEST: logging.DEBUG,
+    EventRecordType.ACK: logging.DEBUG,
+    EventRecordType.ZNODE_WRITE: logging.DEBUG,
+    EventRecordType.DELETION_PHASE: logging.DEBUG,
+    EventRecordType.REASSIGNMENT: logging.DEBUG,
+    EventRecordType.SET_ASIDE: logging.WARNING,
+    EventRecordType.BROKER: logging.INFO,
+    EventRecordType.BYTES_FREED: logging.INFO,
+    EventRecordType.GAP: logging.WARNING,
 }
 """Log level by type."""
 
@@ -42,38 +42,38 @@ _BURST: Final = 20
 _BURST_S: Final = 60.0
 
 
-class FactJournal(Protocol):
-    def record(self, fact: Fact) -> None: ...
+class RecordJournal(Protocol):
+    def record(self, record: EventRecord) -> None: ...
 
 
-class FactCounter(Protocol):
-    def note_fact(self, fact: Fact) -> None: ...
+class RecordCounter(Protocol):
+    def note_record(self, record: EventRecord) -> None: ...
 
 
 class Recorder:
-    """Records every fact of the controller."""
+    """Records every event record of the controller."""
 
-    def __init__(self, journal: FactJournal | None, *counters: FactCounter) -> None:
+    def __init__(self, journal: RecordJournal | None, *counters: RecordCounter) -> None:
         self._journal = journal
         self._counters = counters
         self._bursts: dict[str, tuple[float, int]] = {}
         """Kind of refusal to (start of its minute, refusals since then)."""
 
-    def record(self, fact: Fact) -> None:
-        """Journal, count and perhaps log the fact. No content of a fact makes it raise."""
+    def record(self, record: EventRecord) -> None:
+        """Journal, count and perhaps log the event record. No content of an event record makes it raise."""
         if self._journal is not None:
-            self._journal.record(fact)
+            self._journal.record(record)
         for counter in self._counters:
-            counter.note_fact(fact)
-        level = LEVELS[fact.type]
-        if logger.isEnabledFor(level) and self._is_worth_a_line(fact):
-            values = {name: _flat(value) for name, value in fact.data.items()}
-            logger.log(level, "%s of %s", fact.type.value, fact.subject, extra=fields(**values))
+            counter.note_record(record)
+        level = LEVELS[record.type]
+        if logger.isEnabledFor(level) and self._is_worth_a_line(record):
+            values = {name: _flat(value) for name, value in record.data.items()}
+            logger.log(level, "%s of %s", record.type.value, record.subject, extra=fields(**values))
 
-    def _is_worth_a_line(self, fact: Fact) -> bool:
-        if fact.type is not FactType.REFUSAL:
+    def _is_worth_a_line(self, record: EventRecord) -> bool:
+        if record.type is not EventRecordType.REFUSAL:
             return True
-        kind = f"{fact.data.get('what')}: {fact.data.get('why')}"
+        kind = f"{record.data.get('what')}: {record.data.get('why')}"
         now_s = time.monotonic()
         began_s, count = self._bursts.get(kind, (now_s, 0))
         if now_s - began_s >= _BURST_S:

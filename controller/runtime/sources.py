@@ -14,7 +14,7 @@ from lethe.adapters.clock import Clock
 from lethe.adapters.journal import Journal, JournalCounts
 from lethe.controller.core.answers import NOT_LISTED, UNPROVEN
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.deletion_memory import RetryOf
+from lethe.controller.core.deletion_memory import RetriedAction
 from lethe.controller.core.gauges import Gauges, gauges
 from lethe.controller.core.waiting import oldest
 from lethe.controller.runtime.listener import BrokerListener
@@ -26,7 +26,7 @@ from lethe.controller.runtime.metrics import (
     QueueView,
     SessionView,
     Sources,
-    Tenure,
+    TermView,
 )
 from lethe.controller.runtime.powers import PowerWatch
 from lethe.controller.runtime.sessions import SessionKeeper
@@ -65,7 +65,7 @@ def sources(
         gauges=between_steps(gauges, Gauges()),
         oldest=between_steps(lambda readable: oldest_view(readable, clock.now_ms()), None),
         retries=between_steps(retries_by_name, {}),
-        tenure=lambda: Tenure(
+        term=lambda: TermView(
             context.role.value,
             roles,
             context.cluster.epoch if context.is_leading else 0,
@@ -103,6 +103,6 @@ def oldest_view(context: Context, now_ms: int) -> OldestView | None:
     return OldestView(found.topic, found.reason.name, found.broker, age_s)
 
 
-def retries_by_name(context: Context) -> dict[tuple[RetryOf, str], int]:
+def retries_by_name(context: Context) -> dict[tuple[RetriedAction, str], int]:
     """Return the number of retries by part and name of the reason."""
     return {(part, REASONS.get(why, why)): count for (part, why), count in context.deletion_retries.items()}

@@ -40,7 +40,7 @@ FREEZE_AFTER_S: Final = 0.1
 
 def may_be_long(context: Context, event: Event) -> bool:
     """Return True where the step may take more than some milliseconds: a large cluster, or many or large outcomes."""
-    if context.cluster.partitions_with_leadership >= MANY_PARTITIONS:
+    if context.cluster.partitions_with_leader_and_isr >= MANY_PARTITIONS:
         return True
     match event:
         case ZnodesRead(outcomes=outcomes):

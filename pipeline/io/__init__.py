@@ -1,1 +1,1 @@
-"""The only reads and writes of the pipeline."""
+"""All reads and writes of the pipeline."""

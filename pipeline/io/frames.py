@@ -1,8 +1,8 @@
-"""Frames of what the driver holds: a few rows that go to Spark once, by Arrow, and are part of the plan from then on.
+"""Data frames from a few rows of the driver. They go to Spark once, by Arrow, and are part of the query plan.
 
-Made of rows of Python instead, they would pass through a Python process of an executor with every query, and an
-executor need not have Python. Of a frame without rows the optimizer sees that it has none: whatever only it could have
-fed falls away before anything is planned.
+Frames from Python rows would pass through an executor's Python process in every query, and an executor need not have
+Python. The optimizer sees that a frame has no rows, and drops everything that depends on them before it plans the
+query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 
 def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[Any]]) -> DataFrame:
-    """The rows, values in the order of the schema's columns; a struct in them is a mapping."""
+    """Return a frame of these rows, with values in the order of the schema's columns; a struct is a mapping."""
     found = list(rows)
     arrow = to_arrow_schema(schema, timezone="UTC")
     columns = [pa.array([row[place] for row in found], type=field.type) for place, field in enumerate(arrow)]
@@ -25,5 +25,5 @@ def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[An
 
 
 def empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows of these columns."""
+    """Return a frame with these columns and no rows."""
     return frame_of(spark, schema, ())

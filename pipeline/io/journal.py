@@ -1,10 +1,10 @@
-"""Journals from directories, files and patterns: one row per line, with the file that it stands in.
+"""Journals from directories, files and patterns: one row per line, with its file.
 
-Directories are looked through for `*.jsonl` and `*.jsonl.gz`, not for what lies in directories below them. A line ends
-with a newline and nothing else; the last one of a file may be cut off, and is a line all the same.
+A directory is searched for `*.jsonl` and `*.jsonl.gz`, without its subdirectories. Only a newline ends a line. The last
+line of a file may be cut off, and is a line too.
 
-A compressed file may be damaged, or cut off while it was copied. Spark then ends the whole query with an error that
-names it; once it is known to be damaged, it is read as far as it goes.
+A compressed file may be damaged, or truncated by copying. Spark then fails the whole query with an error that names the
+file. Once the file is known to be damaged, it is read up to the damage.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lethe.pipeline.io.files import Files, Item, escaped, quoted
+from lethe.pipeline.io.files import FileStatus, FileSystem, escape_glob, to_uri
 from lethe.pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])
-COMPRESSED: Final = ".gz"
+COMPRESSED_ENDING: Final = ".gz"
 _HIDDEN: Final = ("_", ".")
-_NOT_READ: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
-_WHY: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
+_FAILED_FILE: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
+_JAVA_CAUSE: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
 _SLASHES: Final = re.compile(r"^(\w+):/+")
 
 
-class NothingToRead(ValueError):
-    """A place that was named does not exist or holds nothing of the kind; says which and what was looked for."""
+class InputNotFound(ValueError):
+    """A given place does not exist, or has no input of the expected kind; the message says which and what was searched
+    for."""
 
 
-class Damage(NamedTuple):
+class DamagedFile(NamedTuple):
     """A file that cannot be read to its end, and why, in Java's words."""
 
     file: str
@@ -43,77 +44,81 @@ class Damage(NamedTuple):
 
 
 def journal_files(spark: SparkSession, places: Sequence[str]) -> list[str]:
-    """The journal files of these directories, files and patterns, each once, by name. Raises NothingToRead for a place
-    that does not exist or holds other things alone, and for a file that Spark would leave out without a word; and
-    FileTrouble. An empty directory is all right: it is a journal that has not begun."""
+    """Return the journal files of these directories, files and patterns, each once, by name. An empty directory is
+    valid: it is a journal that has not begun.
+
+    Raises FileSystemError. Raises InputNotFound for a place that does not exist or has only other files, and for a file
+    that Spark would skip silently.
+    """
     found: dict[str, None] = {}
     for place in places:
-        files = Files(spark, place)
-        items = files.matching(place)
+        files = FileSystem(spark, place)
+        items = files.glob(place)
         if not items:
-            raise NothingToRead(f"no journal at {place}: there is no such file or directory")
-        before = _on_disk(items)
-        below = files.opened(items)
+            raise InputNotFound(f"no journal at {place}: there is no such file or directory")
+        before = _local_journal_paths(items)
+        below = files.expand_directories(items)
         # What came or went meanwhile is none of these.
-        if unlisted := sorted((before & _on_disk(items)) - {_local(one) for one in below}):
-            raise NothingToRead(
+        if unlisted := sorted((before & _local_journal_paths(items)) - {_local_path(one) for one in below}):
+            raise InputNotFound(
                 f"the journal file {os.fsencode(unlisted[0])!r} would not be read: Java does not see it. Its name is "
                 "no UTF-8, or LC_ALL is C (set LC_ALL=C.UTF-8), or it is a link to what is not there: name or mend it"
             )
         journals = [one for one in below if not one.is_directory and one.name.endswith(ENDINGS)]
         if hidden := [one.name for one in journals if one.name.startswith(_HIDDEN)]:
-            raise NothingToRead(
+            raise InputNotFound(
                 f"the journal file {hidden[0]} at {place} would not be read: Spark passes over names that begin with "
                 "_ or a dot; give it another name"
             )
         here = [one.path for one in journals]
         if below and not here:
             looked_for = " or ".join(f"*{ending}" for ending in ENDINGS)
-            raise NothingToRead(f"no journal at {place}: {below[0].name} and what else is there is not {looked_for}")
+            raise InputNotFound(f"no journal at {place}: {below[0].name} and what else is there is not {looked_for}")
         found |= dict.fromkeys(here)
     return sorted(found)
 
 
-def _on_disk(items: Sequence[Item]) -> set[str]:
-    """The paths of the journal files in those directories that are on a local disk, as the system names them."""
+def _local_journal_paths(items: Sequence[FileStatus]) -> set[str]:
+    """Return the journal files in the local directories among these, as the operating system names them."""
     found: set[str] = set()
     for item in items:
-        if item.is_directory and (directory := _local(item)).startswith("/"):
+        if item.is_directory and (directory := _local_path(item)).startswith("/"):
             with contextlib.suppress(OSError):  # Hadoop says what is wrong with it
                 names = (name for name in os.listdir(directory) if name.endswith(ENDINGS) and name[0] != ".")
                 found |= {os.path.join(directory, name) for name in names}
     return found
 
 
-def _local(item: Item) -> str:
+def _local_path(item: FileStatus) -> str:
     return item.path.removeprefix("file:")
 
 
 def read_lines(spark: SparkSession, files: Sequence[str], damaged: Collection[str] = ()) -> DataFrame:
-    """(value, file): the lines of these files, of `damaged` ones as far as they go. `value` may be no UTF-8."""
-    lines = _text(spark, [path for path in files if path not in damaged], are_damaged=False)
-    return lines.unionByName(_text(spark, list(damaged), are_damaged=True)) if damaged else lines
+    """Return (value, file): the lines of these files; of `damaged` files, those before the damage. `value` may be
+    invalid UTF-8."""
+    lines = _read_text(spark, [path for path in files if path not in damaged], are_damaged=False)
+    return lines.unionByName(_read_text(spark, list(damaged), are_damaged=True)) if damaged else lines
 
 
-def damage(error: Exception, files: Collection[str]) -> Damage | None:
-    """Which of these files is damaged, if that is what an error says that came of reading them."""
+def find_damaged_file(error: Exception, files: Collection[str]) -> DamagedFile | None:
+    """Return which of these files is damaged, if that caused the error."""
     text = str(error)
-    found, why = _NOT_READ.search(text), _WHY.search(text)
+    found, why = _FAILED_FILE.search(text), _JAVA_CAUSE.search(text)
     if found is None or why is None:
         return None
-    by_name = {_plain(quoted(path)): path for path in files if path.endswith(COMPRESSED)}
-    named = by_name.get(_plain(found[1]))
-    return None if named is None else Damage(named, why[1])
+    by_name = {_with_one_slash(to_uri(path)): path for path in files if path.endswith(COMPRESSED_ENDING)}
+    named = by_name.get(_with_one_slash(found[1]))
+    return None if named is None else DamagedFile(named, why[1])
 
 
-def _text(spark: SparkSession, files: Sequence[str], *, are_damaged: bool) -> DataFrame:
+def _read_text(spark: SparkSession, files: Sequence[str], *, are_damaged: bool) -> DataFrame:
     if not files:
         return empty(spark, _LINES)
     # A text source takes {, }, [, ], * and ? in paths for patterns.
-    text = spark.read.options(lineSep="\n", ignoreCorruptFiles=are_damaged).text([escaped(path) for path in files])
+    text = spark.read.options(lineSep="\n", ignoreCorruptFiles=are_damaged).text([escape_glob(path) for path in files])
     return text.select("value", F.col("_metadata.file_path").alias("file"))
 
 
-def _plain(uri: str) -> str:
-    """`file:/a` and `file:///a` are the same."""
+def _with_one_slash(uri: str) -> str:
+    """Return the URI with one slash after its scheme: `file:/a` and `file:///a` are the same."""
     return _SLASHES.sub(r"\1:/", uri)

@@ -1,16 +1,16 @@
-"""A streaming source of Spark's that follows growing, rotated journal files (`pipeline.io.following`).
+"""A streaming source for Spark that follows growing, rotated journal files (`pipeline.io.tailing`).
 
-Spark's own source of text files reads every file once, as it is when it is first seen: what is appended later would be
-lost. Here an offset says of every file how far it was read, and of the kept surveys whether any came:
+Spark's own text source reads each file once, as it is at the first sight, and would lose lines that are appended later.
+Here an offset holds how far each file was read, and a fingerprint of the kept surveys:
 
     {"files": {"/journal/controller-1-00000001.jsonl": [identity, position, seen]}, "surveys": "a hash"}
 
-A batch is what lies between two offsets. Spark keeps them in its checkpoint before it reads, so that a batch that was
-interrupted is repeated with the same ranges of bytes. Rows are (value: bytes of a line, file, position, lost): of a
-range that is gone, `value` is null and `lost` its length in bytes.
+A batch is the range between two offsets. Spark stores offsets in its checkpoint before it reads, so an interrupted
+batch is repeated with the same byte ranges. Rows are (value: bytes of a line, file, position, lost). For a lost range,
+`value` is null and `lost` is its length in bytes.
 
-Ranges are read by Python processes of the executors, which therefore need this package and the files under the same
-name. A file that ends in `.gz` does not grow: `lethe pipeline run` reads those.
+Python processes of the executors read the ranges. They need this package, and the files under the same names. Files
+that end in `.gz` do not grow: `lethe pipeline run` reads those.
 """
 
 from __future__ import annotations
@@ -25,8 +25,19 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from lethe.pipeline.io.files import quoted
-from lethe.pipeline.io.following import Follower, Gone, Lines, Mark, Range, ahead, pieces, ranges, read, survey_state
+from lethe.pipeline.io.files import to_uri
+from lethe.pipeline.io.tailing import (
+    ByteRange,
+    JournalTailer,
+    LineBlock,
+    LostBytes,
+    ReadPosition,
+    batch_end,
+    group_ranges,
+    ranges_between,
+    read_range,
+    survey_fingerprint,
+)
 
 NAME: Final = "lethe-journal"
 SCHEMA: Final = "value binary, file string, position long, lost long"
@@ -37,8 +48,8 @@ _ARROW: Final = pa.schema(
 )
 
 
-def options(journals: Sequence[str], surveys: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, str]:
-    """Of the source, for places on a local disk; about `max_bytes` go into a batch."""
+def source_options(journals: Sequence[str], surveys: Sequence[str], max_bytes: int = MAX_BYTES) -> dict[str, str]:
+    """Return the options of the source for places on a local disk; a batch has about `max_bytes`."""
     return {
         "journals": json.dumps(list(journals)),
         "surveys": json.dumps(list(surveys)),
@@ -46,9 +57,9 @@ def options(journals: Sequence[str], surveys: Sequence[str], max_bytes: int = MA
     }
 
 
-def marks_of(offset: Mapping[str, Any]) -> dict[str, Mark]:
-    """How far an offset of this source has read."""
-    return {path: Mark(str(one[0]), int(one[1]), int(one[2])) for path, one in offset["files"].items()}
+def positions_in(offset: Mapping[str, Any]) -> dict[str, ReadPosition]:
+    """Return how far an offset of this source has read."""
+    return {path: ReadPosition(str(one[0]), int(one[1]), int(one[2])) for path, one in offset["files"].items()}
 
 
 class JournalSource(DataSource):
@@ -69,10 +80,10 @@ class JournalSource(DataSource):
 
 
 @dataclass
-class Piece(InputPartition):
-    """What one task reads."""
+class JournalPartition(InputPartition):
+    """The ranges that one task reads."""
 
-    ranges: list[Range]
+    ranges: list[ByteRange]
 
 
 class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -81,8 +92,8 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, journals: Sequence[str], surveys: Sequence[str], max_bytes: int) -> None:
         self._surveys = surveys
         self._max_bytes = max_bytes
-        self._follower = Follower(journals)
-        self._target: tuple[dict[str, Mark], str] | None = None
+        self._follower = JournalTailer(journals)
+        self._target: tuple[dict[str, ReadPosition], str] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return _offset({}, "")
@@ -91,42 +102,42 @@ class JournalReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self._max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._look()
+        self._target = self._poll()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        now, surveyed = self._target or self._look()
+        now, surveyed = self._target or self._poll()
         max_bytes = None if isinstance(limit, ReadAllAvailable) else self._max_bytes
-        return _offset(ahead(marks_of(start), now, max_bytes), surveyed)
+        return _offset(batch_end(positions_in(start), now, max_bytes), surveyed)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        wanted = ranges(marks_of(start), marks_of(end))
-        return [Piece(group) for group in pieces(wanted, PARTITION_BYTES)]
+        wanted = ranges_between(positions_in(start), positions_in(end))
+        return [JournalPartition(group) for group in group_ranges(wanted, PARTITION_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, JournalPartition)
         for wanted in partition.ranges:
-            for found in read(wanted):
-                yield _rows(wanted.path, found)
+            for found in read_range(wanted):
+                yield _record_batch(wanted.path, found)
 
-    def _look(self) -> tuple[dict[str, Mark], str]:
-        return self._follower.look(), survey_state(self._surveys)
+    def _poll(self) -> tuple[dict[str, ReadPosition], str]:
+        return self._follower.poll(), survey_fingerprint(self._surveys)
 
 
-def _offset(marks: Mapping[str, Mark], surveyed: str) -> dict[str, Any]:
+def _offset(marks: Mapping[str, ReadPosition], surveyed: str) -> dict[str, Any]:
     return {"files": {path: list(marks[path]) for path in sorted(marks)}, "surveys": surveyed}
 
 
-def _rows(path: str, found: Lines | Gone) -> pa.RecordBatch:
+def _record_batch(path: str, found: LineBlock | LostBytes) -> pa.RecordBatch:
     values: list[bytes | None] = [None]
     positions, lost = [0], [0]
     match found:
-        case Lines(texts, begins):
+        case LineBlock(texts, begins):
             values, positions, lost = list(texts), begins, [0] * len(texts)
-        case Gone(first, last):
+        case LostBytes(first, last):
             positions, lost = [first], [last - first]
     columns = [
         pa.array(values, pa.binary()),
-        pa.array([quoted(f"file:{path}")] * len(values), pa.string()),
+        pa.array([to_uri(f"file:{path}")] * len(values), pa.string()),
         pa.array(positions, pa.int64()),
         pa.array(lost, pa.int64()),
     ]

@@ -1,7 +1,7 @@
-"""Kept surveys: directories with a manifest and a file of rows for each place that was looked at.
+"""Kept surveys: directories with a manifest and one file of rows per place that was surveyed.
 
-A place is a kept survey, a directory of them, or a pattern. A manifest is small and is read here, whole, so that what
-cannot be used (another form, another cluster) is known before a row is read.
+An input is a kept survey, a directory of them, or a pattern. Manifests are small and are read whole, so that an
+unusable survey (another form, another cluster) is refused before its rows are read.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Final
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from lethe.pipeline.io.files import Files, FileTrouble, Item
-from lethe.pipeline.io.journal import NothingToRead, read_lines
+from lethe.pipeline.io.files import FileStatus, FileSystem, FileSystemError
+from lethe.pipeline.io.journal import InputNotFound, read_lines
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.survey_records import MANIFEST, ROW_FILES, VERSION, File, row_problems
+from lethe.protocol.survey_records import MANIFEST, ROW_FILES, VERSION, SurveyFile, row_problems
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSurvey:
-    """A survey that can be read. `path` is that of its directory, `manifest` has every column of MANIFEST."""
+    """A readable survey. `path` is its directory; `manifest` has every column of MANIFEST."""
 
     path: str
     survey_id: str
     cluster_id: str | None
     manifest: Mapping[str, JsonValue]
 
-    def rows(self, file: File) -> int:
-        """How many rows that file has."""
+    def row_count(self, file: SurveyFile) -> int:
+        """Return the number of rows of that file, by the manifest."""
         rows = self.manifest["rows"]
         assert isinstance(rows, dict), "as every manifest that was read"
         return int(rows[file.name])  # type: ignore[arg-type]  # row_problems has seen that it is one
 
-    def checksum(self, file: File) -> int | None:
-        """What its lines come to; None where the manifest does not say it."""
+    def checksum(self, file: SurveyFile) -> int | None:
+        """Return the checksum of the file's lines; None if the manifest has none."""
         checksums = self.manifest["checksums"]
         return checksums.get(file.name) if isinstance(checksums, dict) else None  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedSurvey:
-    """A survey that cannot be used, with its manifest as it stands there; empty where that could not be read."""
+    """A survey that cannot be used, with the text of its manifest; empty if that is unreadable."""
 
     path: str
     manifest: str
@@ -53,14 +53,15 @@ MANIFEST_NAME: Final = MANIFEST.name
 
 
 def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptSurvey], list[RefusedSurvey]]:
-    """What lies in these places, by path. A directory without a manifest is passed over, one whose manifest cannot be
-    read is refused. Raises NothingToRead for a place that does not exist, and FileTrouble."""
+    """Return the usable and the refused surveys in these places, by path. A directory without a manifest is skipped;
+    one with an unreadable manifest is refused. Raises InputNotFound for a place that does not exist, and
+    FileSystemError."""
     kept: dict[str, KeptSurvey] = {}
     refused: dict[str, RefusedSurvey] = {}
     for place in places:
-        files = Files(spark, place)
-        for directory in _directories(files, place):
-            read = _read_there(files, directory)
+        files = FileSystem(spark, place)
+        for directory in _survey_directories(files, place):
+            read = _read_survey(files, directory)
             if isinstance(read, KeptSurvey):
                 kept[directory] = read
             else:
@@ -69,65 +70,65 @@ def find_surveys(spark: SparkSession, places: Sequence[str]) -> tuple[list[KeptS
 
 
 def require_surveys(spark: SparkSession, places: Sequence[str]) -> None:
-    """Raises NothingToRead for a place that does not exist or holds other things alone, and FileTrouble. An empty
-    directory is all right, no survey was kept yet; so is one that is being copied."""
+    """Raise InputNotFound for a place that does not exist or has only other files. An empty directory is valid, and so
+    is a survey that is still being copied. Raises FileSystemError."""
     for place in places:
-        files = Files(spark, place)
-        if _directories(files, place):
+        files = FileSystem(spark, place)
+        if _survey_directories(files, place):
             continue
-        items = files.matching(place)
-        below = files.opened(items)
-        if below and not any(_is_begun(files, one) for one in (*items, *below)):
-            raise NothingToRead(
+        items = files.glob(place)
+        below = files.expand_directories(items)
+        if below and not any(_may_become_survey(files, one) for one in (*items, *below)):
+            raise InputNotFound(
                 f"no survey at {place}: {below[0].name} and what else is there has no {MANIFEST_NAME}, which `lethe "
                 "survey --out DIR` writes"
             )
 
 
-def read_rows(spark: SparkSession, surveys: Collection[KeptSurvey], file: File) -> DataFrame:
-    """(value, file): the lines of that file of these surveys."""
-    return read_lines(spark, [f"{survey.path}/{file.name}" for survey in surveys if survey.rows(file)])
+def read_rows(spark: SparkSession, surveys: Collection[KeptSurvey], file: SurveyFile) -> DataFrame:
+    """Return (value, file): the lines of that file of these surveys."""
+    return read_lines(spark, [f"{survey.path}/{file.name}" for survey in surveys if survey.row_count(file)])
 
 
-def _directories(files: Files, place: str) -> list[str]:
-    items = files.matching(place)
+def _survey_directories(files: FileSystem, place: str) -> list[str]:
+    items = files.glob(place)
     if not items:
-        raise NothingToRead(f"no survey at {place}: there is no such directory")
-    return [directory for item in items for directory in _with_manifest(files, item)]
+        raise InputNotFound(f"no survey at {place}: there is no such directory")
+    return [directory for item in items for directory in _directories_with_manifest(files, item)]
 
 
-def _is_begun(files: Files, item: Item) -> bool:
-    """Whether it is a directory that may become a survey: nothing lies in it yet, or some of a survey's files."""
-    names = {one.name for one in files.items(item.path)} if item.is_directory else {item.name}
+def _may_become_survey(files: FileSystem, item: FileStatus) -> bool:
+    """Return True for an empty directory, and for one with some of a survey's files."""
+    names = {one.name for one in files.list_directory(item.path)} if item.is_directory else {item.name}
     return item.is_directory and (not names or not names.isdisjoint(file.name for file in ROW_FILES))
 
 
-def _with_manifest(files: Files, item: Item) -> list[str]:
+def _directories_with_manifest(files: FileSystem, item: FileStatus) -> list[str]:
     if not item.is_directory:
         return []
     if files.exists(f"{item.path}/{MANIFEST_NAME}"):
         return [item.path]
-    below = [one.path for one in files.items(item.path) if one.is_directory]
+    below = [one.path for one in files.list_directory(item.path) if one.is_directory]
     return [path for path in below if _may_have_manifest(files, path)]
 
 
-def _may_have_manifest(files: Files, path: str) -> bool:
-    """Also of a directory that may not be entered: reading tells, and is about this one alone."""
+def _may_have_manifest(files: FileSystem, path: str) -> bool:
+    """Return True also for a directory without permission: reading it then refuses this survey alone."""
     try:
         return files.exists(f"{path}/{MANIFEST_NAME}")
-    except FileTrouble:
+    except FileSystemError:
         return True
 
 
-def _read_there(files: Files, directory: str) -> KeptSurvey | RefusedSurvey:
+def _read_survey(files: FileSystem, directory: str) -> KeptSurvey | RefusedSurvey:
     try:
         text = files.read_text(f"{directory}/{MANIFEST_NAME}")
-    except FileTrouble as trouble:
+    except FileSystemError as trouble:
         return RefusedSurvey(directory, "", f"its {MANIFEST_NAME}: {trouble}")
-    return _read(directory, text)
+    return _parse_manifest(directory, text)
 
 
-def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
+def _parse_manifest(path: str, text: str) -> KeptSurvey | RefusedSurvey:
     try:
         manifest = orjson.loads(text)
     except ValueError as error:
@@ -136,7 +137,7 @@ def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
         return RefusedSurvey(path, text, f"its {MANIFEST_NAME} is no object")
     version = manifest.get("version")
     if isinstance(version, int) and version > VERSION:
-        return RefusedSurvey(path, text, f"it has form {version}, and this program knows {VERSION}: use a newer one")
+        return RefusedSurvey(path, text, f"it has form {version}, and this program supports {VERSION}: use a newer one")
     known = {"checksums": None} | {name: value for name, value in manifest.items() if name in MANIFEST.column_names}
     problems = row_problems(MANIFEST, known)
     problems += [
@@ -152,7 +153,7 @@ def _read(path: str, text: str) -> KeptSurvey | RefusedSurvey:
 
 
 def _row_count_problems(rows: JsonValue) -> list[str]:
-    """A file that is not named would seem to have no rows, and what stands in it not to exist."""
+    """Return the files without a count: they would seem to have no rows."""
     counts = rows if isinstance(rows, dict) else {}
     wrong = [file.name for file in ROW_FILES if not isinstance(count := counts.get(file.name), int) or count < 0]
     return [f"'rows' does not say how many rows {name} has" for name in wrong]

@@ -14,10 +14,10 @@ from lethe.pipeline.io.surveys import require_surveys
 from lethe.pipeline.jobs.ingest import ingest_journal
 from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
 from lethe.pipeline.jobs.refresh import refresh
-from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited
-from lethe.pipeline.jobs.refresh_gold import keep_rules
-from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Stage, Taken
-from lethe.pipeline.jobs.rules import Wishes
+from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited_days
+from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
+from lethe.pipeline.jobs.report import DayRange, IngestCounts, OnStage, RunReport, SurveyRefusal
+from lethe.pipeline.jobs.rules import RuleChanges
 
 
 def run(
@@ -29,18 +29,18 @@ def run(
     clock: Callable[[], datetime.datetime],
     *,
     batch_id: str,
-    stage: Stage = lambda _: None,
-    wishes: Wishes = Wishes(),  # noqa: B008 -- it cannot be changed
+    stage: OnStage = lambda _: None,
+    rule_changes: RuleChanges = RuleChanges(),  # noqa: B008 -- it cannot be changed
     wait_s: float = 0.0,
 ) -> RunReport:
     """Ingest journals and surveys of these days, and recompute the tables that depend on them.
 
-    `clock` returns the instant (with a zone) of the tables, read after the lock is held; `batch_id` is unique; `wishes`
-    change the lake's rules for unused topics and stuck deletions. Waits up to the limit while another process writes to
-    the lake. Raises NothingToRead, Locked, LakeUnusable, FileTrouble.
+    `clock` returns the instant (with a zone) of the tables, read after the lock is acquired. `batch_id` is unique.
+    `rule_changes` change the lake's rules for unused topics and stuck deletions. Waits at most `wait_s` seconds while
+    another process writes to the lake. Raises InputNotFound, Locked, LakeUnusable, FileSystemError.
     """
-    taken: list[Taken] = []
-    refused: list[Refused] = []
+    taken: list[IngestCounts] = []
+    refused: list[SurveyRefusal] = []
     concerned: set[datetime.date] = set()
     # A named place that does not exist is reported before anything is written.
     journal_files(spark, journals)
@@ -48,7 +48,7 @@ def run(
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
         now = clock()
         ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
-        rules = keep_rules(lake, wishes, now)
+        rules = apply_rule_changes(lake, rule_changes, now)
         if journals:
             stage("reading the journal")
             files = journal_files(spark, journals)
@@ -62,11 +62,11 @@ def run(
             )
             taken += all_counts
             concerned.update(found)
-        owed = lake.owed()
+        owed = lake.pending_days()
         made = refresh(lake, concerned | set(owed), now, stage, rules)
         stage("auditing")
-        violations = refresh_audit(lake, {*made.days, *unaudited(lake)})
-        lake.settle(owed)
+        violations = refresh_audit(lake, {*made.days, *unaudited_days(lake)})
+        lake.remove_pending_days(owed)
     return RunReport(
         batch_id,
         tuple(taken),

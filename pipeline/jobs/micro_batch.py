@@ -21,25 +21,25 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lethe.pipeline.io.following import survey_state
 from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
-from lethe.pipeline.io.stream_notes import StreamNotes
-from lethe.pipeline.jobs.ingest import add_new
+from lethe.pipeline.io.stream_commits import StreamCommitLog
+from lethe.pipeline.io.tailing import survey_fingerprint
+from lethe.pipeline.jobs.ingest import add_new_records
 from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
 from lethe.pipeline.jobs.refresh import refresh
-from lethe.pipeline.jobs.refresh_gold import keep_rules, refresh_stuck
-from lethe.pipeline.jobs.report import DayRange, Only
-from lethe.pipeline.jobs.rules import Rules, Wishes
+from lethe.pipeline.jobs.refresh_gold import apply_rule_changes, refresh_stuck
+from lethe.pipeline.jobs.report import DayRange, RefreshScope
+from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from lethe.pipeline.transforms import bronze_events
-from lethe.pipeline.transforms.contract import FIRST_MS
-from lethe.pipeline.transforms.journal_lines import are_of_tenures
+from lethe.pipeline.transforms.contract import MIN_INSTANT_MS
+from lethe.pipeline.transforms.journal_records import is_tenure_record
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
 
 
-class Counts(NamedTuple):
+class LineCounts(NamedTuple):
     """Counts of the lines of a batch: new + duplicate + late + bad = read; all 0 for a repeated batch."""
 
     read: int = 0
@@ -54,23 +54,23 @@ class Counts(NamedTuple):
     """Lines that the table of tenures is made of."""
 
 
-class Done(NamedTuple):
-    """A micro-batch that is done. `watermark` is that with which it began; None before the first line."""
+class BatchResult(NamedTuple):
+    """A completed micro-batch. `watermark` is the one with which it began; None before the first record."""
 
     batch: int
-    counts: Counts
+    counts: LineCounts
     surveys: int
-    """New ones."""
+    """New surveys."""
     refused: int
-    """Surveys that were left out."""
+    """Refused surveys."""
     watermark: datetime.datetime | None
     days: list[datetime.date]
-    """Those whose tables were made anew."""
+    """Days whose tables were recomputed."""
 
 
 @dataclass(slots=True)
-class MicroBatches:
-    """Does one micro-batch after the other. `surveys` are places on a local disk."""
+class MicroBatchRunner:
+    """Runs one micro-batch after the other. `surveys` are places on a local disk."""
 
     spark: SparkSession
     lake: Lake
@@ -78,45 +78,47 @@ class MicroBatches:
     surveys: list[str]
     delay: datetime.timedelta
     now: Callable[[], datetime.datetime]
-    wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
-    """Applied once, with the first change; from then on the lake's rules hold, also when they change."""
-    most_files: int = 200
+    rule_changes: RuleChanges = RuleChanges()  # noqa: RUF009 -- it cannot be changed
+    """Applied with the first change; from then on the lake's stored rules apply, also when they change."""
+    max_files_per_day: int = 200
     _surveyed: str = field(default="")
 
-    def do(self, lines: DataFrame, batch: int) -> Done:
-        """Ingest (value, file, position, lost) and recompute tables. Raises Locked, LakeUnusable, FileTrouble."""
+    def run(self, lines: DataFrame, batch: int) -> BatchResult:
+        """Ingest (value, file, position, lost) and recompute tables. Raises Locked, LakeUnusable, FileSystemError."""
         name = f"stream-{self.stream_id[:8]}-{batch:09}"
-        notes = StreamNotes(self.lake.files, self.stream_id)
+        commits = StreamCommitLog(self.lake.files, self.stream_id)
         now = self.now()
         with self.lake.writer(name):
-            if batch and not notes.is_known():
+            if batch and not commits.has_batches():
                 raise LakeUnusable(
                     f"the lake {self.lake.root} knows nothing of this stream, whose checkpoint has come to batch "
                     f"{batch}: "
                     "it is of another lake, or this one was made anew; remove the checkpoint to read everything again"
                 )
-            owed_before, rules = self.lake.owed(), self._rules(now)
-            watermark = _moment(notes.begin(batch, _ms(newest(self.lake), now, self.delay)))
+            owed_before, rules = self.lake.pending_days(), self._rules(now)
+            watermark = _instant_of_ms(
+                commits.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay))
+            )
             ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
-            counts = Counts()
-            if not notes.is_taken(batch):
-                counts = self._ingest(lines, notes.taken(batch), watermark, ingested_at, name)
+            counts = LineCounts()
+            if not commits.is_committed(batch):
+                counts = self._ingest(lines, commits.commit_path(batch), watermark, ingested_at, name)
             surveys, refused = self._ingest_surveys(ingested_at, name)
             days = self._refresh(bool(owed_before), counts, surveys, now, name, rules)
-            notes.forget_before(batch)
+            commits.remove_before(batch)
             self._compact(days)
-        return Done(batch, counts, surveys, refused, watermark, days)
+        return BatchResult(batch, counts, surveys, refused, watermark, days)
 
-    def pass_time(self) -> None:
+    def refresh_time_dependent(self) -> None:
         """Recompute what changes without new lines: a dead controller writes none, and its deletions become stuck.
-        Raises as `do`."""
+        Raises as `run`."""
         with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
             now = self.now()
             refresh_stuck(self.lake, now, self._rules(now))
 
-    def _rules(self, now: datetime.datetime) -> Rules:
-        rules = keep_rules(self.lake, self.wishes, now)
-        self.wishes = Wishes()
+    def _rules(self, now: datetime.datetime) -> GoldRules:
+        rules = apply_rule_changes(self.lake, self.rule_changes, now)
+        self.rule_changes = RuleChanges()
         return rules
 
     def _ingest(
@@ -126,30 +128,32 @@ class MicroBatches:
         watermark: datetime.datetime | None,
         ingested_at: Column,
         name: str,
-    ) -> Counts:
+    ) -> LineCounts:
         lake = self.lake
-        parsed = bronze_events.of_ranges(lines)
+        parsed = bronze_events.parse_ranges(lines)
         if watermark is not None:
-            parsed = bronze_events.late(parsed, F.lit(watermark.isoformat()).cast("timestamp"))
-        staged = lake.staged(CONTROLLER_EVENTS, bronze_events.to_stage(parsed, ingested_at=ingested_at, batch_id=name))
-        lake.owe(staged.days())
-        aside = _by_type(staged.aside()) if staged.has_aside() else {}
-        of_tenures = staged.read().where(are_of_tenures()).count()
+            parsed = bronze_events.quarantine_late(parsed, F.lit(watermark.isoformat()).cast("timestamp"))
+        staged = lake.stage(
+            CONTROLLER_EVENTS, bronze_events.with_staging_columns(parsed, ingested_at=ingested_at, batch_id=name)
+        )
+        lake.add_pending_days(staged.days())
+        aside = _count_by_type(staged.quarantined()) if staged.has_quarantined() else {}
+        of_tenures = staged.read().where(is_tenure_record()).count()
 
         def together(kept: StagedRows) -> None:
             if aside:
-                more = bronze_events.quarantine_rows(staged.aside())
-                kept.with_whole(QUARANTINE, bronze_events.with_more(lake.read(QUARANTINE), more))
-            kept.with_note(note)
+                more = bronze_events.quarantine_rows(staged.quarantined())
+                kept.also_replace(QUARANTINE, bronze_events.add_quarantine_rows(lake.read(QUARANTINE), more))
+            kept.also_create_file(note)
 
-        facts, new, _ = add_new(lake, staged, lake.days(CONTROLLER_EVENTS), together)
+        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), together)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
-        return Counts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
+        return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
 
     def _ingest_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
         """Return the numbers of new and refused surveys; read nothing if the listing is unchanged."""
-        state = survey_state(self.surveys)
+        state = survey_fingerprint(self.surveys)
         if not self.surveys or state == self._surveyed:
             return 0, 0
         taken, refused, _ = ingest_surveys(
@@ -161,54 +165,56 @@ class MicroBatches:
     def _refresh(
         self,
         was_interrupted: bool,
-        counts: Counts,
+        counts: LineCounts,
         surveys: int,
         now: datetime.datetime,
         name: str,
-        rules: Rules,
+        rules: GoldRules,
     ) -> list[datetime.date]:
         lake = self.lake
-        owed = lake.owed()
+        owed = lake.pending_days()
         days: list[datetime.date] = []
         if was_interrupted:
-            days = refresh(lake, owed, now, _quietly, rules).days
+            days = refresh(lake, owed, now, _ignore_stage, rules).days
         elif counts.new or surveys:
             of_batch = F.col("_batch_id") == name
             surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
-            only = Only(of_batch, [row["day"] for row in surveyed], bool(counts.of_tenures))
-            days = refresh(lake, owed, now, _quietly, rules, only).days
-        lake.settle(owed)
+            only = RefreshScope(of_batch, [row["day"] for row in surveyed], bool(counts.of_tenures))
+            days = refresh(lake, owed, now, _ignore_stage, rules, only).days
+        lake.remove_pending_days(owed)
         return days
 
     def _compact(self, days: list[datetime.date]) -> None:
         """Merge the small files that batches add, so that reading a day stays quick."""
         for day in days:
-            if self.lake.files_of(CONTROLLER_EVENTS, day) > self.most_files:
+            if self.lake.count_files(CONTROLLER_EVENTS, day) > self.max_files_per_day:
                 self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
 
 
-def _by_type(staged: DataFrame) -> dict[str, int]:
-    """How many rows there are of each type."""
+def _count_by_type(staged: DataFrame) -> dict[str, int]:
+    """Return the number of rows by type."""
     return {row["type"]: int(row["count"]) for row in staged.groupBy("type").count().collect()}
 
 
-def newest(lake: Lake) -> datetime.datetime | None:
-    """The time of the newest line in bronze, from its last day alone."""
+def newest_line_time(lake: Lake) -> datetime.datetime | None:
+    """Return the time of the newest record in bronze, which is in its last day."""
     days = lake.days(CONTROLLER_EVENTS)
     if not days:
         return None
     newest_ms = F.max(F.unix_millis("time"))
-    return _moment(lake.read(CONTROLLER_EVENTS, days[-1:]).agg(newest_ms).collect()[0][0])
+    return _instant_of_ms(lake.read(CONTROLLER_EVENTS, days[-1:]).agg(newest_ms).collect()[0][0])
 
 
-def _ms(newest_line: datetime.datetime | None, now: datetime.datetime, delay: datetime.timedelta) -> int | None:
+def _watermark_ms(
+    newest_line: datetime.datetime | None, now: datetime.datetime, delay: datetime.timedelta
+) -> int | None:
     # A line may claim to be of the year 1, before which there is no watermark.
-    return None if newest_line is None else max((min(newest_line, now) - _EPOCH - delay) // _MS, FIRST_MS)
+    return None if newest_line is None else max((min(newest_line, now) - _EPOCH - delay) // _MS, MIN_INSTANT_MS)
 
 
-def _moment(ms: int | None) -> datetime.datetime | None:
+def _instant_of_ms(ms: int | None) -> datetime.datetime | None:
     return None if ms is None else _EPOCH + ms * _MS
 
 
-def _quietly(_: str) -> None:
+def _ignore_stage(_: str) -> None:
     """Ignore the stages of a micro-batch."""

@@ -25,10 +25,17 @@ from pyspark.sql import functions as F
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake, StagedRows
 from lethe.pipeline.jobs.refresh_gold import refresh_gold
-from lethe.pipeline.jobs.report import Only, Stage
-from lethe.pipeline.jobs.rules import Rules
+from lethe.pipeline.jobs.report import OnStage, RefreshScope
+from lethe.pipeline.jobs.rules import GoldRules
 from lethe.pipeline.tables import Table
-from lethe.pipeline.transforms.affected import STEM, lines_about, rows_of, rows_of_others, stems_of, touched
+from lethe.pipeline.transforms.affected import (
+    STEM,
+    affected_subjects,
+    other_rows,
+    records_about,
+    rows_about,
+    topic_stems,
+)
 from lethe.pipeline.transforms.directories import directories
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.pipeline.transforms.leftovers import leftovers
@@ -36,10 +43,10 @@ from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
 from lethe.pipeline.transforms.waits import changed_reasons
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 
 
-class Refreshed(NamedTuple):
+class RefreshResult(NamedTuple):
     """The days whose tables were recomputed, and the row counts of tables without days, by name."""
 
     days: list[datetime.date]
@@ -50,86 +57,88 @@ def refresh(
     lake: Lake,
     days: Collection[datetime.date],
     now: datetime.datetime,
-    stage: Stage,
-    rules: Rules,
-    only: Only | None = None,
-) -> Refreshed:
+    stage: OnStage,
+    rules: GoldRules,
+    only: RefreshScope | None = None,
+) -> RefreshResult:
     """Recompute the tables for the journal's lines and surveys of these days, or for `only` some of them. Inside
     `lake.writer`."""
-    only = only or Only()
+    only = only or RefreshScope()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
     written |= refresh_deletions(lake, sorted(days), stage, only.lines)
     refresh_surveys(lake, sorted(surveyed), stage)
     rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
-    return Refreshed(sorted(written), rows)
+    return RefreshResult(sorted(written), rows)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
 
 
 def refresh_deletions(
-    lake: Lake, days: Sequence[datetime.date], stage: Stage, changed: Column | None = None
+    lake: Lake, days: Sequence[datetime.date], stage: OnStage, changed: Column | None = None
 ) -> set[datetime.date]:
     """Recompute the silver tables of deletions for the days' lines, or for those that `changed`. Return the rewritten
     days."""
     stage("finding the deletions that changed")
     events = lake.read(tables.CONTROLLER_EVENTS, days)
-    said = touched(events if changed is None else events.where(changed)).persist()
+    said = affected_subjects(events if changed is None else events.where(changed)).persist()
     topics = said.where("broker is null").select(STEM)
     try:
         brokers = [row["broker"] for row in said.where("broker is not null").select("broker").collect()]
-        if brokers and (waiting := _with_changed_reasons(lake, brokers)) is not None:
-            topics = topics.unionByName(stems_of(waiting)).distinct().persist()
+        if brokers and (waiting := _topics_with_changed_waits(lake, brokers)) is not None:
+            topics = topics.unionByName(topic_stems(waiting)).distinct().persist()
             # As a whole: it is computed from a table that is about to be replaced.
             topics.count()
-        return _respan(lake, days, topics, stage) if topics.limit(1).count() else set()
+        return _recompute_deletions(lake, days, topics, stage) if topics.limit(1).count() else set()
     finally:
         topics.unpersist()
         said.unpersist()
 
 
-def _with_changed_reasons(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
+def _topics_with_changed_waits(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
     """Topics whose table has another reason for a wait for these brokers than the journal has now; None if none ever
     waited."""
     spans = lake.read(tables.DELETION_SPANS)
     waits = spans.where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
     if not waits.limit(1).count():
         return None
-    told = lake.read(tables.CONTROLLER_EVENTS).where(F.col("type") == FactType.BROKER.value)
+    told = lake.read(tables.CONTROLLER_EVENTS).where(F.col("type") == EventRecordType.BROKER.value)
     return changed_reasons(waits, told, brokers)
 
 
-def _respan(lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: Stage) -> set[datetime.date]:
-    known = _known_days(lake, affected)
+def _recompute_deletions(
+    lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: OnStage
+) -> set[datetime.date]:
+    known = _days_with_rows(lake, affected)
     events = _history(lake, min(known | set(days)), affected)
     heads = span_heads(events).persist()
     try:
         stage("making replica_deletions")
-        replicas = lake.staged(tables.REPLICA_DELETIONS, replica_deletions(events, heads))
+        replicas = lake.stage(tables.REPLICA_DELETIONS, replica_deletions(events, heads))
         stage("making deletion_spans")
-        spans = lake.staged(tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read()))
+        spans = lake.stage(tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read()))
         written = _replace_rows(lake, tables.REPLICA_DELETIONS, replicas, affected, known)
         return written | _replace_rows(lake, tables.DELETION_SPANS, spans, affected, known)
     finally:
         heads.unpersist()
 
 
-def _known_days(lake: Lake, affected: DataFrame) -> set[datetime.date]:
+def _days_with_rows(lake: Lake, affected: DataFrame) -> set[datetime.date]:
     """The days for which the tables have rows of these topics."""
     made = [table for table in (tables.DELETION_SPANS, tables.REPLICA_DELETIONS) if lake.has(table)]
     if not made:
         return set()
     whole = reduce(DataFrame.union, (lake.read(table).select("topic", "day") for table in made))
-    return {row["day"] for row in rows_of(whole, affected).select("day").distinct().collect()}
+    return {row["day"] for row in rows_about(whole, affected).select("day").distinct().collect()}
 
 
 def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame:
     """All lines about these topics from that day on, on or before which their first span began; of brokers, all."""
     had = lake.days(tables.CONTROLLER_EVENTS)
-    since = lines_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
+    since = records_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
     before = lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day < first])
-    return since.unionByName(before.where(F.col("type") == FactType.BROKER.value))
+    return since.unionByName(before.where(F.col("type") == EventRecordType.BROKER.value))
 
 
 def _replace_rows(
@@ -139,18 +148,18 @@ def _replace_rows(
     days."""
     written = known | set(staged.days())
     if written.isdisjoint(lake.days(table)):
-        staged.keep()
+        staged.commit()
         return written
-    others = rows_of_others(lake.read(table, written), affected)
+    others = other_rows(lake.read(table, written), affected)
     lake.replace_partitions(table, others.unionByName(staged.read()), written)
-    staged.forget()
+    staged.discard()
     return written
 
 
 # --- surveys ------------------------------------------------------------------------------------------------------
 
 
-def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: Stage) -> None:
+def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: OnStage) -> None:
     """Recompute the rows of the surveys of these days."""
     surveyed = sorted(set(days) & set(lake.days(tables.SURVEYS)))
     if not surveyed:

@@ -26,23 +26,23 @@ from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake
 from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.outcomes import OPEN
-from lethe.pipeline.quality.deletions import lack_acks
-from lethe.pipeline.quality.evidence import Evidence, is_lasting, is_unasked, skew
-from lethe.pipeline.quality.rules import RULES, Verdict, audit, gathered, verdict
+from lethe.pipeline.quality.deletions import lacks_acks
+from lethe.pipeline.quality.evidence import Evidence, is_lasting, is_unhosted, skew
+from lethe.pipeline.quality.rules import RULES, AuditResult, audit, count_violations, shared_frames
 from lethe.pipeline.tables import Table
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
 
 
-def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
+def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
     """Recompute the violations of these days and of dependent days. Return the verdict. Inside
     `lake.writer`."""
     if not days:
-        return Verdict(())
+        return AuditResult(())
     had = lake.days(tables.CONTROLLER_EVENTS)
     all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
-    days = {*days, *days_in_doubt(lake, days)}
+    days = {*days, *dependent_days(lake, days)}
     concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
     near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
     spans = lake.read(tables.DELETION_SPANS)
@@ -52,16 +52,16 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> Verdict:
         spans,
         lake.read(tables.AGENT_INVENTORY, near),
         lake.read(tables.ZNODE_SNAPSHOT),
-        _elsewhere(lake, far, spans.where(F.to_date("done_at").isin(day_values(concerned)))) if far else None,
-        _unread(had),
+        _distant_records(lake, far, spans.where(F.to_date("done_at").isin(day_values(concerned)))) if far else None,
+        _unread_days(had),
     )
-    with gathered(evidence) as digest:
-        found = audit(evidence, digest).where(F.col("day").isin(day_values(concerned)))
+    with shared_frames(evidence) as shared:
+        found = audit(evidence, shared).where(F.col("day").isin(day_values(concerned)))
         lake.replace_partitions(tables.VIOLATIONS, found, concerned, keep_empty=True)
-    return verdict(lake.read(tables.VIOLATIONS, concerned))
+    return count_violations(lake.read(tables.VIOLATIONS, concerned))
 
 
-def days_in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
+def dependent_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
     """Days whose findings may have changed with the lines of these days, or with the deletions that were marked on
     them; without neighbouring days."""
     later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]
@@ -71,11 +71,11 @@ def days_in_doubt(lake: Lake, days: Collection[datetime.date]) -> set[datetime.d
         found |= {row[DAY] for row in rows.select(DAY).distinct().collect()}
     if lake.days(tables.DELETION_SPANS):
         # A damaged line may have any day.
-        found |= _ends(lake, days) & {*lake.days(tables.CONTROLLER_EVENTS), *later}
+        found |= _end_days(lake, days) & {*lake.days(tables.CONTROLLER_EVENTS), *later}
     return found
 
 
-def _ends(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
+def _end_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
     """When deletions that were marked on these days ended, and when a controller took over that may not know of the
     unfinished ones."""
     spans = lake.read(tables.DELETION_SPANS, days)
@@ -94,21 +94,21 @@ def _ends(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
     return {row["day"] for row in every.distinct().collect() if row["day"] is not None}
 
 
-def unaudited(lake: Lake) -> set[datetime.date]:
+def unaudited_days(lake: Lake) -> set[datetime.date]:
     """The days that were written to after they were audited, or were never audited."""
-    audited = _written(lake, tables.VIOLATIONS)
+    audited = _last_written_ms(lake, tables.VIOLATIONS)
     return {
         day
         for table in tables.AUDITED
-        for day, written_ms in _written(lake, table).items()
+        for day, written_ms in _last_written_ms(lake, table).items()
         if day not in audited or written_ms > audited[day]
     }
 
 
-def _written(lake: Lake, table: Table) -> dict[datetime.date, int]:
+def _last_written_ms(lake: Lake, table: Table) -> dict[datetime.date, int]:
     """The time of the last file change of each of the table's days, in milliseconds; 0 for an object store, which has
     no such time."""
-    found = lake.files.items(f"{lake.root}/{table.path}")
+    found = lake.files.list_directory(f"{lake.root}/{table.path}")
     prefix = f"{DAY}="
     return {
         datetime.date.fromisoformat(item.name.removeprefix(prefix)): item.modified_ms
@@ -117,17 +117,17 @@ def _written(lake: Lake, table: Table) -> dict[datetime.date, int]:
     }
 
 
-def _elsewhere(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
+def _distant_records(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
     """Evidence.elsewhere: these days' lines, for an audit that looks at these spans."""
     # Replicas that no broker holds are recorded on any day of a deletion; few deletions have some.
-    lacking = spans.where(lack_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
+    lacking = spans.where(lacks_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
     lines = lake.read(tables.CONTROLLER_EVENTS, days)
     if lacking[0] is None:
         return lines.where(is_lasting())
     in_time = F.col(DAY).between(day_value(lacking[0]), day_value(lacking[1]))
-    return lines.where(is_lasting() | (is_unasked() & in_time))
+    return lines.where(is_lasting() | (is_unhosted() & in_time))
 
 
-def _unread(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:
+def _unread_days(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:
     """Evidence.unread."""
     return tuple((a + _DAY, b - _DAY) for a, b in pairwise(sorted(had)) if b - a > _DAY)

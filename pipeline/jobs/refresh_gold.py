@@ -7,13 +7,13 @@ from collections.abc import Collection
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.report import Only, Stage
-from lethe.pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
+from lethe.pipeline.jobs.report import OnStage, RefreshScope
+from lethe.pipeline.jobs.rules import GoldRules, RuleChanges, are_applied, note_applied, store_changes
 from lethe.pipeline.transforms.candidates import stale_topic_candidates
 from lethe.pipeline.transforms.reclaim import daily_reclaim
 from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
-from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
+from lethe.pipeline.transforms.stuck import SurveyTables, stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 
 
@@ -22,21 +22,21 @@ def refresh_gold(
     days: Collection[datetime.date],
     written: Collection[datetime.date],
     now: datetime.datetime,
-    stage: Stage,
-    rules: Rules,
-    only: Only | None = None,
+    stage: OnStage,
+    rules: GoldRules,
+    only: RefreshScope | None = None,
 ) -> dict[str, int]:
     """Recompute the gold tables except those of single surveys. Return the row counts of tables without days, by name.
 
     `days` are those whose lines or surveys were read, `written` those of recomputed deletions too.
     With `only`, what does not depend on these lines and surveys stays as it is.
     """
-    only = only or Only()
+    only = only or RefreshScope()
     if lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
         lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
         if only.tenures:
-            lake.write_whole(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
+            lake.replace_table(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
     if lake.days(tables.DELETION_SPANS):
         stage("making deletion_slo and slow_brokers")
         lake.replace_partitions(tables.DELETION_SLO, deletion_slo(lake.read(tables.DELETION_SPANS, written)), written)
@@ -53,18 +53,18 @@ def refresh_gold(
     return {table.name: lake.read(table).count() for table in made}
 
 
-def keep_rules(lake: Lake, wishes: Wishes, now: datetime.datetime) -> Rules:
-    """Store and return the rules that hold from now on. If the table of unused topics follows others, recompute it at
-    once, because it may list protected topics. Inside `lake.writer`, before anything is taken in. Raises as
-    `settled`."""
-    rules = settled(lake.files, wishes)
+def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.datetime) -> GoldRules:
+    """Store and return the rules in force. If the table of unused topics follows other rules, recompute it at once,
+    because it may list protected topics. Inside `lake.writer`, before anything is ingested. Raises as `store_changes`.
+    """
+    rules = store_changes(lake.files, rule_changes)
     # An interrupted run leaves inputs that do not match; they are recomputed together with this table.
-    if lake.has(tables.STALE_TOPIC_CANDIDATES) and not lake.owed() and not are_applied(lake.files):
+    if lake.has(tables.STALE_TOPIC_CANDIDATES) and not lake.pending_days() and not are_applied(lake.files):
         refresh_candidates(lake, now, rules)
     return rules
 
 
-def refresh_candidates(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
+def refresh_candidates(lake: Lake, now: datetime.datetime, rules: GoldRules) -> None:
     """Recompute the table of unused topics by the rules in force."""
     candidates = stale_topic_candidates(
         lake.read(tables.SURVEYS),
@@ -74,13 +74,13 @@ def refresh_candidates(lake: Lake, now: datetime.datetime, rules: Rules) -> None
         now=now,
         rule=rules.stale,
     )
-    lake.write_whole(tables.STALE_TOPIC_CANDIDATES, candidates)
+    lake.replace_table(tables.STALE_TOPIC_CANDIDATES, candidates)
     note_applied(lake.files)
 
 
-def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
+def refresh_stuck(lake: Lake, now: datetime.datetime, rules: GoldRules) -> None:
     """Recompute `stuck_now`, the one table that changes with time alone."""
-    surveyed = Surveyed(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
+    surveyed = SurveyTables(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
     stuck = stuck_now(
         lake.read(tables.DELETION_SPANS),
         lake.read(tables.REPLICA_DELETIONS),
@@ -89,4 +89,4 @@ def refresh_stuck(lake: Lake, now: datetime.datetime, rules: Rules) -> None:
         threshold_ms=rules.stuck_after_ms,
         surveyed=surveyed if lake.days(tables.SURVEYS) else None,
     )
-    lake.write_whole(tables.STUCK_NOW, stuck)
+    lake.replace_table(tables.STUCK_NOW, stuck)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from lethe.pipeline.jobs.rules import Rules
+    from lethe.pipeline.jobs.rules import GoldRules
 
-Stage = Callable[[str], None]
+OnStage = Callable[[str], None]
 """Called with the name of each stage as it begins."""
 
 
@@ -27,7 +27,7 @@ class DayRange:
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
 
-class Only(NamedTuple):
+class RefreshScope(NamedTuple):
     """The changed part of some days, if known: only that is recomputed."""
 
     lines: Column | None = None
@@ -38,7 +38,7 @@ class Only(NamedTuple):
     """Whether lines about tenures may be among them."""
 
 
-class Taken(NamedTuple):
+class IngestCounts(NamedTuple):
     """Counts of the rows that were read for one bronze table. new + duplicate + quarantined = read."""
 
     table: str
@@ -50,7 +50,7 @@ class Taken(NamedTuple):
     quarantined: int
 
 
-class Refused(NamedTuple):
+class SurveyRefusal(NamedTuple):
     """A survey that was not ingested."""
 
     path: str
@@ -59,16 +59,16 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run of the pipeline. `days` are those whose tables were made anew."""
+    """The result of a run. `days` are those whose tables were recomputed."""
 
     batch_id: str
-    taken: tuple[Taken, ...]
-    refused: tuple[Refused, ...]
+    taken: tuple[IngestCounts, ...]
+    refused: tuple[SurveyRefusal, ...]
     days: tuple[datetime.date, ...]
     rows: dict[str, int] = field(default_factory=dict)
-    """Rows of the tables that were made anew, by name."""
+    """Rows of the recomputed tables, by name."""
     errors: int = 0
-    """Violations of rules of the audit that say that something is broken, in the days of the run."""
+    """Violations with severity error, in the days of the run."""
     warnings: int = 0
-    rules: Rules | None = None
+    rules: GoldRules | None = None
     """The rules of stuck_now and stale_topic_candidates."""

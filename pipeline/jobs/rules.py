@@ -14,19 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from lethe.pipeline.io.files import Item
+from lethe.pipeline.io.files import FileStatus
 from lethe.pipeline.io.lake import LakeUnusable
 from lethe.pipeline.transforms.candidates import StaleRule
 from lethe.pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
 
 
-class Place(Protocol):
-    """What is needed of `pipeline.io.files.Files`."""
+class RuleFiles(Protocol):
+    """The part of `pipeline.io.files.FileSystem` that rules need."""
 
     @property
     def root(self) -> str: ...
-    def items(self, path: str) -> list[Item]: ...
+    def list_directory(self, path: str) -> list[FileStatus]: ...
     def make_directory(self, path: str) -> None: ...
     def rename(self, source: str, target: str) -> None: ...
     def remove(self, path: str) -> None: ...
@@ -35,14 +35,14 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class GoldRules:
     """The rules in force, with their defaults."""
 
     stale: StaleRule = field(default_factory=StaleRule)
     stuck_after_ms: int = DEFAULT_THRESHOLD_MS
 
 
-class Wishes(NamedTuple):
+class RuleChanges(NamedTuple):
     """Changes of the rules; None keeps the stored value."""
 
     unwritten_days: float | None = None
@@ -51,7 +51,7 @@ class Wishes(NamedTuple):
     """Allows the days to be less than one."""
     stuck_after_ms: int | None = None
 
-    def on(self, before: Rules) -> Rules:
+    def apply_to(self, before: GoldRules) -> GoldRules:
         """Return `before` with these changes. Raises ValueError for too few days."""
         stale = before.stale
         days, protected, force = stale.unwritten_days, stale.protected, stale.force
@@ -60,55 +60,55 @@ class Wishes(NamedTuple):
         if self.protected is not None:
             protected = self.protected
         after_ms = before.stuck_after_ms if self.stuck_after_ms is None else self.stuck_after_ms
-        return Rules(StaleRule(days, tuple(protected), force=force), after_ms)
+        return GoldRules(StaleRule(days, tuple(protected), force=force), after_ms)
 
 
-def settled(files: Place, wishes: Wishes) -> Rules:
-    """Store and return the rules that hold for this lake from now on. Inside `lake.writer`. Raises LakeUnusable,
-    FileTrouble and ValueError."""
-    number, before = _remembered(files)
-    rules = wishes.on(before)
+def store_changes(files: RuleFiles, rule_changes: RuleChanges) -> GoldRules:
+    """Store and return the rules of this lake with these changes. Inside `lake.writer`. Raises LakeUnusable,
+    FileSystemError and ValueError."""
+    number, before = _read_rules(files)
+    rules = rule_changes.apply_to(before)
     if not number or rules != before:
-        _remember(files, number + 1, rules)
+        _write_rules(files, number + 1, rules)
     return rules
 
 
-def are_applied(files: Place) -> bool:
-    """Whether the table of unused topics follows the rules in force."""
-    names = _names(files)
+def are_applied(files: RuleFiles) -> bool:
+    """Return True if the table of unused topics follows the rules in force."""
+    names = _rule_file_names(files)
     return made_by(newest_number(names)) in names
 
 
-def note_applied(files: Place) -> None:
+def note_applied(files: RuleFiles) -> None:
     """Note that the table of unused topics follows the rules in force. Inside `lake.writer`."""
-    number = newest_number(_names(files))
+    number = newest_number(_rule_file_names(files))
     files.write_text(f"{files.root}/{PLACE}/{made_by(number)}", "")
 
 
-def _remembered(files: Place) -> tuple[int, Rules]:
+def _read_rules(files: RuleFiles) -> tuple[int, GoldRules]:
     """The number of the stored rules, 0 if there are none."""
-    number = newest_number(_names(files))
+    number = newest_number(_rule_file_names(files))
     if not number:
-        return 0, Rules()
+        return 0, GoldRules()
     path = f"{files.root}/{PLACE}/{file_of(number)}"
     try:
         said = rules_of(files.read_text(path))
-        return number, Rules(StaleRule(said.unwritten_days, said.protected, force=said.forced), said.stuck_after_ms)
+        return number, GoldRules(StaleRule(said.unwritten_days, said.protected, force=said.forced), said.stuck_after_ms)
     except ValueError as error:
         raise LakeUnusable(f"{path}: {error}") from error
 
 
-def _remember(files: Place, number: int, rules: Rules) -> None:
+def _write_rules(files: RuleFiles, number: int, rules: GoldRules) -> None:
     place, name = f"{files.root}/{PLACE}", file_of(number)
     stale = rules.stale
     said = LakeRules(stale.unwritten_days, tuple(stale.protected), stale.force, rules.stuck_after_ms)
     files.make_directory(place)
     files.write_text(f"{place}/.{name}", encode_rules(said))
     files.rename(f"{place}/.{name}", f"{place}/{name}")
-    for item in files.items(place):
+    for item in files.list_directory(place):
         if item.name < name:
             files.remove(item.path)
 
 
-def _names(files: Place) -> list[str]:
-    return [item.name for item in files.items(f"{files.root}/{PLACE}")]
+def _rule_file_names(files: RuleFiles) -> list[str]:
+    return [item.name for item in files.list_directory(f"{files.root}/{PLACE}")]

@@ -25,13 +25,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lethe.pipeline.io import journal_source
-from lethe.pipeline.io.files import Files, FileTrouble
-from lethe.pipeline.io.following import Follower, behind
-from lethe.pipeline.io.journal import NothingToRead
+from lethe.pipeline.io.files import FileSystem, FileSystemError
+from lethe.pipeline.io.journal import InputNotFound
 from lethe.pipeline.io.lake import Lake, LakeUnusable
-from lethe.pipeline.io.lock import Locked, hold
-from lethe.pipeline.jobs.micro_batch import Done, MicroBatches
-from lethe.pipeline.jobs.rules import Place, Wishes
+from lethe.pipeline.io.lock import Locked, acquire
+from lethe.pipeline.io.tailing import JournalTailer, unread_bytes
+from lethe.pipeline.jobs.micro_batch import BatchResult, MicroBatchRunner
+from lethe.pipeline.jobs.rules import RuleChanges, RuleFiles
 from lethe.protocol.lake import IDENTITY
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class StreamFailed(Exception):
     """The query ended outside a batch; the message is Spark's."""
 
 
-class Kafka(NamedTuple):
+class KafkaTopic(NamedTuple):
     """A topic that holds the journal's lines."""
 
     bootstrap: str
@@ -56,29 +56,29 @@ class Kafka(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The sources of a stream and its settings. Places are directories, files and patterns on a local disk; `every_s`
-    is None for a stream that takes what is there and ends; no `checkpoint`: inside the lake."""
+class StreamOptions:
+    """Sources and settings of a stream. Places are directories, files and patterns on a local disk. `every_s` None:
+    ingest what is there and end. `checkpoint` None: inside the lake."""
 
     journals: tuple[str, ...] = ()
     surveys: tuple[str, ...] = ()
-    kafka: Kafka | None = None
+    kafka: KafkaTopic | None = None
     checkpoint: str | None = None
     every_s: float | None = None
     delay: datetime.timedelta = datetime.timedelta(days=7)
     max_bytes: int = journal_source.MAX_BYTES
-    most_files: int = 200
-    """A day of bronze that has more files is put together into few."""
-    wishes: Wishes = Wishes()  # noqa: RUF009 -- it cannot be changed
+    max_files_per_day: int = 200
+    """Days of bronze with more files are compacted."""
+    rule_changes: RuleChanges = RuleChanges()  # noqa: RUF009 -- it cannot be changed
     """Changes of the lake's rules."""
     refresh_s: float = REFRESH_S
     """Seconds without a change (at least `every_s`) after which rows that depend on the time are recomputed."""
 
 
-class Progress(NamedTuple):
+class BatchProgress(NamedTuple):
     """A finished micro-batch and its numbers."""
 
-    done: Done
+    done: BatchResult
     took_ms: int
     behind_bytes: int | None
     """Bytes of the journal's files that are not ingested yet; None for a journal in Kafka."""
@@ -88,80 +88,80 @@ class _Stopped(Exception):
     """A request to stop came before this batch began."""
 
 
-def local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The places as local paths. Raises NothingToRead for one that is not local or does not exist."""
+def require_local(spark: SparkSession, places: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """The places as local paths. Raises InputNotFound for one that is not local or does not exist."""
     found = []
     for place in places:
-        files = Files(spark, place)
+        files = FileSystem(spark, place)
         root = files.local_root
         if root is None:
-            raise NothingToRead(f"the {what} {place} is on no local disk: `lethe pipeline run` reads it, or mount it")
-        if not files.matching(place):
-            raise NothingToRead(f"no {what} at {place}: there is no such file or directory")
+            raise InputNotFound(f"the {what} {place} is on no local disk: `lethe pipeline run` reads it, or mount it")
+        if not files.glob(place):
+            raise InputNotFound(f"no {what} at {place}: there is no such file or directory")
         found.append(str(root))
     return tuple(found)
 
 
-def require_no_lake(checkpoint: Place) -> None:
-    """A lake and a checkpoint in one directory would have one lock, which the stream would hold against its own
-    batches. Raises LakeUnusable."""
-    if any(item.name == IDENTITY for item in checkpoint.items(checkpoint.root)):
+def refuse_lake_as_checkpoint(checkpoint: RuleFiles) -> None:
+    """Raise LakeUnusable if the checkpoint is a lake. Both would have one lock, which the stream would hold against its
+    own batches."""
+    if any(item.name == IDENTITY for item in checkpoint.list_directory(checkpoint.root)):
         raise LakeUnusable(f"--checkpoint {checkpoint.root} is a lake: give a directory of its own, or leave it out")
 
 
 @dataclass(slots=True)
 class Stream:
-    """One stream. `stopping` ends it between two batches; `told` receives each batch, `waiting` the reason of a wait;
-    `time_passed` is called after a recomputation because of time alone."""
+    """One stream. Setting `stopping` ends it between two batches. `on_batch` receives each batch, `on_wait` the reason
+    of a wait. `on_time_refresh` is called after a recomputation that only the passed time required."""
 
     spark: SparkSession
     lake: Lake
-    plan: Plan
+    plan: StreamOptions
     now: Callable[[], datetime.datetime]
-    told: Callable[[Progress], None] = lambda _: None
-    waiting: Callable[[str], None] = lambda _: None
+    on_batch: Callable[[BatchProgress], None] = lambda _: None
+    on_wait: Callable[[str], None] = lambda _: None
     stopping: threading.Event = field(default_factory=threading.Event)
-    time_passed: Callable[[], None] = lambda: None
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    on_time_refresh: Callable[[], None] = lambda: None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _changed_at: float | None = None
     """When tables were last recomputed, by the monotonic clock."""
-    _checkpoint: Files | None = None
+    _checkpoint: FileSystem | None = None
     _surveys: list[str] = field(default_factory=list)
-    _batches: MicroBatches | None = None
+    _runner: MicroBatchRunner | None = None
     _failure: Exception | None = None
-    _follower: Follower = field(default_factory=lambda: Follower(()))
+    _tailer: JournalTailer = field(default_factory=lambda: JournalTailer(()))
 
     def run(self) -> None:
-        """Until there is nothing more to take in, or `stopping`. Raises Locked, NothingToRead, LakeUnusable,
-        FileTrouble and StreamFailed."""
-        journals = local(self.spark, self.plan.journals, "journal")
-        surveys = local(self.spark, self.plan.surveys, "survey")
-        self._follower = Follower(journals)
+        """Run until all input is ingested, or `stopping`. Raises Locked, InputNotFound, LakeUnusable, FileSystemError
+        and StreamFailed."""
+        journals = require_local(self.spark, self.plan.journals, "journal")
+        surveys = require_local(self.spark, self.plan.surveys, "survey")
+        self._tailer = JournalTailer(journals)
         with self.lake.writer("stream"):
-            pass  # Whoever starts a stream is told at once that somebody else writes; later, a batch waits.
-        checkpoint = Files(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
-        require_no_lake(checkpoint)
+            pass  # Report another writer at the start; later, a batch waits for it.
+        checkpoint = FileSystem(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
+        refuse_lake_as_checkpoint(checkpoint)
         checkpoint.make_directory(checkpoint.root)
-        with hold(checkpoint, "stream", "checkpoint"):
+        with acquire(checkpoint, "stream", "checkpoint"):
             self._checkpoint, self._surveys = checkpoint, list(surveys)
-            self._follow(self._start(self._lines(journals, surveys), checkpoint))
+            self._await_end(self._start(self._line_stream(journals, surveys), checkpoint))
 
-    def _lines(self, journals: tuple[str, ...], surveys: tuple[str, ...]) -> DataFrame:
-        """(value, file, position, lost), streaming."""
+    def _line_stream(self, journals: tuple[str, ...], surveys: tuple[str, ...]) -> DataFrame:
+        """Return (value, file, position, lost), streaming."""
         spark, kafka = self.spark, self.plan.kafka
         spark.dataSource.register(journal_source.JournalSource)
-        given = journal_source.options(journals, surveys, self.plan.max_bytes)
+        given = journal_source.source_options(journals, surveys, self.plan.max_bytes)
         lines = spark.readStream.format(journal_source.NAME).options(**given).load()
         return lines if kafka is None else lines.unionByName(kafka_lines(spark, kafka, self.plan.max_bytes))
 
-    def _start(self, lines: DataFrame, checkpoint: Files) -> StreamingQuery:
+    def _start(self, lines: DataFrame, checkpoint: FileSystem) -> StreamingQuery:
         every_s = self.plan.every_s
         # What a batch raises is raised by `run`; the bridge to Java would print it too, with its trace.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
         def batch(rows: DataFrame, number: int) -> None:
             try:
-                self._do(rows, number, checkpoint)
+                self._run_batch(rows, number, checkpoint)
             except Exception as error:
                 self._failure = error
                 raise
@@ -175,7 +175,7 @@ class Stream:
         )
         return timed.start()
 
-    def _follow(self, query: StreamingQuery) -> None:
+    def _await_end(self, query: StreamingQuery) -> None:
         every_s, began = self.plan.every_s, time.monotonic()
         try:
             while query.isActive:
@@ -184,92 +184,101 @@ class Stream:
                     if not query.status["isTriggerActive"]:
                         query.stop()
                 elif every_s is not None and self._is_due(began, max(every_s, self.plan.refresh_s)):
-                    self._pass_time()
+                    self._refresh_time_dependent()
             query.awaitTermination()
             if every_s is None and self._changed_at is None and not self.stopping.is_set():
-                self._pass_time()
+                self._refresh_time_dependent()
         except StreamingQueryException as error:
             # A service manager that signals all processes at once may stop Spark first. The next stream repeats the
             # interrupted batch.
             self.stopping.wait(SIGNAL_S)
-            if isinstance(self._failure, _Stopped) or (self.stopping.is_set() and not self._is_trouble()):
+            if isinstance(self._failure, _Stopped) or (self.stopping.is_set() and not self._needs_operator()):
                 return
             if self._failure is not None:
                 raise self._failure from error
-            raise StreamFailed(_words(str(error))) from error
+            raise StreamFailed(_error_message(str(error))) from error
         finally:
             if query.isActive:
                 query.stop()
 
-    def _is_trouble(self) -> bool:
+    def _needs_operator(self) -> bool:
         """Whether a batch failed for a reason that an operator has to resolve."""
-        return isinstance(self._failure, FileTrouble | LakeUnusable)
+        return isinstance(self._failure, FileSystemError | LakeUnusable)
 
     def _is_due(self, began: float, after_s: float) -> bool:
         return time.monotonic() - (began if self._changed_at is None else self._changed_at) >= after_s
 
-    def _pass_time(self) -> None:
+    def _refresh_time_dependent(self) -> None:
         try:
-            self._in_turn(lambda batches: batches.pass_time())
+            self._run_exclusively(lambda batches: batches.refresh_time_dependent())
         except _Stopped:
             return
-        except (FileTrouble, LakeUnusable):
+        except (FileSystemError, LakeUnusable):
             raise
         except Exception:
-            # As in `_follow`: Spark's process may end before this one receives the signal.
+            # As in `_await_end`: Spark's process may end before this one receives the signal.
             self.stopping.wait(SIGNAL_S)
             if not self.stopping.is_set():
                 raise
             return
         self._changed_at = time.monotonic()
-        self.time_passed()
+        self.on_time_refresh()
 
-    def _in_turn(self, action: Callable[[MicroBatches], T]) -> T:
+    def _run_exclusively(self, action: Callable[[MicroBatchRunner], T]) -> T:
         """Run while no other thread and no other process writes to the lake. Raises _Stopped."""
         said = ""
         while True:
             if self.stopping.is_set():
                 raise _Stopped
             try:
-                with self._turn:
-                    return action(self._made())
+                with self._lock:
+                    return action(self._batch_runner())
             except Locked as error:
                 if said != str(error):
                     said = str(error)
-                    self.waiting(said)
+                    self.on_wait(said)
                 self.stopping.wait(LOCKED_POLL_S)
 
-    def _made(self) -> MicroBatches:
-        if self._batches is None:
+    def _batch_runner(self) -> MicroBatchRunner:
+        if self._runner is None:
             checkpoint, plan = self._checkpoint, self.plan
             assert checkpoint is not None, "it is there before the query is"
             stream_id = str(json.loads(checkpoint.read_text(f"{checkpoint.root}/metadata"))["id"])
-            self._batches = MicroBatches(
-                self.spark, self.lake, stream_id, self._surveys, plan.delay, self.now, plan.wishes, plan.most_files
+            self._runner = MicroBatchRunner(
+                self.spark,
+                self.lake,
+                stream_id,
+                self._surveys,
+                plan.delay,
+                self.now,
+                plan.rule_changes,
+                plan.max_files_per_day,
             )
-        return self._batches
+        return self._runner
 
-    def _do(self, rows: DataFrame, number: int, checkpoint: Files) -> None:
+    def _run_batch(self, rows: DataFrame, number: int, checkpoint: FileSystem) -> None:
         began = time.monotonic()
-        done = self._in_turn(lambda batches: batches.do(rows, number))
+        done = self._run_exclusively(lambda batches: batches.run(rows, number))
         if done.counts.new or done.surveys or done.days:
             self._changed_at = time.monotonic()
-        self.told(Progress(done, round((time.monotonic() - began) * 1000), self._behind(checkpoint, number)))
+        self.on_batch(
+            BatchProgress(done, round((time.monotonic() - began) * 1000), self._unread_bytes(checkpoint, number))
+        )
 
-    def _behind(self, checkpoint: Files, number: int) -> int | None:
-        """From the offsets that the batch ends with, as Spark keeps them: a line for each source."""
+    def _unread_bytes(self, checkpoint: FileSystem, number: int) -> int | None:
+        """Return the bytes after the batch's end offsets, which Spark stores as one line per source."""
         if not self.plan.journals:
             return None
         for line in checkpoint.read_text(f"{checkpoint.root}/offsets/{number}").splitlines():
             if line.startswith("{") and isinstance(offset := json.loads(line), dict) and "files" in offset:
-                return behind(journal_source.marks_of(offset), self._follower.look())
+                return unread_bytes(journal_source.positions_in(offset), self._tailer.poll())
         return None
 
 
-def kafka_lines(spark: SparkSession, kafka: Kafka, max_bytes: int) -> DataFrame:
-    """(value, file, position, lost): the topic's records from the earliest on, streaming; about `max_bytes` go into a
-    batch. Records that Kafka removed before they were read leave a hole in the numbers of the lines' ids, which the
-    audit finds."""
+def kafka_lines(spark: SparkSession, kafka: KafkaTopic, max_bytes: int) -> DataFrame:
+    """Return (value, file, position, lost): the topic's records from the earliest on, streaming; a batch has about
+    `max_bytes`. Records that Kafka removed before they were read leave a hole in the numbers of the record ids, which
+    the audit finds."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", kafka.bootstrap)
@@ -287,7 +296,7 @@ def kafka_lines(spark: SparkSession, kafka: Kafka, max_bytes: int) -> DataFrame:
     )
 
 
-def _words(text: str) -> str:
+def _error_message(text: str) -> str:
     """The message of a source: the last line of its trace, if any."""
     raised = [line.strip() for line in text.splitlines() if line[:1].isalpha() and "Error" in line.partition(":")[0]]
     return raised[-1] if raised else text.splitlines()[0]

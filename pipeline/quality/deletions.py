@@ -25,10 +25,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.outcomes import DONE, OPEN, VANISHED
-from lethe.pipeline.quality.evidence import Digest, Evidence, gaps, line_name, rare_facts, skew, unasked
-from lethe.pipeline.quality.ranges import are_sane, numbers_in
+from lethe.pipeline.quality.evidence import (
+    Evidence,
+    SharedFrames,
+    gaps,
+    rare_records_of_type,
+    record_name,
+    skew,
+    unhosted_replicas,
+)
+from lethe.pipeline.quality.ranges import are_valid, numbers_in
 from lethe.pipeline.transforms.counting import plural_of
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", StringType())])
 _STEPS: Final = ("started_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "done_at", "let_go_at", "last_at")
@@ -48,7 +56,7 @@ _ORDER: Final = (
 """Pairs of steps in order; either may be missing."""
 
 
-def began() -> Column:
+def began_at() -> Column:
     """The time of the first line about a deletion; the mark is unknown if the beginning was rotated away."""
     return F.coalesce("marked_at", F.least(*_STEPS))
 
@@ -56,7 +64,7 @@ def began() -> Column:
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
-def second_outcomes(evidence: Evidence, _: Digest) -> DataFrame:
+def second_outcomes(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Topics that were deleted or had vanished, and whose deletion then continued or ended again."""
     spans = evidence.deletion_spans.where(F.col("topic_id").isNotNull())
     return _after_done(spans).unionByName(_after_vanishing(spans))
@@ -94,7 +102,7 @@ def _after_vanishing(spans: DataFrame) -> DataFrame:
             F.format_string("topic/%s", "topic").alias("subject"),
             "time",
             F.format_string(
-                "somebody else had removed it by %s, nobody marked it again, and its deletion went on until %s",
+                "another process had removed it by %s, it was not marked again, and its deletion continued until %s",
                 F.col("last_at").cast("string"),
                 F.col("time").cast("string"),
             ).alias("detail"),
@@ -112,12 +120,12 @@ def _number_of(line: str) -> Column:
     return F.substring_index(line, "-", -1).try_cast("bigint")
 
 
-def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
+def without_outcome(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Deletions without an end that a later controller does not mention."""
     taken_over = (
-        rare_facts(digest.rare, FactType.ELECTION, _ELECTION)
+        rare_records_of_type(shared.rare, EventRecordType.ELECTION, _ELECTION)
         .where(F.col("what") == "active")
-        .select(F.struct("time", "subject", line_name().alias("line")).alias("active"))
+        .select(F.struct("time", "subject", record_name().alias("line")).alias("active"))
     )
     return (
         evidence.deletion_spans.where(F.col("outcome") == OPEN)
@@ -142,24 +150,24 @@ def without_outcome(evidence: Evidence, digest: Digest) -> DataFrame:
 # --- acknowledgements ---------------------------------------------------------------------------------------------
 
 
-def lack_acks() -> Column:
+def lacks_acks() -> Column:
     """Whether the number of acknowledgements differs from the number of replicas, in a span with a complete journal."""
     is_known = (F.col("outcome") == DONE) & (F.col("started_at") <= F.col("done_at"))
     return is_known & (F.coalesce("acked_replicas", F.lit(0)) != F.col("replicas"))
 
 
-def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
+def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Deletions that were done although not every replica had acknowledged; except beside recorded gaps and unread
     days. Replicas that were placed on a controller are on no disk, and no broker is asked for them."""
     acked = F.coalesce("acked_replicas", F.lit(0))
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
-    lost = gaps(digest.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
-    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began() - skew())
-    spans = evidence.deletion_spans.where(lack_acks() & ~_meets(evidence.unread)).withColumn(
+    lost = gaps(shared.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
+    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began_at() - skew())
+    spans = evidence.deletion_spans.where(lacks_acks() & ~_overlaps(evidence.unread_days)).withColumn(
         "id_key", F.coalesce("topic_id", F.lit(""))
     )
     return (
-        spans.join(_on_no_disk(spans, digest), ["topic", "id_key", "span"], "left")
+        spans.join(_on_no_disk(spans, shared), ["topic", "id_key", "span"], "left")
         .where(~acked.between(wanted, F.col("replicas")))
         .join(F.broadcast(lost), in_gap, "left_anti")
         .select(
@@ -171,19 +179,19 @@ def missing_acks(evidence: Evidence, digest: Digest) -> DataFrame:
     )
 
 
-def _meets(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
+def _overlaps(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
     """Whether any of these days lies between the start of a deletion and its end."""
     started, ended = F.to_date("started_at"), F.to_date("done_at")
     met = ((day_value(first) <= ended) & (day_value(last) >= started) for first, last in times)
     return reduce(or_, met, F.lit(False))
 
 
-def _on_no_disk(spans: DataFrame, digest: Digest) -> DataFrame:
+def _on_no_disk(spans: DataFrame, shared: SharedFrames) -> DataFrame:
     """topic, id_key, span, on_no_disk: the number of replicas of a deleted topic that no broker holds. After a failover
     they are recorded again."""
     told = (
-        unasked(digest.rare)
-        .where(are_sane("partitions"))
+        unhosted_replicas(shared.rare)
+        .where(are_valid("partitions"))
         .withColumn("id_key", F.coalesce("topic_id", F.lit("")))
         .select("topic", "id_key", "time", "broker", F.explode(numbers_in("partitions")).alias("partition"))
     )
@@ -199,7 +207,7 @@ def _on_no_disk(spans: DataFrame, digest: Digest) -> DataFrame:
 # --- times --------------------------------------------------------------------------------------------------------
 
 
-def wrong_order(evidence: Evidence, _: Digest) -> DataFrame:
+def wrong_order(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Deletions that reached a step before the one that leads to it."""
     wrong = F.array_compact(
         F.array(
@@ -223,7 +231,7 @@ def wrong_order(evidence: Evidence, _: Digest) -> DataFrame:
         .where(F.size("wrong") > 0)
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
-            began().alias("time"),
+            began_at().alias("time"),
             F.array_join("wrong", "; ").alias("detail"),
             F.array().cast("array<string>").alias("event_ids"),
         )
@@ -233,10 +241,10 @@ def wrong_order(evidence: Evidence, _: Digest) -> DataFrame:
 # --- ids ----------------------------------------------------------------------------------------------------------
 
 
-def reused_ids(evidence: Evidence, _: Digest) -> DataFrame:
+def reused_ids(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Topic ids that two topics of different names have had."""
     said = evidence.deletion_spans.where(F.col("topic_id").isNotNull()).select(
-        "topic_id", "topic", began().alias("time"), F.col("first_line").alias("line")
+        "topic_id", "topic", began_at().alias("time"), F.col("first_line").alias("line")
     )
     seen = evidence.znode_snapshot.where((F.col("kind") == "topic") & F.col("topic_id").isNotNull()).select(
         "topic_id", "topic", F.col("taken_at").alias("time"), F.lit(None).cast("string").alias("line")

@@ -1,14 +1,14 @@
-"""The journal's schema as a condition on a line: does the fact have a form of its type?
+"""The journal's schema as a condition: does a record have a form of its type?
 
-Theory of operation. The condition is built from `protocol.journal_schema`, which writers are tested against, so that
-both mean the same. It is a condition on columns, not a Python function, because executors of a cluster need not have
-Python. Spark says of what kind the data's values are, in a text like
+Theory of operation. The condition is built from `protocol.journal_schema`, against which writers are tested, so both
+mean the same. It is a condition on columns, not a Python function, because executors of a cluster need not have Python.
+Spark describes the types of the data's values in a text like
 
     OBJECT<answers: OBJECT<NONE: BIGINT>, api: STRING, partitions: BIGINT>
 
-which is brought to `, answers: COUNTS, api: STRING, partitions: BIGINT,`; for each form there is one regular expression
-on that. What remains are values: no number below its minimum, ranges and times that can be read. Those are looked for
-in the data's own text, in which a quote before a colon ends a key, because quotes inside of texts are escaped.
+which becomes `, answers: COUNTS, api: STRING, partitions: BIGINT,`. Each form has one regular expression for that text.
+The values are checked in the data's own text: no number below its minimum, readable ranges and times. There a quote
+before a colon ends a key, because quotes inside of texts are escaped.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
 
 
-def fits() -> Column:
-    """True where the line's `subject` and `data` have a form of its `type`; never null."""
+def has_valid_form() -> Column:
+    """Return whether `subject` and `data` have a form of `type`; never null."""
     shape = F.schema_of_variant(F.try_parse_json("data"))
     inner = F.regexp_replace(F.regexp_extract(shape, "^OBJECT<(.*)>$", 1), _COUNTS, "COUNTS")
     kinds = F.concat(F.lit(", "), inner, F.lit(","))
     verdict = F.lit(False)
     for kind, schema in SCHEMAS.items():
-        has_one = reduce(or_, (_has(form, kinds) for form in schema.forms))
+        has_one = reduce(or_, (_matches(form, kinds) for form in schema.forms))
         verdict = F.when(F.col("type") == kind.value, has_one).otherwise(verdict)
     return F.coalesce(verdict, F.lit(False))
 
 
-def _has(form: Form, kinds: Column) -> Column:
+def _matches(form: Form, kinds: Column) -> Column:
     values = [pattern for key in form.keys for pattern in _wrong_values(key)]
     conditions = [F.col("subject").rlike(f"(?s)^(?:{form.subject})$"), kinds.rlike(kinds_pattern(form))]
     if values:
@@ -63,18 +63,18 @@ def _has(form: Form, kinds: Column) -> Column:
 
 
 def kinds_pattern(form: Form) -> str:
-    """Matches `, key: KIND, key: KIND,` where the keys of the form are there, each of its kind."""
-    return "^" + "".join(_ahead(key) for key in form.keys)
+    """Return a pattern for `, key: KIND, key: KIND,` that requires the keys of the form, each with its kind."""
+    return "^" + "".join(_lookahead(key) for key in form.keys)
 
 
-def _ahead(key: Key) -> str:
+def _lookahead(key: Key) -> str:
     name = f", {re.escape(key.name)}: "
     there = f"(?=.*{name}{_KINDS[key.kind]},)"
     return f"(?:{there}|(?!.*{name}))" if key.optional else there
 
 
 def _wrong_values(key: Key) -> list[str]:
-    """What must not be found in the data."""
+    """Return patterns of invalid values of the key."""
     name = f'"{re.escape(key.name)}": ?'
     match key.kind:
         case KeyKind.COUNT | KeyKind.NUMBER:

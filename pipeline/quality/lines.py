@@ -1,12 +1,17 @@
-"""Rules on the lines themselves: none is missing, and each has a form of its type.
+"""Rules on the journal's records: none is missing, and each has a valid form.
 
-A process numbers its lines without holes. Missing numbers in between are lost lines; if a `gap` line reports the loss,
-that line is the violation. Lines that came through a Kafka topic are numbered as in the writer's files, and a line
-about a loss on that path alone is numbered separately: it has times, not numbers. Lines missing at the beginning of a
-run were rotated away, at its end never written: neither is a hole. Nor are lines missing between two that are more than
-a day apart: the days between may be unread.
+A process numbers its records without holes. Missing numbers are lost records, unless a `gap` record reports the loss:
 
-Holes are found without sorting every line: the least, the greatest and the count of each range of numbers decide
+    numbers in the journal        finding
+    1, 2, 5                       no-line-lost: 3 and 4 are missing
+    1, 2, 5 = gap about 3 to 4    no-gap: the journal itself reports the loss
+    7, 8                          none: 1 to 6 were rotated away
+    1, then 9 two days later      none: the days between may be unread
+
+Records that came through a Kafka topic have the numbers of the writer's files. A record about a loss on that path alone
+is numbered separately: it has times, not numbers. Records missing at the end of a run were never written.
+
+Holes are found without sorting every record: the least, the greatest and the count of each range of numbers decide
 whether it is complete, and only incomplete ranges are sorted.
 """
 
@@ -17,16 +22,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lethe.pipeline.quality.evidence import Digest, Evidence, gaps, is_next_day, number, run, tells_of
-from lethe.pipeline.quality.forms import fits
-from lethe.protocol.journal import FactType
+from lethe.pipeline.quality.evidence import Evidence, SharedFrames, explains_missing, gaps, is_next_day, number, run
+from lethe.pipeline.quality.forms import has_valid_form
+from lethe.protocol.journal import EventRecordType
 
 _STRETCH: Final = 65_536
 
 
-def holes(events: DataFrame) -> DataFrame:
-    """Numbers that are missing within runs between lines of one day, or of two that follow each other:
-    `source, run, first, last, since, until`, of which the last two are the times of the lines around them."""
+def missing_numbers(events: DataFrame) -> DataFrame:
+    """Return missing numbers within runs, between records of one day or of two consecutive days: `source, run, first,
+    last, since, until`. `since` and `until` are the times of the records around them."""
     numbered = events.select(
         "source", run().alias("run"), number().alias("seq"), "time", F.floor(number() / _STRETCH).alias("stretch")
     ).where(F.col("seq").isNotNull())
@@ -58,13 +63,13 @@ def holes(events: DataFrame) -> DataFrame:
     )
 
 
-def lost(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Holes that no line reports."""
-    told = tells_of(F.col("first"), F.col("last"), F.col("since"), F.col("until"))
+def unreported_losses(evidence: Evidence, shared: SharedFrames) -> DataFrame:
+    """Return missing numbers that no record reports."""
+    told = explains_missing(F.col("first"), F.col("last"), F.col("since"), F.col("until"))
     after = F.format_string("%s %s-%d", "source", "run", F.col("last") + 1)
     return (
-        holes(evidence.controller_events)
-        .join(F.broadcast(gaps(digest.rare)), told, "left_anti")
+        missing_numbers(evidence.controller_events)
+        .join(F.broadcast(gaps(shared.rare)), told, "left_anti")
         .select(
             F.substring_index("source", "/lethe/", -1).alias("subject"),
             F.col("until").alias("time"),
@@ -79,19 +84,20 @@ def lost(evidence: Evidence, digest: Digest) -> DataFrame:
     )
 
 
-def told_gaps() -> Column:
-    """The missing lines that a `gap` line reports; null for other lines."""
+def reported_gaps() -> Column:
+    """Return the loss that a `gap` record reports; null for other records."""
     said = (
         F.coalesce(F.get_json_object("data", f"$.{key}"), F.lit("?")) for key in ("count", "first", "last", "reason")
     )
     return F.when(
-        F.col("type") == FactType.GAP.value, F.format_string("%s facts of %s to %s were not written: %s", *said)
+        F.col("type") == EventRecordType.GAP.value,
+        F.format_string("%s records of %s to %s were not written: %s", *said),
     )
 
 
-def misfits() -> Column:
-    """The content of a line without a form of its type; null for other lines."""
+def malformed() -> Column:
+    """Return the content of a record without a valid form of its type; null for other records."""
     said = F.format_string(
-        "a %s fact by %s that has not the form of one: %s", "type", "source", F.substring("data", 1, 300)
+        "a %s record by %s that does not have its form: %s", "type", "source", F.substring("data", 1, 300)
     )
-    return F.when(~fits(), said)
+    return F.when(~has_valid_form(), said)

@@ -27,8 +27,8 @@ def _bounds(text: Column | str) -> Column:
     )
 
 
-def are_sane(text: Column | str) -> Column:
-    """Whether the text is rising ranges below MOST_PARTITIONS; never null."""
+def are_valid(text: Column | str) -> Column:
+    """Return whether the text has rising ranges below MOST_PARTITIONS; never null."""
     rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < MOST_PARTITIONS))
     said = _column(text)
     plain = said.rlike(r"^\d{1,6}(-\d{1,6})?$") & (
@@ -40,5 +40,5 @@ def are_sane(text: Column | str) -> Column:
 
 
 def numbers_in(text: Column | str) -> Column:
-    """The partitions, as an array; the text must be sane."""
+    """Return the partitions as an array; the text must be valid."""
     return F.flatten(F.transform(_bounds(text), lambda each: F.sequence(each["first"], each["last"])))

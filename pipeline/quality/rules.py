@@ -1,11 +1,11 @@
-"""The table of rules, the audit that applies them, and the verdict that a job's exit code follows.
+"""The table of rules, the audit that applies them, and its result, which sets a job's exit code.
 
-    with gathered(evidence) as digest:
-        found = audit(evidence, digest)      rows of pipeline.schemas.VIOLATIONS
-        verdict(found).exit_code             1 where a rule of severity error found anything
+    with shared_frames(evidence) as shared:
+        found = audit(evidence, shared)      rows of pipeline.schemas.VIOLATIONS
+        count_violations(found).exit_code    1 if a rule of severity error found anything
 
-An error means that something forbidden happened, or that a required line is missing. A warning means that something is
-unknown or worth a check. To add a rule, write the function and add a line to RULES: the page docs/audit.md is made from
+An error means that something forbidden happened, or that a required record is missing. A warning means that something
+is unknown or worth a check. To add a rule, write the function and add a line to RULES: docs/audit.md is generated from
 it.
 """
 
@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline.quality import deletions, lines, surveys, tenures, transitions
-from lethe.pipeline.quality.evidence import CLOCK_SKEW_S, Digest, Evidence, line_name, rare_lines
+from lethe.pipeline.quality.evidence import CLOCK_SKEW_S, Evidence, SharedFrames, rare_records, record_name
 from lethe.pipeline.quality.ranges import MOST_PARTITIONS
 from lethe.pipeline.schemas import VIOLATIONS
 from lethe.pipeline.transforms.contract import union_of
@@ -29,7 +29,7 @@ from lethe.pipeline.transforms.contract import union_of
 
 class Severity(enum.StrEnum):
     ERROR = "error"
-    """The exit code says so."""
+    """Sets the exit code."""
     WARNING = "warning"
 
 
@@ -38,13 +38,13 @@ class Rule(NamedTuple):
     severity: Severity
     meaning: str
     """The meaning of a violation, in a sentence."""
-    find: Callable[[Evidence, Digest], DataFrame] | Callable[[], Column]
-    """The violations, `subject, time, detail, event_ids`; or, for a rule on single lines, what is wrong with a line of
-    the journal, null where nothing is."""
+    find: Callable[[Evidence, SharedFrames], DataFrame] | Callable[[], Column]
+    """The violations, `subject, time, detail, event_ids`; for a rule on single records, what is wrong with one, or
+    null."""
     on_lines: bool = False
 
 
-_MOST_LINES: Final = 10
+_MAX_EVENT_IDS: Final = 10
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
 RULES: Final = (
@@ -52,26 +52,26 @@ RULES: Final = (
         "legal-transition",
         _ERROR,
         "A replica or partition took a step that the controller's state machines do not have.",
-        transitions.illegal,
+        transitions.illegal_transitions,
         on_lines=True,
     ),
     Rule(
         "continuous-states",
         _ERROR,
-        "A transition begins in another state than the one in which the transition before it ended, within one tenure.",
-        transitions.broken,
+        "A transition begins in another state than the one in which the transition before it ended, within one term.",
+        transitions.discontinuous,
     ),
     Rule(
         "sane-partitions",
         _ERROR,
         f"A line names partitions that no topic has: not ranges, falling, or {MOST_PARTITIONS:,} and above.",
-        transitions.absurd_ranges,
+        transitions.impossible_ranges,
         on_lines=True,
     ),
     Rule(
         "rising-epochs",
         _ERROR,
-        f"Two tenures had the same controller epoch, or a lower one began {CLOCK_SKEW_S} s or more after a higher one.",
+        f"Two terms had the same controller epoch, or a lower one began {CLOCK_SKEW_S} s or more after a higher one.",
         tenures.falling_epochs,
     ),
     Rule(
@@ -95,7 +95,7 @@ RULES: Final = (
     Rule(
         "one-outcome",
         _ERROR,
-        "A topic was deleted, or somebody else had removed it, and its deletion went on or ended once more: with ids, "
+        "A topic was deleted, or another process had removed it, and its deletion continued or ended again: with ids, "
         "each deletion ends once.",
         deletions.second_outcomes,
     ),
@@ -141,45 +141,51 @@ RULES: Final = (
         "no-line-lost",
         _ERROR,
         "Lines are missing between two of one process, and no line says why.",
-        lines.lost,
+        lines.unreported_losses,
     ),
-    Rule("no-gap", _WARNING, "The journal says that it could not write facts.", lines.told_gaps, on_lines=True),
+    Rule(
+        "no-gap",
+        _WARNING,
+        "The journal says that it could not write some records.",
+        lines.reported_gaps,
+        on_lines=True,
+    ),
     Rule(
         "known-form",
         _ERROR,
-        "A fact has none of the forms that docs/journal.md gives for its type; keys that are not named there are fine.",
-        lines.misfits,
+        "An event record has none of the forms that docs/journal.md gives for its type. Further keys are allowed.",
+        lines.malformed,
         on_lines=True,
     ),
 )
 
 
 @contextmanager
-def gathered(evidence: Evidence) -> Iterator[Digest]:
+def shared_frames(evidence: Evidence) -> Iterator[SharedFrames]:
     """Yield the frames that several rules share, cached until the end of the context."""
-    digest = Digest(rare_lines(evidence), surveys.freed(evidence))
-    kept = [frame.persist(StorageLevel.MEMORY_AND_DISK) for frame in digest]
+    shared = SharedFrames(rare_records(evidence), surveys.freed(evidence))
+    kept = [frame.persist(StorageLevel.MEMORY_AND_DISK) for frame in shared]
     try:
-        yield Digest(*kept)
+        yield SharedFrames(*kept)
     finally:
         for frame in kept:
             frame.unpersist()
 
 
-def audit(evidence: Evidence, digest: Digest, rules: Sequence[Rule] = RULES) -> DataFrame:
-    """Every violation of the rules, with the columns of VIOLATIONS and each of its keys once; nothing is computed
-    before the frame is used. For days outside the evidence the result is incomplete."""
+def audit(evidence: Evidence, shared: SharedFrames, rules: Sequence[Rule] = RULES) -> DataFrame:
+    """Return every violation of the rules, with the columns of VIOLATIONS and each of its keys once. Nothing is
+    computed before the frame is used. For days outside the evidence the result is incomplete."""
     on_lines = [rule for rule in rules if rule.on_lines]
-    found = [_applied(rule, evidence, digest) for rule in rules if not rule.on_lines]
+    found = [_violations_of(rule, evidence, shared) for rule in rules if not rule.on_lines]
     if on_lines:
-        found.insert(0, _on_lines(on_lines, evidence.controller_events))
-    return _once(union_of(found))
+        found.insert(0, _line_violations(on_lines, evidence.controller_events))
+    return _deduplicated(union_of(found))
 
 
-def _once(found: DataFrame) -> DataFrame:
-    """Merge equal violations of one instant into one, with some of their lines."""
+def _deduplicated(found: DataFrame) -> DataFrame:
+    """Merge equal violations of one instant, with some of their records."""
     all_lines = F.sort_array(F.array_distinct(F.flatten(F.collect_list("event_ids"))))
-    several = F.slice(all_lines, 1, _MOST_LINES)
+    several = F.slice(all_lines, 1, _MAX_EVENT_IDS)
     return (
         found.groupBy("rule", "severity", "subject", "time", "detail", "day")
         .agg(F.when(F.count("*") == 1, F.first("event_ids")).otherwise(several).alias("event_ids"))
@@ -187,9 +193,9 @@ def _once(found: DataFrame) -> DataFrame:
     )
 
 
-def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:
-    find = cast("Callable[[Evidence, Digest], DataFrame]", rule.find)
-    return find(evidence, digest).select(
+def _violations_of(rule: Rule, evidence: Evidence, shared: SharedFrames) -> DataFrame:
+    find = cast("Callable[[Evidence, SharedFrames], DataFrame]", rule.find)
+    return find(evidence, shared).select(
         F.lit(rule.name).alias("rule"),
         F.lit(rule.severity.value).alias("severity"),
         "subject",
@@ -200,21 +206,21 @@ def _applied(rule: Rule, evidence: Evidence, digest: Digest) -> DataFrame:
     )
 
 
-def _on_lines(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
-    """All rules on single lines in one pass over the journal."""
-    verdicts = F.array(*(_on_line(rule) for rule in rules))
+def _line_violations(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
+    """Apply all rules on single records in one pass over the journal."""
+    verdicts = F.array(*(_line_violation(rule) for rule in rules))
     return events.select("source", "id", "time", "subject", F.explode(F.array_compact(verdicts)).alias("found")).select(
         "found.rule",
         "found.severity",
         "subject",
         "time",
         "found.detail",
-        F.array(line_name()).alias("event_ids"),
+        F.array(record_name()).alias("event_ids"),
         F.to_date("time").alias("day"),
     )
 
 
-def _on_line(rule: Rule) -> Column:
+def _line_violation(rule: Rule) -> Column:
     wrong = cast("Callable[[], Column]", rule.find)()
     found = F.struct(
         F.lit(rule.name).alias("rule"), F.lit(rule.severity.value).alias("severity"), wrong.alias("detail")
@@ -222,7 +228,7 @@ def _on_line(rule: Rule) -> Column:
     return F.when(wrong.isNotNull(), found)
 
 
-class Count(NamedTuple):
+class RuleCount(NamedTuple):
     """How often a rule was violated."""
 
     rule: str
@@ -230,10 +236,10 @@ class Count(NamedTuple):
     violations: int
 
 
-class Verdict(NamedTuple):
+class AuditResult(NamedTuple):
     """The result of an audit: the rules with violations."""
 
-    counts: tuple[Count, ...]
+    counts: tuple[RuleCount, ...]
 
     @property
     def errors(self) -> int:
@@ -249,8 +255,8 @@ class Verdict(NamedTuple):
         return 1 if self.errors else 0
 
 
-def verdict(violations: DataFrame) -> Verdict:
-    """Count the violations by rule in Spark, so that at most one row per rule is collected."""
+def count_violations(violations: DataFrame) -> AuditResult:
+    """Return the number of violations by rule. Spark counts them, so that at most one row per rule is collected."""
     rows = violations.groupBy("rule", "severity").agg(F.count("*").alias("violations")).collect()
-    counts = (Count(row["rule"], Severity(row["severity"]), row["violations"]) for row in rows)
-    return Verdict(tuple(sorted(counts)))
+    counts = (RuleCount(row["rule"], Severity(row["severity"]), row["violations"]) for row in rows)
+    return AuditResult(tuple(sorted(counts)))

@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from lethe.pipeline.quality.evidence import Digest, Evidence, facts, is_next_day, line_name
+from lethe.pipeline.quality.evidence import Evidence, SharedFrames, is_next_day, record_name, records_of_type
 from lethe.pipeline.transforms.counting import plural_of
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 
 TOLERANCE: Final = 0.01
@@ -36,22 +36,22 @@ _FREED: Final = StructType(
 )
 
 
-def freed_not_as_seen(_: Evidence, digest: Digest) -> DataFrame:
+def freed_not_as_seen(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Removed directories for which the agent reported another number of bytes than the survey."""
-    return digest.freed.where(~F.col("has_replicas")).select("subject", "time", "detail", "event_ids")
+    return shared.freed.where(~F.col("has_replicas")).select("subject", "time", "detail", "event_ids")
 
 
-def freed_not_as_seen_in_service(_: Evidence, digest: Digest) -> DataFrame:
+def freed_not_as_seen_in_service(_: Evidence, shared: SharedFrames) -> DataFrame:
     """As `freed_not_as_seen`, for directories that were in service in the first survey."""
-    return digest.freed.where("has_replicas").select("subject", "time", "detail", "event_ids")
+    return shared.freed.where("has_replicas").select("subject", "time", "detail", "event_ids")
 
 
 def freed(evidence: Evidence) -> DataFrame:
-    """The frame `Digest.freed`, `subject, time, detail, event_ids, has_replicas`: per survey, broker, log directory and
-    topic, where vanished and freed bytes differ by more than TOLERANCE."""
+    """The frame `SharedFrames.freed`: subject, time, detail, event_ids, has_replicas. A row per survey, broker, log
+    directory and topic whose vanished and freed bytes differ by more than TOLERANCE."""
     seen = _vanished(evidence).alias("seen")
     told = (
-        facts(evidence.controller_events, FactType.BYTES_FREED, _FREED, writer="broker")
+        records_of_type(evidence.controller_events, EventRecordType.BYTES_FREED, _FREED, writer="broker")
         .withColumn("broker", F.substring_index("source", "/", -1).try_cast("int"))
         .alias("freed")
     )
@@ -76,7 +76,7 @@ def freed(evidence: Evidence) -> DataFrame:
             F.try_sum(F.when(F.col("freed.error").isNull(), F.col("freed.directories"))).alias("freed"),
             F.bool_or(F.col("freed.error").isNotNull()).alias("with_errors"),
             F.bool_or(began > F.col("seen.taken_at")).alias("restarted"),
-            F.slice(F.sort_array(F.collect_list(line_name("freed.source", "freed.id"))), 1, 10).alias("event_ids"),
+            F.slice(F.sort_array(F.collect_list(record_name("freed.source", "freed.id"))), 1, 10).alias("event_ids"),
         )
     )
     off = F.abs(F.col("freed_bytes").cast("double") - F.col("vanished_bytes")) > F.col("vanished_bytes") * TOLERANCE
@@ -132,7 +132,7 @@ def _vanished(evidence: Evidence) -> DataFrame:
     )
 
 
-def scanned_twice(evidence: Evidence, _: Digest) -> DataFrame:
+def scanned_twice(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Directories that one survey read itself, as two brokers'."""
     path = _path().alias("path")
     return (

@@ -22,10 +22,17 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lethe.pipeline.quality.evidence import Digest, Evidence, facts, line_name, rare_facts, skew
-from lethe.protocol.journal import FactType
+from lethe.pipeline.quality.evidence import (
+    Evidence,
+    SharedFrames,
+    rare_records_of_type,
+    record_name,
+    records_of_type,
+    skew,
+)
+from lethe.protocol.journal import EventRecordType
 
-LONGEST_MS: Final = 86_400_000
+MAX_WRITE_MS: Final = 86_400_000
 """Maximum duration of a write, in ms; a line with more is ignored."""
 _ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", IntegerType())])
 _WRITE: Final = StructType(
@@ -46,23 +53,23 @@ _REQUEST: Final = StructType(
 )
 
 
-def _elections(digest: Digest) -> DataFrame:
+def _elections(shared: SharedFrames) -> DataFrame:
     """`source, run, seq, id, time, subject, what, epoch`."""
-    return rare_facts(digest.rare, FactType.ELECTION, _ELECTION)
+    return rare_records_of_type(shared.rare, EventRecordType.ELECTION, _ELECTION)
 
 
-def falling_epochs(_: Evidence, digest: Digest) -> DataFrame:
+def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Elections in an epoch that another election had, or after a higher one."""
     # All elections of a cluster are few: they fit into one partition.
     by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "time", "source", "id")
     return (
-        _elections(digest)
+        _elections(shared)
         .where(F.col("what") == "elected")
         .withColumns(
             {
                 "before": F.lag("epoch").over(by_epoch),
                 "before_at": F.lag("time").over(by_epoch),
-                "before_line": F.lag(line_name()).over(by_epoch),
+                "before_line": F.lag(record_name()).over(by_epoch),
             }
         )
         .where((F.col("before") == F.col("epoch")) | (F.col("before_at") > F.col("time") + skew()))
@@ -77,21 +84,21 @@ def falling_epochs(_: Evidence, digest: Digest) -> DataFrame:
                 ),
             )
             .alias("detail"),
-            F.array("before_line", line_name()).alias("event_ids"),
+            F.array("before_line", record_name()).alias("event_ids"),
         )
     )
 
 
-def overlapping(_: Evidence, digest: Digest) -> DataFrame:
+def overlapping(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Tenures whose recorded end is after another controller became active."""
-    elections = _elections(digest)
+    elections = _elections(shared)
     ended = elections.where(F.col("what") == "resigned")
     active = elections.where(F.col("what") == "active").select(
         F.col("source").alias("other"),
         F.col("subject").alias("other_subject"),
         F.col("epoch").alias("other_epoch"),
         F.col("time").alias("active_at"),
-        line_name().alias("other_line"),
+        record_name().alias("other_line"),
     )
     during = (F.col("other_epoch") > F.col("epoch")) & (F.col("active_at") + skew() < F.col("time"))
     return (
@@ -108,20 +115,20 @@ def overlapping(_: Evidence, digest: Digest) -> DataFrame:
                 "by.other_epoch",
                 F.col("by.active_at").cast("string"),
             ).alias("detail"),
-            F.array("by.other_line", line_name()).alias("event_ids"),
+            F.array("by.other_line", record_name()).alias("event_ids"),
         )
     )
 
 
-def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
+def unfenced_writes(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Fenced writes that began in another controller's tenure and took effect."""
-    elected = _elections(digest).where(F.col("what") == "elected")
+    elected = _elections(shared).where(F.col("what") == "elected")
     own = elected.select("source", "run", F.col("seq").alias("elected_seq"), "epoch")
     later = elected.select(F.col("epoch").alias("later_epoch"), F.col("time").alias("elected_at"))
-    took_ms = F.when(F.col("took_ms").between(0, LONGEST_MS), F.col("took_ms"))
+    took_ms = F.when(F.col("took_ms").between(0, MAX_WRITE_MS), F.col("took_ms"))
     begun = F.col("time") - F.make_dt_interval(secs=took_ms / 1000)
     writes = (
-        rare_facts(digest.rare, FactType.ZNODE_WRITE, _WRITE)
+        rare_records_of_type(shared.rare, EventRecordType.ZNODE_WRITE, _WRITE)
         .where("fenced AND coalesce(outcomes['done'], 0) > 0")
         .withColumn("begun", begun)
     )
@@ -141,19 +148,19 @@ def unfenced_writes(_: Evidence, digest: Digest) -> DataFrame:
                 "epoch",
                 "later_epoch",
             ).alias("detail"),
-            F.array(line_name()).alias("event_ids"),
+            F.array(record_name()).alias("event_ids"),
         )
     )
 
 
-def obeyed_late(evidence: Evidence, _: Digest) -> DataFrame:
+def obeyed_late(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Requests of an older controller that an agent obeyed after a newer one, on the same day or
     the day before."""
     today = Window.partitionBy("source", "run", "day").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     yesterday = Window.partitionBy("source", "run").orderBy("day").rangeBetween(-1, -1)
     heard = F.greatest(F.max("controller_epoch").over(today), F.max("controller_epoch").over(yesterday))
     return (
-        facts(evidence.controller_events, FactType.REQUEST, _REQUEST, writer="broker")
+        records_of_type(evidence.controller_events, EventRecordType.REQUEST, _REQUEST, writer="broker")
         .withColumn("day", F.unix_date(F.to_date("time")))
         .withColumn("highest", heard)
         .where("controller_epoch < highest AND coalesce(answers['NONE'], 0) > 0")
@@ -167,6 +174,6 @@ def obeyed_late(evidence: Evidence, _: Digest) -> DataFrame:
                 "controller_epoch",
                 "highest",
             ).alias("detail"),
-            F.array(line_name()).alias("event_ids"),
+            F.array(record_name()).alias("event_ids"),
         )
     )

@@ -26,10 +26,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from lethe.controller.core.deletion_memory import KEEPING
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
-from lethe.pipeline.quality.evidence import Digest, Evidence, facts, gaps, is_next_day, run, tells_of, topic, unasked
-from lethe.pipeline.quality.ranges import are_sane, numbers_in
-from lethe.protocol.journal import FactType
+from lethe.pipeline.quality.evidence import (
+    Evidence,
+    SharedFrames,
+    explains_missing,
+    gaps,
+    is_next_day,
+    records_of_type,
+    run,
+    topic,
+    unhosted_replicas,
+)
+from lethe.pipeline.quality.ranges import are_valid, numbers_in
+from lethe.protocol.journal import EventRecordType
 
 _TEXT: Final = StringType()
 _DATA: Final = StructType(
@@ -57,8 +68,8 @@ _DELETED: Final = f"replica {ReplicaState.DELETION_SUCCESSFUL.name}"
 
 
 def transitions(events: DataFrame) -> DataFrame:
-    """One row per line: `source, run, seq, id, time, topic, machine, partitions, broker, before, after`."""
-    return facts(events, FactType.TRANSITION, _DATA).select(
+    """Return one row per record: `source, run, seq, id, time, topic, machine, partitions, broker, before, after`."""
+    return records_of_type(events, EventRecordType.TRANSITION, _DATA).select(
         "source",
         "run",
         "seq",
@@ -85,8 +96,8 @@ def legal_transitions() -> tuple[str, ...]:
     return tuple(sorted(chain(replica, partition)))
 
 
-def illegal() -> Column:
-    """The problem of a line with a transition that the state machines do not have; null for other lines."""
+def illegal_transitions() -> Column:
+    """Return the problem of a record with a transition that the state machines do not have; null for other records."""
     data = F.from_json("data", _DATA)
     said = F.concat_ws(" ", data["machine"], data["before"], data["after"])
     told = F.format_string(
@@ -96,7 +107,7 @@ def illegal() -> Column:
         data["after"],
         data["machine"],
     )
-    return F.when((F.col("type") == FactType.TRANSITION.value) & ~said.isin(*legal_transitions()), told)
+    return F.when((F.col("type") == EventRecordType.TRANSITION.value) & ~said.isin(*legal_transitions()), told)
 
 
 def _subject_of(machine: Column, name: Column, partitions: Column, broker: Column) -> Column:
@@ -107,8 +118,8 @@ def _subject_of(machine: Column, name: Column, partitions: Column, broker: Colum
 # --- continuity ---------------------------------------------------------------------------------------------------
 
 
-def broken(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Transitions whose first state is not the last state of the transition before."""
+def discontinuous(evidence: Evidence, shared: SharedFrames) -> DataFrame:
+    """Return transitions whose first state is not the last state of the transition before."""
     events = evidence.controller_events
     shown = (
         events.withColumn("line", F.xxhash64("source", "id"))
@@ -123,10 +134,10 @@ def broken(evidence: Evidence, digest: Digest) -> DataFrame:
             *_SUSPECT,
         )
         .select("source", "run", "time", "topic", "data.*", *_SUSPECT)
-        .transform(_of_known_runs, digest.rare)
-        .transform(_but_for_gaps, digest.rare)
+        .transform(_with_known_start, shared.rare)
+        .transform(_without_gaps, shared.rare)
     )
-    return shown.transform(_but_for_new_beginnings, _beginnings(evidence, digest)).select(
+    return shown.transform(_without_restarts, _restarts(evidence, shared)).select(
         _subject_of(F.col("machine"), F.col("topic"), F.col("partition").cast("string"), F.col("broker")).alias(
             "subject"
         ),
@@ -141,11 +152,11 @@ def broken(evidence: Evidence, digest: Digest) -> DataFrame:
 
 
 def _suspects(events: DataFrame) -> DataFrame:
-    """Steps that do not continue the one before, before gaps and restarts are considered: `line` and _SUSPECT."""
+    """Return steps that do not continue the one before, gaps and restarts included: `line` and _SUSPECT."""
     states = _state_numbers()
     steps = (
         transitions(events)
-        .where(are_sane("partitions"))
+        .where(are_valid("partitions"))
         .select(
             _history().alias("history"),
             F.explode(numbers_in("partitions")).alias("partition"),
@@ -167,7 +178,7 @@ def _suspects(events: DataFrame) -> DataFrame:
 
 
 def _line_of(seq: str) -> Column:
-    """The name of a line of the same run; null where there is none."""
+    """Return the name of a record of the same run, or null."""
     identity = F.concat(F.col("run"), F.lit("-"), F.col(seq).cast("string"))
     return F.concat(F.col("source"), F.lit(" "), identity)
 
@@ -177,13 +188,13 @@ def _history() -> Column:
 
 
 def _codes() -> dict[str, int]:
-    """A number for each state of each machine: replicas' as they are, partitions' from 100."""
+    """Return a number for each state of each machine: replicas from 0, partitions from 100."""
     codes = {f"replica {state.name}": int(state) for state in ReplicaState}
     return codes | {f"partition {state.name}": 100 + int(state) for state in PartitionState}
 
 
 def _state_numbers() -> Column:
-    """From `replica ONLINE` to its number; null for what is no state."""
+    """Return a map from `replica ONLINE` to its number."""
     return F.create_map(*[F.lit(each) for each in chain.from_iterable(_codes().items())])
 
 
@@ -204,24 +215,24 @@ def _is_suspect() -> Column:
     return does_not_follow | (left_in.isNull() & ~begins_in.isin(_first_numbers()))
 
 
-def _of_known_runs(suspects: DataFrame, rare: DataFrame) -> DataFrame:
-    """Without first known steps of runs whose first line is unknown."""
+def _with_known_start(suspects: DataFrame, rare: DataFrame) -> DataFrame:
+    """Drop first known steps of runs whose first record is unknown."""
     known = rare.where(F.col("seq") == 1).select("source", "run", F.col("time").alias("known_from"))
     return suspects.join(F.broadcast(known), ["source", "run"], "left").where(
         F.col("left_in").isNotNull() | is_next_day(F.to_date("time"), F.to_date("known_from"))
     )
 
 
-def _but_for_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
-    """Without steps beside a recorded gap."""
+def _without_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
+    """Drop steps beside a recorded gap."""
     first = F.coalesce("seq_before", F.lit(0)) + 1
     since = F.coalesce("time_before", "known_from")
-    inside = tells_of(first, F.col("seq"), since, F.col("time"))
+    inside = explains_missing(first, F.col("seq"), since, F.col("time"))
     return suspects.join(F.broadcast(gaps(rare)), inside, "left_anti")
 
 
-def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
-    """Without steps whose history restarted in between, in an allowed first state."""
+def _without_restarts(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
+    """Drop steps whose history restarted in between, in an allowed first state."""
     first = [f"{machine} {state.name}" for machine, states in _FIRST.items() for state in states]
     begins_in = F.concat_ws(" ", "machine", "before")
     is_unasked = (F.col("begun_broker") == F.col("broker")) & (begins_in == _DELETED)
@@ -236,14 +247,14 @@ def _but_for_new_beginnings(suspects: DataFrame, beginnings: DataFrame) -> DataF
     return suspects.join(beginnings, anew, "left_anti")
 
 
-def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
-    """Restarts of histories: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`; of all topics where
-    the topic is null, of all replicas and partitions where the broker is."""
+def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
+    """Return restarts of histories: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`. A null topic means
+    all topics; a null broker means all replicas and partitions."""
     what, kind = F.get_json_object("data", "$.what"), F.col("type")
-    of_all = (kind == FactType.ELECTION.value) & (what == "elected")
-    of_topic = ((kind == FactType.REFUSAL.value) & (what == "keeping the topic")) | (kind == FactType.SET_ASIDE.value)
+    of_all = (kind == EventRecordType.ELECTION.value) & (what == "elected")
+    of_topic = ((kind == EventRecordType.REFUSAL.value) & (what == KEEPING)) | (kind == EventRecordType.SET_ASIDE.value)
     is_controller = F.col("source").startswith("/lethe/controller/")
-    rare = digest.rare.where(is_controller & (of_all | of_topic)).select(
+    rare = shared.rare.where(is_controller & (of_all | of_topic)).select(
         F.col("source").alias("begun_source"),
         F.col("run").alias("begun_run"),
         F.col("seq").alias("begun_seq"),
@@ -258,7 +269,7 @@ def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
         F.col("topic").alias("begun_topic"),
         F.lit(None).cast("int").alias("begun_broker"),
     )
-    deleted = unasked(digest.rare).select(
+    deleted = unhosted_replicas(shared.rare).select(
         F.col("source").alias("begun_source"),
         F.col("run").alias("begun_run"),
         F.col("seq").alias("begun_seq"),
@@ -271,8 +282,12 @@ def _beginnings(evidence: Evidence, digest: Digest) -> DataFrame:
 # --- ranges -------------------------------------------------------------------------------------------------------
 
 
-def absurd_ranges() -> Column:
-    """The problem of a line with impossible partitions; null for other lines."""
+def impossible_ranges() -> Column:
+    """Return the problem of a record with impossible partitions; null for other records."""
     partitions = F.get_json_object("data", "$.partitions")
-    names_them = F.col("type").isin(FactType.TRANSITION.value, FactType.ACK.value, FactType.BYTES_FREED.value)
-    return F.when(names_them & ~are_sane(partitions), F.format_string("partitions %s", F.substring(partitions, 1, 200)))
+    names_them = F.col("type").isin(
+        EventRecordType.TRANSITION.value, EventRecordType.ACK.value, EventRecordType.BYTES_FREED.value
+    )
+    return F.when(
+        names_them & ~are_valid(partitions), F.format_string("partitions %s", F.substring(partitions, 1, 200))
+    )

@@ -1,4 +1,4 @@
-"""Scales: where a value lies on an axis, in percent of its length, and which values carry a label."""
+"""Scales: the position of a value on an axis, in percent of its length, and which values have a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lethe.pipeline.report.words import MS_PER_DAY, clock, number, round_size, step_words
+from lethe.pipeline.report.formatting import MS_PER_DAY, clock, number, round_size, step_words
 
 _S: Final = 1000
 _MIN: Final = 60 * _S
@@ -27,15 +27,15 @@ FINE_LOG_TICKS: Final = (
     *(_H, 2 * _H, 6 * _H, 12 * _H),
     *(MS_PER_DAY, 2 * MS_PER_DAY, 7 * MS_PER_DAY, 14 * MS_PER_DAY, 30 * MS_PER_DAY),
 )
-"""For an axis that is too short for the others."""
+"""For an axis with too few of the other ticks."""
 
 
 _HEADROOM: Final = 1.06
-"""How much of an axis of amounts lies above the largest."""
+"""Length of an axis of amounts, relative to the largest amount."""
 
 
 class Tick(NamedTuple):
-    """`place` in percent; minor ones lose their label where there is little room."""
+    """`place` in percent. The labels of minor ticks are hidden where space is short."""
 
     place: float
     label: str
@@ -44,7 +44,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to percent: linear, or logarithmic (then from 1 ms on)."""
+    """Maps values to percent: linear, or logarithmic from 1 ms on."""
 
     start: float
     end: float
@@ -52,7 +52,7 @@ class Scale:
     is_log: bool = False
 
     def at(self, value: float) -> float:
-        """Where it lies, within 0 and 100."""
+        """Return the value's position, from 0 to 100."""
         low, high, here = self.start, self.end, value
         if self.is_log:
             low, high, here = (math.log10(max(each, 1)) for each in (low, high, here))
@@ -62,7 +62,7 @@ class Scale:
 
 
 def clock_scale(start: int, end: int, *, wanted: int = 6) -> Scale:
-    """Instants, with the time of day or the date at round ones."""
+    """Return a scale of instants, with the time of day or the date at round ones."""
     step = time_step(end - start, wanted)
     first = -(-start // step) * step
     label = _with_dates(start, end) if step < MS_PER_DAY else clock
@@ -70,35 +70,35 @@ def clock_scale(start: int, end: int, *, wanted: int = 6) -> Scale:
 
 
 def elapsed_scale(end: float, *, wanted: int = 6) -> Scale:
-    """Time since something, from 0."""
+    """Return a linear scale of elapsed time, from 0 to `end` milliseconds."""
     step = time_step(end, wanted)
     return _linear(0, max(end, 1), 0, step, lambda value: step_words(value) if value else "0")
 
 
 def log_scale(start: float, end: float) -> Scale:
-    """Time since something, each of whose decades is as long as the others."""
+    """Return a logarithmic scale of elapsed time, in milliseconds."""
     scale = Scale(max(start, 1), max(end, 10), is_log=True)
     values = [each for each in LOG_TICKS if scale.start <= each <= scale.end]
     if len(values) < 3:
         values = [each for each in FINE_LOG_TICKS if scale.start <= each <= scale.end]
     ticks = tuple(Tick(scale.at(each), step_words(each)) for each in values)
-    return Scale(scale.start, scale.end, _thinned(ticks), is_log=True)
+    return Scale(scale.start, scale.end, _with_minor_ticks(ticks), is_log=True)
 
 
 def count_scale(most: float, *, wanted: int = 4) -> Scale:
-    """Whole numbers, from 0."""
+    """Return a scale of whole numbers, from 0."""
     step = max(round_step(most / wanted), 1)
     return _linear(0, max(most, 1) * _HEADROOM, 0, step, number)
 
 
 def size_scale(most: float, *, wanted: int = 4) -> Scale:
-    """Bytes, from 0."""
+    """Return a scale of bytes, from 0."""
     step = max(round_step(most / wanted), 1)
     return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: round_size(value) if value else "0")
 
 
 def time_step(extent: float, wanted: int) -> int:
-    """A round distance between ticks, so that there are so many at most, or nearly."""
+    """Return a round distance between ticks, in milliseconds, that gives about `wanted` ticks at most."""
     for step in _TIME_STEPS:
         if extent / step <= wanted:
             return step
@@ -106,7 +106,7 @@ def time_step(extent: float, wanted: int) -> int:
 
 
 def round_step(about: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is not less."""
+    """Return the least of 1, 2, 5 times a power of ten that is not less than `about`."""
     if about <= 0:
         return 1
     power = 10.0 ** math.floor(math.log10(about))
@@ -123,8 +123,8 @@ def _linear(start: float, end: float, first: float, step: float, label: Callable
     return Scale(scale.start, scale.end, ticks)
 
 
-def _thinned(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
-    """Ticks that lie close to the one before lose their label where there is little room."""
+def _with_minor_ticks(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
+    """Return the ticks; one that is close to the labelled tick before it becomes minor."""
     kept, last = [], -100.0
     for tick in ticks:
         is_minor = tick.place - last < 18
@@ -134,7 +134,7 @@ def _thinned(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
 
 
 def _with_dates(start: int, end: int) -> Callable[[int, int], str]:
-    """Times of day; where there are several days, midnight is called by its date."""
+    """Return a label function: times of day, and at midnight the date if there are several days."""
     if start // MS_PER_DAY == end // MS_PER_DAY:
         return clock
     return lambda ms, step: clock(ms, MS_PER_DAY if ms % MS_PER_DAY == 0 else step)

@@ -1,4 +1,4 @@
-"""Progress over time, distributions of times, and bytes over time."""
+"""Charts: progress over time, distributions of durations, bytes over time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 from lethe.pipeline.report import svg
 from lethe.pipeline.report.axes import Scale, clock_scale, count_scale, log_scale, size_scale
+from lethe.pipeline.report.formatting import clock, count, duration, size, step_words
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.read_spans import BINS_PER_DECADE
-from lethe.pipeline.report.values import Freed, Latency, Progress
-from lethe.pipeline.report.words import clock, count, duration, size, step_words
+from lethe.pipeline.report.values import FreedBytes, Latency, PhaseProgress
 
-REACHED: Final = (
+PROGRESS_LINES: Final = (
     ("marked_at", "Marked", "l-marked"),
     ("tombstoned_at", "Tombstoned", "l-told"),
     ("acknowledged_at", "Acknowledged", "l-acked"),
@@ -21,15 +21,15 @@ REACHED: Final = (
     ("bytes_gone_at", "Bytes gone", "l-gone"),
 )
 _CROWDED: Final = 90
-"""Percent of an axis; further right, labels stand at the left of their lines."""
+"""Percent of an axis; lines further right have their labels at the left."""
 _SPARK_PX: Final = 18
 
 
-def progress_chart(progress: Progress, total: int, *, height: int = 200) -> Markup:
-    """How many deletions had reached each phase, over time."""
+def progress_chart(progress: PhaseProgress, total: int, *, height: int = 200) -> Markup:
+    """Draw how many deletions had reached each phase, over time."""
     scale = progress_scale(progress)
     vertical = count_scale(total)
-    lines = [svg.steps(progress.reached[name], vertical.end, height, class_) for name, _, class_ in REACHED]
+    lines = [svg.steps(progress.reached[name], vertical.end, height, class_) for name, _, class_ in PROGRESS_LINES]
     return svg.picture(
         "Deletions by the phase that they had reached, over time",
         f"One line per phase, from {clock(int(scale.start), 1000)} to {clock(int(scale.end), 1000)} UTC; "
@@ -41,20 +41,20 @@ def progress_chart(progress: Progress, total: int, *, height: int = 200) -> Mark
     )
 
 
-def progress_scale(progress: Progress) -> Scale:
-    """The instants from the first step to the end of the last."""
-    steps = len(progress.reached[REACHED[0][0]])
+def progress_scale(progress: PhaseProgress) -> Scale:
+    """Return the scale from the first step to the end of the last."""
+    steps = len(progress.reached[PROGRESS_LINES[0][0]])
     return clock_scale(progress.start, progress.start + steps * progress.step_ms)
 
 
 def distribution_scale(latencies: Sequence[Latency]) -> Scale:
-    """One axis for all of them."""
+    """Return one scale for all of these distributions."""
     bins = [number for latency in latencies for number in latency.bins]
-    return log_scale(edge(min(bins, default=0)), edge(max(bins, default=BINS_PER_DECADE) + 1))
+    return log_scale(bin_start_ms(min(bins, default=0)), bin_start_ms(max(bins, default=BINS_PER_DECADE) + 1))
 
 
 def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 110) -> Markup:
-    """How many took how long; percentiles as lines."""
+    """Draw a histogram of durations, with percentiles as lines."""
     most = max(latency.bins.values(), default=1)
     marks = [("p50", latency.p50, 12), ("p90", latency.p90, 24), ("p99", latency.p99, 36)]
     at_left = scale.at(latency.p99) > _CROWDED
@@ -75,8 +75,8 @@ def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 1
     )
 
 
-def spark(latency: Latency, scale: Scale, class_: str) -> Markup:
-    """The same, small, for a cell of a table."""
+def sparkline(latency: Latency, scale: Scale, class_: str) -> Markup:
+    """Draw the same histogram, small, for a table cell."""
     most = max(latency.bins.values(), default=1)
     return svg.picture(
         f"Distribution: {duration(latency.p50)} at the median",
@@ -88,17 +88,17 @@ def spark(latency: Latency, scale: Scale, class_: str) -> Markup:
     )
 
 
-def edge(number: int) -> float:
-    """Where that bin begins, in milliseconds."""
+def bin_start_ms(number: int) -> float:
+    """Return where the bin begins, in milliseconds."""
     return math.pow(10, number / BINS_PER_DECADE)
 
 
 def _columns(bins: Mapping[int, int], scale: Scale, most: int, room: int, base: int, class_: str) -> list[Markup]:
     found = []
     for number, many in bins.items():
-        left, right = scale.at(edge(number)), scale.at(edge(number + 1))
+        left, right = scale.at(bin_start_ms(number)), scale.at(bin_start_ms(number + 1))
         tall = max(room * many / most, 1.0)
-        words = f"{duration(edge(number))} to {duration(edge(number + 1))}: {count(many, 'deletion')}"
+        words = f"{duration(bin_start_ms(number))} to {duration(bin_start_ms(number + 1))}: {count(many, 'deletion')}"
         found.append(
             svg.rect(left, max(right - left - 0.15, 0.3), round(base - tall, 1), round(tall, 1), class_, words)
         )
@@ -106,7 +106,7 @@ def _columns(bins: Mapping[int, int], scale: Scale, most: int, room: int, base: 
 
 
 def _label(place: float, y: float, words: str, at_left: bool) -> Markup:
-    """Beside its line."""
+    """Draw a percentile's name beside its line."""
     return el(
         "text",
         words,
@@ -118,8 +118,8 @@ def _label(place: float, y: float, words: str, at_left: bool) -> Markup:
     )
 
 
-def bytes_over_time(bars: Sequence[Freed], step_ms: int, *, height: int = 160) -> Markup:
-    """One bar per step of time."""
+def bytes_over_time(bars: Sequence[FreedBytes], step_ms: int, *, height: int = 160) -> Markup:
+    """Draw one bar per step of time."""
     first, last = bars[0].at, bars[-1].at + step_ms
     room = max(step_ms * 12 - (last - first), 0) // step_ms // 2 * step_ms
     scale = clock_scale(first - room, last + room)
@@ -137,7 +137,7 @@ def bytes_over_time(bars: Sequence[Freed], step_ms: int, *, height: int = 160) -
     )
 
 
-def _bar(bar: Freed, step_ms: int, scale: Scale, vertical: Scale, height: int) -> Markup:
+def _bar(bar: FreedBytes, step_ms: int, scale: Scale, vertical: Scale, height: int) -> Markup:
     left, right = scale.at(bar.at), scale.at(bar.at + step_ms)
     tall = max(vertical.at(bar.size_bytes) * height / 100, 1 if bar.size_bytes else 0)
     topics = f", {count(bar.topics, 'topic')}" if bar.topics else ""
@@ -148,7 +148,7 @@ def _bar(bar: Freed, step_ms: int, scale: Scale, vertical: Scale, height: int) -
     return svg.rect(left, width, round(height - tall, 1), round(tall, 1), "b-bytes", words)
 
 
-def share(value: float, most: float, words: str, class_: str = "b-share") -> Markup:
-    """A bar in a cell: how much of the most."""
+def share_bar(value: float, most: float, words: str, class_: str = "b-share") -> Markup:
+    """Draw a bar in a table cell: the value relative to the largest."""
     part = 0.0 if most <= 0 or not math.isfinite(value) else 100 * value / most
     return svg.picture(words, "", 10, svg.rect(0, max(part, 0.5 if value else 0), 1, 8, class_), class_="row")

@@ -1,19 +1,19 @@
-"""Tables: captions, headers with their scope, a box of their own to scroll in, and what their rows are sorted by."""
+"""HTML tables: caption, headers with scope, a scroll box, and sort keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from lethe.pipeline.report.formatting import NONE, count, number
 from lethe.pipeline.report.markup import Child, Markup, el, join
-from lethe.pipeline.report.words import NONE, count, number
 
 CARDS: Final = "cards"
-"""The class of tables whose rows become cards where there is little room."""
+"""Class of tables whose rows become cards on narrow screens."""
 
 
 class Column(NamedTuple):
-    """`kind`: name (the row's own), text, number, code, plot, time."""
+    """`kind`: name (heads the row), text, number, code, plot, time."""
 
     title: Child
     kind: str = "text"
@@ -21,26 +21,26 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What is shown, and by what its row is sorted where that is something else; a title shows on pointing at it."""
+    """Content, a sort key if it differs from the content, and a tooltip."""
 
     content: Child
     sort: float | str | None = None
     title: str | None = None
 
 
-Shown = Cell | Child
+CellContent = Cell | Child
 
 
 def table(
     caption: Child,
     columns: Sequence[Column],
-    rows: Iterable[Sequence[Shown]],
+    rows: Iterable[Sequence[CellContent]],
     *,
     left_out: Child = None,
     class_: str = "",
     is_long: bool = False,
 ) -> Markup:
-    """A table in a box that scrolls by itself. Of `columns`, the first of kind `name` heads its row."""
+    """Return a table in a scroll box. The first column of kind `name` heads each row."""
     head = el("tr", *(_heading(column) for column in columns))
     body = join(
         (
@@ -55,8 +55,8 @@ def table(
     return join((box, None if left_out is None else el("p", left_out, class_="left-out")))
 
 
-def left_out(shown: int, total: int, one: str, which: str) -> Markup | None:
-    """`200 of 1 204 topics: the largest.` None where all are shown."""
+def left_out_note(shown: int, total: int, one: str, which: str) -> Markup | None:
+    """Return `200 of 1 204 topics shown: the largest.`, or None if all are shown."""
     if shown >= total:
         return None
     return join((f"{number(shown)} of {count(total, one)} shown: {which}.",))
@@ -66,7 +66,7 @@ def _heading(column: Column) -> Markup:
     return el("th", column.title, scope="col", class_=column.kind, title=column.explains)
 
 
-def _cell(column: Column, shown: Shown, *, is_labelled: bool) -> Markup:
+def _cell(column: Column, shown: CellContent, *, is_labelled: bool) -> Markup:
     content, sort, title = shown if isinstance(shown, Cell) else (shown, None, None)
     if content is None or content == "":
         content = el("span", NONE, class_="none")

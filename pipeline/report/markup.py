@@ -1,4 +1,4 @@
-"""HTML and SVG by construction: what is not `Markup` is text, and is escaped when it is put into an element."""
+"""HTML and SVG by construction: text that is not `Markup` is escaped when it is put into an element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Markup(str):
-    """Text that is HTML already. Only this module makes it."""
+    """Text that is HTML already. Only this module creates it."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ _HIDDEN: Final = {
 
 
 def escape(text: str) -> Markup:
-    """As it can stand in an element and in a quoted attribute; invisible characters made visible."""
+    """Return text for an element or a quoted attribute; invisible characters become visible."""
     if isinstance(text, Markup):
         return text
     shown = text.translate(_HIDDEN).encode("utf-8", "backslashreplace").decode()
@@ -40,8 +40,8 @@ def escape(text: str) -> Markup:
 
 
 def el(tag: str, *children: Child, **attributes: str | int | float | bool | None) -> Markup:
-    """An element. Of attributes a trailing underscore is dropped (`class_`), others become hyphens; None and False
-    leave one out, True gives it no value."""
+    """Return an element. Attribute names lose a trailing underscore (`class_`), and other underscores become hyphens.
+    None and False omit an attribute; True gives it no value."""
     parts = [tag]
     for name, value in attributes.items():
         if value is None or value is False:
@@ -55,10 +55,10 @@ def el(tag: str, *children: Child, **attributes: str | int | float | bool | None
 
 
 def join(children: Iterable[Child], between: str = "") -> Markup:
-    """One after the other; None is nothing."""
+    """Join the children; None is skipped."""
     return Markup(escape(between).join(escape(child) for child in children if child is not None))
 
 
 def raw(text: str) -> Markup:
-    """Text that this package itself has written as HTML, such as its own style sheet. Never of the lake."""
+    """Return trusted HTML of this package, such as its style sheet. Never pass text of the lake."""
     return Markup(text)

@@ -1,4 +1,4 @@
-"""The page as a whole: head, key figures, contents, sections, and what was left out. A function of the values."""
+"""The whole page: head, key figures, contents, sections. A pure function of the values."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from importlib.resources import files
 from typing import Final
 
 from lethe.pipeline.report import sections_cluster, sections_deletions, sections_findings
+from lethe.pipeline.report.components import Section
+from lethe.pipeline.report.formatting import NONE, cut, day, instant
 from lethe.pipeline.report.markup import Child, Markup, el, join, raw
-from lethe.pipeline.report.parts import Section
+from lethe.pipeline.report.summary import KeyFigure, ReportLevel, figures, is_empty, is_limited_to_days, summarize
 from lethe.pipeline.report.values import Report
-from lethe.pipeline.report.verdict import Figure, Level, asked, figures, is_empty, verdict
-from lethe.pipeline.report.words import NONE, cut, day, instant
 
 TITLE: Final = "Topic deletions"
 _ICONS: Final = {
-    Level.GOOD: "M8.2 14.6L3.4 9.8l1.9-1.9 2.9 2.9 6.5-6.5 1.9 1.9z",
-    Level.ATTENTION: "M10 2.2L18.6 17.4H1.4zM9 7.6v4.6h2V7.6zm0 5.7v2h2v-2z",
-    Level.BAD: "M6.4 1.5h7.2l4.9 4.9v7.2l-4.9 4.9H6.4l-4.9-4.9V6.4zM9 5v6.4h2V5zm0 7.7v2.1h2v-2.1z",
-    Level.EMPTY: "M3 9h14v2H3z",
+    ReportLevel.GOOD: "M8.2 14.6L3.4 9.8l1.9-1.9 2.9 2.9 6.5-6.5 1.9 1.9z",
+    ReportLevel.ATTENTION: "M10 2.2L18.6 17.4H1.4zM9 7.6v4.6h2V7.6zm0 5.7v2h2v-2z",
+    ReportLevel.BAD: "M6.4 1.5h7.2l4.9 4.9v7.2l-4.9 4.9H6.4l-4.9-4.9V6.4zM9 5v6.4h2V5zm0 7.7v2.1h2v-2.1z",
+    ReportLevel.EMPTY: "M3 9h14v2H3z",
 }
 
 
 def page(report: Report) -> str:
-    """The HTML of the report, whole in itself."""
+    """Return the report as one self-contained HTML document."""
     sections = _sections(report)
     style, script = _resource("page.css"), _resource("page.js")
     policy = (
@@ -39,7 +39,7 @@ def page(report: Report) -> str:
         el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{cut(title, 120)}: {verdict(report).sentence}"),
+        el("title", f"{cut(title, 120)}: {summarize(report).sentence}"),
         el("link", rel="icon", href="data:,"),
         el("style", raw(style)),
     )
@@ -74,9 +74,9 @@ def _sections(report: Report) -> Sequence[Section]:
 
 def _nothing(report: Report) -> Section:
     text = (
-        "There is nothing of these days in the lake. Ask for others with --from and --to, or leave them out."
-        if asked(report)
-        else "The lake is there and its tables are empty. They fill when lethe pipeline run has read a journal "
+        "The lake has nothing about these days. Choose others with --from and --to, or omit both."
+        if is_limited_to_days(report)
+        else "The tables of the lake are empty. They fill when lethe pipeline run reads a journal "
         "(lethe.journal.dir) or a survey (lethe survey --out)."
     )
     return Section("empty", "Nothing to report", None, el("p", text, class_="calm"))
@@ -86,7 +86,7 @@ def _nothing(report: Report) -> Section:
 
 
 def _header(report: Report, title: str) -> Markup:
-    found = verdict(report)
+    found = summarize(report)
     icon = el("svg", el("path", d=_ICONS[found.level], fill_rule="evenodd"), viewBox="0 0 20 20", aria_hidden="true")
     level = el("p", icon, el("span", found.level.value), class_=f"level {found.level.name.lower()}")
     strip = [] if is_empty(report) else [el("ul", *map(_figure, figures(report)), class_="figures")]
@@ -112,7 +112,7 @@ def _about(report: Report) -> list[Child]:
 
 
 def _days(report: Report) -> str:
-    if not asked(report):
+    if not is_limited_to_days(report):
         return "all"
     first = "the first" if report.first_day is None else day(report.first_day)
     last = "the last" if report.last_day is None else day(report.last_day)
@@ -123,7 +123,7 @@ def _as_of(report: Report) -> str | None:
     return None if report.as_of is None else f"{instant(report.as_of)[:19]} UTC"
 
 
-def _figure(figure: Figure) -> Markup:
+def _figure(figure: KeyFigure) -> Markup:
     value = el("span", figure.value, class_="value none" if figure.value == NONE else "value")
     return el(
         "li",
@@ -157,7 +157,7 @@ def _contents(sections: Sequence[Section]) -> Markup:
 
 def _footer(report: Report) -> Markup:
     words = (
-        "Deleted: every replica has acknowledged, the topic's znodes are gone, every live broker was told. "
+        "Deleted: every replica has acknowledged, the topic's znodes are gone, every live broker got the tombstone. "
         "Reclaimed: deleted, and the bytes are gone too. Times are UTC; kB, MB and GB are powers of 1000."
     )
     made = join(("Made by ", el("code", "lethe report"), " from the lake ", el("code", cut(report.lake, 300)), "."))

@@ -1,4 +1,4 @@
-"""From a lake to the values of a page: which rows, in which order, and how many at most."""
+"""Reads the values of a page from a lake: which rows, in which order, and how many at most."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Final, TypeVar
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.columns import Days, LakeChanged, LakeReader, Order
-from lethe.pipeline.report.read_disks import disks, read_log_dirs
+from lethe.pipeline.report.lake_reader import DayFilter, LakeChanged, LakeReader, SortKey
+from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_spans import read_deletions
-from lethe.pipeline.report.read_surveys import both, read_surveys, rows_of
+from lethe.pipeline.report.read_surveys import and_filters, read_surveys, rows_of_surveys
 from lethe.pipeline.report.values import (
     BadLine,
-    Candidate,
+    DailySlo,
     Deletions,
     Finding,
     FindingCount,
     Reclaim,
     Report,
     Rows,
-    Slo,
     SlowBroker,
-    Stuck,
+    StaleTopic,
+    StuckDeletion,
     SurveyRow,
     Tenure,
     Violation,
@@ -34,34 +34,33 @@ from lethe.pipeline.report.values import (
 from lethe.protocol.findings import Standing
 
 ROWS: Final = 200
-"""Of a list, at most."""
+"""Maximum rows of a list."""
 BAD_LINES: Final = 25
 TRIES: Final = 3
 MAX_COUNTS: Final = 100_000
-"""Rows of a gold table that are taken in to be added up: days times brokers, surveys times reasons."""
+"""Maximum rows of a gold table that are summed: days times brokers, surveys times reasons."""
 
 Value = TypeVar("Value")
 
 
-def read_report(root: str, title: str = "", days: Days | None = None) -> Report:
-    """The values of the page about that lake and those days.
+def read_report(root: str, title: str = "", days: DayFilter | None = None) -> Report:
+    """Return the values of the page about that lake and those days.
 
-    What is not of a day (what is stuck now or left over, the candidates, the quarantine) is there whichever days are
-    asked for.
-    Raises LakeUnreadable.
+    Rows without a day (stuck deletions, leftovers, candidates, quarantine) do not depend on `days`. Raises
+    LakeUnreadable.
     """
     lake = LakeReader(root)
     for _ in range(TRIES - 1):
         # Files that were listed are gone where the pipeline has replaced a partition since: the page is read anew, so
         # that all of it is of one time.
         try:
-            return _read(lake, title, days or Days())
+            return _read(lake, title, days or DayFilter())
         except LakeChanged:
             continue
-    return _read(lake, title, days or Days())
+    return _read(lake, title, days or DayFilter())
 
 
-def _read(lake: LakeReader, title: str, days: Days) -> Report:
+def _read(lake: LakeReader, title: str, days: DayFilter) -> Report:
     where = days.filter()
     surveys = read_surveys(lake, where)
     log_dirs = read_log_dirs(lake, surveys.round)
@@ -77,13 +76,16 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         deletions=read_deletions(lake, where),
         slo=lake.rows(
             tables.DELETION_SLO,
-            Slo,
-            (Order("day", True), Order("size_class")),
+            DailySlo,
+            (SortKey("day", True), SortKey("size_class")),
             limit=ROWS,
-            where=both(where, ds.field("size_class") == "all"),
+            where=and_filters(where, ds.field("size_class") == "all"),
         ),
         stuck=lake.rows(
-            tables.STUCK_NOW, Stuck, (Order("since"), Order("topic"), Order("topic_id"), Order("span")), limit=ROWS
+            tables.STUCK_NOW,
+            StuckDeletion,
+            (SortKey("since"), SortKey("topic"), SortKey("topic_id"), SortKey("span")),
+            limit=ROWS,
         ),
         slow_brokers=_slow_brokers(lake, where),
         reclaim_by_day=by_day,
@@ -94,14 +96,14 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
         counts=_counts(lake, (*surveys.round[:1], *surveys.listed.shown)),
         findings=_findings(lake, surveys.newest),
         earlier=read_earlier(lake, surveys.round, log_dirs),
-        disks=disks(log_dirs, surveys.round),
+        disks=disk_coverage(log_dirs, surveys.round),
         candidates=lake.rows(
-            tables.STALE_TOPIC_CANDIDATES, Candidate, (Order("size_bytes", True), Order("topic")), limit=ROWS
+            tables.STALE_TOPIC_CANDIDATES, StaleTopic, (SortKey("size_bytes", True), SortKey("topic")), limit=ROWS
         ),
         tenures=lake.rows(
             tables.CONTROLLER_TENURES,
             Tenure,
-            (Order("elected_at", True), Order("epoch", True), Order("controller")),
+            (SortKey("elected_at", True), SortKey("epoch", True), SortKey("controller")),
             limit=ROWS,
             where=where,
         ),
@@ -116,7 +118,7 @@ def _read(lake: LakeReader, title: str, days: Days) -> Report:
 
 
 def newest_instant(report: Report) -> int | None:
-    """The newest instant that any of the values tells of."""
+    """Return the newest instant in any of the values."""
     deletions: Deletions = report.deletions
     progress = deletions.progress
     known: list[int | None] = [row.taken_at for row in (report.newest, *report.surveys.shown) if row is not None]
@@ -143,20 +145,20 @@ def newest_instant(report: Report) -> int | None:
 
 
 def _findings(lake: LakeReader, survey: SurveyRow | None) -> Rows[Finding]:
-    """Of that survey: what is pending last, what is left over first, then by size."""
+    """Return the findings of that survey: pending ones last, then by standing and size."""
     if survey is None:
         return Rows()
     order = (
-        Order("standing"),
-        Order("size_bytes", True),
-        Order("place"),
-        Order("reason"),
-        Order("what"),
-        Order("broker"),
-        Order("topic"),
-        Order("partition"),
+        SortKey("standing"),
+        SortKey("size_bytes", True),
+        SortKey("place"),
+        SortKey("reason"),
+        SortKey("what"),
+        SortKey("broker"),
+        SortKey("topic"),
+        SortKey("partition"),
     )
-    newest = rows_of([survey])
+    newest = rows_of_surveys([survey])
     pending = ds.field("standing") == Standing.PENDING.code
     first = lake.rows(tables.LEFTOVERS, Finding, order, limit=ROWS, where=newest & ~pending)
     rest = lake.rows(tables.LEFTOVERS, Finding, order, limit=max(ROWS - len(first.shown), 1), where=newest & pending)
@@ -167,18 +169,20 @@ def _counts(lake: LakeReader, surveys: tuple[SurveyRow, ...]) -> tuple[FindingCo
     if not surveys:
         return ()
     order = (
-        Order("taken_at", True),
-        Order("standing"),
-        Order("place"),
-        Order("reason"),
-        Order("broker"),
+        SortKey("taken_at", True),
+        SortKey("standing"),
+        SortKey("place"),
+        SortKey("reason"),
+        SortKey("broker"),
     )
-    return lake.rows(tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=rows_of(surveys)).shown
+    return lake.rows(
+        tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=rows_of_surveys(surveys)
+    ).shown
 
 
 def _slow_brokers(lake: LakeReader, where: Any) -> Rows[SlowBroker]:
-    """Of each broker its worst day, by its median against the others'."""
-    order = (Order("times_median", True), Order("ack_p99_ms", True), Order("broker"), Order("day", True))
+    """Return the worst day of each broker, by its median relative to the others'."""
+    order = (SortKey("times_median", True), SortKey("ack_p99_ms", True), SortKey("broker"), SortKey("day", True))
     every = lake.rows(tables.SLOW_BROKERS, SlowBroker, order, limit=MAX_COUNTS, where=where)
     worst: dict[int | None, SlowBroker] = {}
     for row in every.shown:
@@ -208,7 +212,7 @@ def _add(found: dict[Any, Reclaim], key: Any, row: Reclaim) -> None:
 
 
 def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tuple[str, str], int]]:
-    order = (Order("severity"), Order("rule"), Order("time"), Order("subject"), Order("detail"))
+    order = (SortKey("severity"), SortKey("rule"), SortKey("time"), SortKey("subject"), SortKey("detail"))
     rows = lake.rows(tables.VIOLATIONS, Violation, order, limit=ROWS, where=where)
     found: Counter[tuple[str, str]] = Counter()
     for batch in lake.batches(tables.VIOLATIONS, ["severity", "rule"], where):
@@ -217,19 +221,19 @@ def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tup
     return rows, dict(sorted(found.items()))
 
 
-def _audited(lake: LakeReader, days: Days) -> tuple[int, int]:
-    """Of how many of these days there is anything to audit, and how many of them were audited since it was written."""
-    audited = lake.written(tables.VIOLATIONS)
+def _audited(lake: LakeReader, days: DayFilter) -> tuple[int, int]:
+    """Return the number of days that can be audited, and of those that were audited since they were last written."""
+    audited = lake.last_written_ms(tables.VIOLATIONS)
     newest: dict[date, int] = {}
     for table in tables.AUDITED:
-        for day, written_ms in lake.written(table).items():
+        for day, written_ms in lake.last_written_ms(table).items():
             newest[day] = max(written_ms, newest.get(day, 0))
     recorded = [day for day in sorted({*audited, *newest}) if day in days]
     return len(recorded), sum(day in audited and newest.get(day, 0) <= audited[day] for day in recorded)
 
 
 def _quarantine(lake: LakeReader) -> tuple[Rows[BadLine], dict[str, int]]:
-    order = (Order("copies", True), Order("_source_file"), Order("line_hash"))
+    order = (SortKey("copies", True), SortKey("_source_file"), SortKey("line_hash"))
     rows = lake.rows(tables.QUARANTINE, BadLine, order, limit=BAD_LINES)
     found: Counter[str] = Counter()
     for batch in lake.batches(tables.QUARANTINE, ["reason", "copies"]):

@@ -1,8 +1,12 @@
-"""Which disks anybody has looked into, as the surveys of one round tell.
+"""Which log directories were read, by the surveys of one round.
 
-What a broker tells of its log directories leaves out what was set aside, what waits for its removal and whose an old
-directory is. Nothing left over there is a broker's word, and not what somebody saw. Where each broker's host takes its
-own surveys, a log directory was looked into if the newest survey of the round that read it itself could read all of it.
+A broker's description omits quarantined directories, directories that wait for their removal, and topic ids. So without
+findings, a log directory is clean only if a survey read it itself. If each broker's host takes its own surveys, the
+newest survey of the round that read a log directory counts, if it could read all of it:
+
+    survey     host of    log directory of broker 1    of broker 2    read
+    10:00      broker 1   read                         described
+    10:05      broker 2   described                    read           2 of 2 log directories
 """
 
 from __future__ import annotations
@@ -13,16 +17,16 @@ from typing import NamedTuple
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.columns import LakeReader, column_names, to_rows
-from lethe.pipeline.report.read_surveys import rows_of
-from lethe.pipeline.report.values import Disks, LogDir, SurveyRow
+from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
+from lethe.pipeline.report.read_surveys import rows_of_surveys
+from lethe.pipeline.report.values import DiskCoverage, LogDir, SurveyRow
 
 LOCAL = "local"
-"""The `source` of what a survey read itself."""
+"""The `source` of directories that a survey read itself."""
 
 
 class LogDirRow(NamedTuple):
-    """One log directory as one survey has it."""
+    """One log directory in one survey."""
 
     survey_id: str | None
     broker: int | None
@@ -36,16 +40,16 @@ class LogDirRow(NamedTuple):
 
 
 def read_log_dirs(lake: LakeReader, surveys: Sequence[SurveyRow]) -> tuple[LogDirRow, ...] | None:
-    """The log directories of these surveys; None where the lake has no table of them. Raises as LakeReader."""
+    """Return the log directories of these surveys; None if the lake has no such table. Raises as LakeReader."""
     if not surveys or not lake.has(tables.DIRECTORIES):
         return None
-    where = rows_of(surveys) & (ds.field("kind") == "log-dir")
+    where = rows_of_surveys(surveys) & (ds.field("kind") == "log-dir")
     batches = lake.batches(tables.DIRECTORIES, column_names(LogDirRow), where)
     return tuple(row for batch in batches for row in to_rows(batch, LogDirRow))
 
 
-def disks(log_dirs: Sequence[LogDirRow] | None, surveys: Sequence[SurveyRow]) -> Disks | None:
-    """What the surveys of one round, newest first, come to; None where that is not known."""
+def disk_coverage(log_dirs: Sequence[LogDirRow] | None, surveys: Sequence[SurveyRow]) -> DiskCoverage | None:
+    """Return how many log directories the surveys of one round, newest first, have read; None if unknown."""
     if log_dirs is None:
         return None
     age = {survey.survey_id: number for number, survey in enumerate(surveys)}
@@ -56,4 +60,4 @@ def disks(log_dirs: Sequence[LogDirRow] | None, surveys: Sequence[SurveyRow]) ->
     known = {row.where for row in log_dirs if age[row.survey_id] == 0} | last.keys()
     unread = {where for where in known if where not in last or last[where].problem is not None}
     ordered = sorted(unread, key=lambda where: (where.broker or 0, where.path or ""))
-    return Disks(len(known), len(known) - len(unread), tuple(ordered))
+    return DiskCoverage(len(known), len(known) - len(unread), tuple(ordered))

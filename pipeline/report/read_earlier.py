@@ -1,14 +1,20 @@
-"""What lies on disks that the newest survey could not look into, as earlier ones saw it.
+"""Findings on disks that the newest survey could not read, from earlier surveys.
 
-What brokers tell of their disks leaves out what was set aside, what waits for its removal and whose an old directory
-is: only a survey that read a log directory itself has seen that. Where each broker's host takes its own surveys, the
-newest of all says so of one host's disks alone. So each log directory counts as the newest survey saw it that read it,
-if that was within a round of the newest.
+A broker's description omits quarantined directories, directories that wait for their removal, and topic ids: only a
+survey that read a log directory itself has these. If each broker's host takes its own surveys, the newest one covers
+one host only. So each log directory counts as in the newest survey that read it, if that is within a round of the
+newest.
 
-Much may have happened since. A finding of an earlier survey is kept only where the newest does not contradict it: it
-knows which topics there are, a directory without topic still has none, and one of an earlier topic of that name is
-still not of the topic that there is. Whether a replica is where it is assigned every broker tells, so nothing old is
-said of that. And nobody is told to move what was not seen lately: the page names the time and asks for a look.
+The state may have changed since. A finding of an earlier survey is kept only if the newest survey does not contradict
+it:
+
+    earlier finding                     kept if, in the newest survey
+    STRAY_DIRECTORY                     (always)
+    DIRECTORY_WITHOUT_TOPIC             the topic still does not exist
+    DIRECTORY_OF_OTHER_INCARNATION      the topic still has the other id
+    any other                           never: every broker reports its replicas now
+
+The page never advises to move a directory that was not seen lately: it names the time and asks for a new survey.
 """
 
 from __future__ import annotations
@@ -20,40 +26,42 @@ from typing import Final
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.columns import LakeReader, column_names, to_rows
+from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
 from lethe.pipeline.report.read_disks import LOCAL, LogDirRow
-from lethe.pipeline.report.read_surveys import rows_of
-from lethe.pipeline.report.values import Earlier, Finding, LogDir, Rows, SurveyRow
+from lethe.pipeline.report.read_surveys import rows_of_surveys
+from lethe.pipeline.report.values import EarlierFindings, Finding, LogDir, Rows, SurveyRow
 from lethe.protocol.findings import Reason
 from lethe.protocol.zookeeper import paths
 
 _SHOWN: Final = 200
-_CARRIED: Final = (
+_KEPT_REASONS: Final = (
     Reason.STRAY_DIRECTORY,
     Reason.DIRECTORY_WITHOUT_TOPIC,
     Reason.DIRECTORY_OF_OTHER_INCARNATION,
 )
 
 
-def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow] | None) -> Earlier:
-    """What surveys of one round, newest first, found in log directories that none has read since, the newest left out;
-    `log_dirs` are theirs. Raises as LakeReader."""
+def read_earlier(
+    lake: LakeReader, surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow] | None
+) -> EarlierFindings:
+    """Return what the surveys of one round, newest first, found in log directories that no later one has read, without
+    the newest survey. `log_dirs` are theirs. Raises as LakeReader."""
     if len(surveys) < 2:
-        return Earlier()
+        return EarlierFindings()
     newest = surveys[0]
-    claims = _claims(surveys, log_dirs or ())
+    claims = _last_read_by(surveys, log_dirs or ())
     if not claims:
-        return Earlier()
+        return EarlierFindings()
     found = list(_found(lake, newest, surveys, claims))
     topics = _topics(lake, newest, [each for each in found if each.reason != Reason.STRAY_DIRECTORY.code])
-    kept = [each for each in found if _holds(each, newest, topics)]
+    kept = [each for each in found if _is_still_possible(each, newest, topics)]
     kept.sort(key=lambda each: (each.standing or "", -(each.size_bytes or 0), each.what or "", each.broker or 0))
     by_standing = Counter(each.standing or "" for each in kept)
-    return Earlier(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
+    return EarlierFindings(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
 
 
-def _claims(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict[str | None, set[LogDir]]:
-    """By survey, but for the newest: the log directories that it was the last to read itself."""
+def _last_read_by(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict[str | None, set[LogDir]]:
+    """Return, by survey except the newest, the log directories that it was the last to read."""
     read: dict[str | None, set[LogDir]] = {}
     for row in log_dirs:
         if row.source == LOCAL:
@@ -71,10 +79,10 @@ def _claims(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict
 def _found(
     lake: LakeReader, newest: SurveyRow, surveys: Sequence[SurveyRow], claims: Mapping[str | None, set[LogDir]]
 ) -> Iterator[Finding]:
-    """What these surveys found in the log directories that are theirs, and the newest did not."""
+    """Return what these surveys found in their log directories, and the newest survey did not."""
     wanted = [row for row in surveys if row.survey_id in claims or row is newest]
-    where = rows_of(wanted) & (ds.field("place") == "disk")
-    where &= ds.field("reason").isin([reason.code for reason in _CARRIED])
+    where = rows_of_surveys(wanted) & (ds.field("place") == "disk")
+    where &= ds.field("reason").isin([reason.code for reason in _KEPT_REASONS])
     names = column_names(Finding)
     again: set[tuple[int | None, str | None]] = set()
     found: list[Finding] = []
@@ -90,13 +98,13 @@ def _found(
 
 
 def _topics(lake: LakeReader, newest: SurveyRow, findings: list[Finding]) -> dict[str | None, str | None] | None:
-    """The ids of those of the findings' topics that exist in the newest survey; None where it does not know."""
+    """Return the ids of the findings' topics that exist in the newest survey; None if it could not list topics."""
     if any(problem.get("where") == paths.BROKER_TOPICS for problem in newest.problems or ()):
         return None
     names = sorted({each.topic for each in findings if each.topic is not None})
     if not names:
         return {}
-    where = rows_of([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
+    where = rows_of_surveys([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
     return {
         row["topic"]: row["topic_id"]
         for batch in lake.batches(tables.ZNODE_SNAPSHOT, ["topic", "topic_id"], where)
@@ -104,8 +112,8 @@ def _topics(lake: LakeReader, newest: SurveyRow, findings: list[Finding]) -> dic
     }
 
 
-def _holds(finding: Finding, newest: SurveyRow, topics: Mapping[str | None, str | None] | None) -> bool:
-    """Whether the newest survey leaves room for it."""
+def _is_still_possible(finding: Finding, newest: SurveyRow, topics: Mapping[str | None, str | None] | None) -> bool:
+    """Return True if the newest survey does not contradict the finding."""
     if finding.reason == Reason.STRAY_DIRECTORY.code:
         return True
     if topics is None or finding.topic in (newest.in_motion or ()):

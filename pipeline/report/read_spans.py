@@ -1,7 +1,6 @@
-"""Adding up the deletions of a lake, and choosing those that are shown, in two passes over silver `deletion_spans`.
+"""Sums up the deletions of a lake, and selects those that are shown, in two passes over silver `deletion_spans`.
 
-However many there are, what is kept is: two numbers per deletion (how long it took, for exact percentiles), counts, and
-the few rows of `choose`.
+Memory holds two numbers per deletion (durations, for exact percentiles), counts, and the few rows that may be shown.
 """
 
 from __future__ import annotations
@@ -16,42 +15,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
-from lethe.pipeline.report.columns import LakeReader, Order, column_names, first, milliseconds, to_rows
-from lethe.pipeline.report.values import Deletions, Freed, Interval, Latency, Progress, Span
+from lethe.pipeline.report.lake_reader import LakeReader, SortKey, column_names, first_rows, milliseconds, to_rows
+from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, PhaseProgress
 from lethe.pipeline.tables import DELETION_SPANS
 
 SHOWN: Final = 200
-"""Deletions at most."""
+"""Maximum number of deletions shown."""
 BINS_PER_DECADE: Final = 20
-"""Of a distribution of times, which is logarithmic from 1 ms on."""
+"""Bins of a distribution, which is logarithmic from 1 ms on."""
 STEPS: Final = 160
-"""Of the progress over time, at most; `Freed` has as many bars at most."""
+"""Maximum steps of the progress over time, and maximum number of `FreedBytes` bars."""
 PHASES: Final = ("marked_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "bytes_gone_at")
-"""What the progress over time counts."""
+"""Phases that the progress over time counts."""
 SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
 LARGEST_CLASS: Final = "1000+"
 UNKNOWN_CLASS: Final = "unknown"
-"""No line of the journal says how many replicas there were."""
-_NAME: Final = (Order("topic"), Order("topic_id"), Order("span"))
+"""No event record has the number of replicas."""
+_NAME: Final = (SortKey("topic"), SortKey("topic_id"), SortKey("span"))
 _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
 )
-_INSTANTS: Final = tuple(name for name in Span._fields if name.endswith("_at"))
+_INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at"))
 _TIMES: Final = {"deleted": "deleted_ms", "reclaimed": "reclaimed_ms"}
 _PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
 
 
 def read_deletions(lake: LakeReader, where: Any) -> Deletions:
-    """All spans that the filter lets through."""
-    sums = _Sums()
-    for batch in lake.batches(DELETION_SPANS, column_names(Span), where):
+    """Return the sums of all spans that pass the filter, and those that are shown."""
+    sums = _Totals()
+    for batch in lake.batches(DELETION_SPANS, column_names(DeletionSpan), where):
         sums.add(batch)
     if not sums.total:
         return Deletions()
     progress, freed, freed_step = _over_time(lake, where, sums)
     return Deletions(
-        shown=tuple(_nested(span) for span in to_rows(_chosen(sums.kept), Span)),
+        shown=tuple(_with_intervals(span) for span in to_rows(_chosen(sums.kept), DeletionSpan)),
         total=sums.total,
         done=sums.outcomes[DONE],
         reclaimed=sums.reclaimed,
@@ -70,8 +69,8 @@ def read_deletions(lake: LakeReader, where: Any) -> Deletions:
 
 
 @dataclass(slots=True)
-class _Sums:
-    """The first pass."""
+class _Totals:
+    """Sums of the first pass."""
 
     total: int = 0
     reclaimed: int = 0
@@ -85,7 +84,7 @@ class _Sums:
     last_freed_ms: int | None = None
     last_vanished_ms: int | None = None
     kept: dict[str, pa.Table] = field(default_factory=dict)
-    """Spans that may be shown, by why."""
+    """Spans that may be shown, by reason."""
     _took: list[pa.Table] = field(default_factory=list)
 
     def add(self, batch: pa.Table) -> None:
@@ -108,10 +107,10 @@ class _Sums:
         for why, order, wanted in _choices(batch):
             old = self.kept.get(why)
             both = wanted if old is None else pa.concat_tables([old, wanted])
-            self.kept[why] = first(both, order, SHOWN)
+            self.kept[why] = first_rows(both, order, SHOWN)
 
     def latencies(self) -> list[Latency]:
-        """Of all deletions together, then by size class; classes of which there are none are left out."""
+        """Return the distributions of all deletions, then by size class; empty classes are left out."""
         took = pa.concat_tables(self._took)
         replicas = took.column("replicas")
         found = []
@@ -143,19 +142,19 @@ def _latency(measure: str, size_class: str, values: Any) -> list[Latency]:
 # --- which are shown ----------------------------------------------------------------------------------------------
 
 
-def _choices(batch: pa.Table) -> list[tuple[str, tuple[Order, ...], pa.Table]]:
+def _choices(batch: pa.Table) -> list[tuple[str, tuple[SortKey, ...], pa.Table]]:
     is_over = pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array([*ENDED_AT])), False)
     rest = batch.filter(is_over)
     return [
-        ("open", (Order("marked_at"), *_NAME), batch.filter(pc.invert(is_over))),
-        ("slow", (Order("reclaimed_ms", True), Order("deleted_ms", True), Order("marked_at"), *_NAME), rest),
-        ("late", (Order("marked_at", True), *_NAME), rest),
+        ("open", (SortKey("marked_at"), *_NAME), batch.filter(pc.invert(is_over))),
+        ("slow", (SortKey("reclaimed_ms", True), SortKey("deleted_ms", True), SortKey("marked_at"), *_NAME), rest),
+        ("late", (SortKey("marked_at", True), *_NAME), rest),
     ]
 
 
 def _chosen(kept: Mapping[str, pa.Table]) -> pa.Table:
-    """Those that are open (the oldest, 80 at most where there are others), the slowest (half of the rest at least), and
-    the newest; by when they were marked."""
+    """Return the open spans (the oldest; at most 80 if there are others), the slowest (at least half of the rest), and
+    the newest, ordered by the time of the mark."""
     tables = [kept[why] for why in ("open", "slow", "late")]
     rest = len(tables[1])
     still_open = tables[0].slice(0, SHOWN - min(rest, SHOWN * 3 // 5))
@@ -164,7 +163,7 @@ def _chosen(kept: Mapping[str, pa.Table]) -> pa.Table:
     left = SHOWN - len(still_open) - len(slow)
     fresh = [number for number, row in enumerate(tables[2].select(_KEY).to_pylist()) if _key(row) not in known]
     together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
-    return first(together, (Order("marked_at"), *_NAME), SHOWN)
+    return first_rows(together, (SortKey("marked_at"), *_NAME), SHOWN)
 
 
 _KEY: Final = ["topic", "topic_id", "span"]
@@ -174,7 +173,7 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in _KEY)
 
 
-def _nested(span: Span) -> Span:
+def _with_intervals(span: DeletionSpan) -> DeletionSpan:
     held = tuple(
         Interval(each["held_by"] or "", each["since"], each["until"], each["ms"]) for each in _objects(span.held)
     )
@@ -193,7 +192,7 @@ def _objects(values: Sequence[Any] | None) -> Sequence[Mapping[str, Any]]:
 
 
 def step_width(first_ms: int, last_ms: int) -> int:
-    """The width of the steps that the time from one to the other is cut into: a round one, or whole days."""
+    """Return the width of time steps for this interval, in milliseconds: a round width, or whole days."""
     needed = (last_ms - first_ms) / (STEPS - 2)
     place = bisect.bisect_left(_STEP_WIDTHS_MS, needed)
     if place < len(_STEP_WIDTHS_MS):
@@ -202,8 +201,8 @@ def step_width(first_ms: int, last_ms: int) -> int:
     return (int(needed) // day + 1) * day
 
 
-def _over_time(lake: LakeReader, where: Any, sums: _Sums) -> tuple[Progress | None, tuple[Freed, ...], int]:
-    """The second pass."""
+def _over_time(lake: LakeReader, where: Any, sums: _Totals) -> tuple[PhaseProgress | None, tuple[FreedBytes, ...], int]:
+    """Return progress and freed bytes over time, from the second pass."""
     if sums.first_ms is None or sums.last_ms is None:
         return None, (), 0
     step = step_width(sums.first_ms, sums.last_ms)
@@ -229,12 +228,12 @@ def _over_time(lake: LakeReader, where: Any, sums: _Sums) -> tuple[Progress | No
                 sizes[row["at"]] += row["size_sum"] or 0
                 topics[row["at"]] += row["count_all"]
     steps = (sums.last_ms - start) // step + 1
-    progress = Progress(start, step, {phase: _cumulated(found, steps) for phase, found in reached.items()})
-    freed = tuple(Freed(at * freed_step, sizes[at], topics[at]) for at in sorted(topics))
+    progress = PhaseProgress(start, step, {phase: _cumulative(found, steps) for phase, found in reached.items()})
+    freed = tuple(FreedBytes(at * freed_step, sizes[at], topics[at]) for at in sorted(topics))
     return progress, freed, freed_step
 
 
-def _cumulated(found: Mapping[int, int], steps: int) -> tuple[int, ...]:
+def _cumulative(found: Mapping[int, int], steps: int) -> tuple[int, ...]:
     so_far, values = 0, []
     for number in range(steps):
         so_far += found.get(number, 0)

@@ -1,4 +1,4 @@
-"""The sections about the cluster and the data: brokers, controllers, the audit, the quarantine."""
+"""Sections about the cluster and the data: brokers, controllers, audit, quarantine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ from typing import Final
 
 from lethe.pipeline.report import svg
 from lethe.pipeline.report.axes import Scale, clock_scale
-from lethe.pipeline.report.charts import share
-from lethe.pipeline.report.html_table import Cell, Column, Shown, left_out, table
+from lethe.pipeline.report.charts import share_bar
+from lethe.pipeline.report.components import (
+    Section,
+    badge,
+    code,
+    details,
+    duration_cell,
+    empty_note,
+    instant_cell,
+    number_cell,
+    stack,
+)
+from lethe.pipeline.report.formatting import count, cut, day, duration, number
+from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
 from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.parts import Section, amount, calm, code, labelled, more, stack, took, when
+from lethe.pipeline.report.summary import audit_coverage, is_audited
 from lethe.pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
-from lethe.pipeline.report.verdict import audited, is_audited
-from lethe.pipeline.report.words import count, cut, day, duration, number
 from lethe.protocol.counting import plural
 
 SLOW: Final = 2.0
-"""Times the median of all brokers: from there on a broker is called slow."""
+"""A broker is slow from this multiple of the median of all brokers."""
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -26,7 +36,7 @@ def brokers(report: Report) -> Section:
     rows = report.slow_brokers
     title = "Brokers"
     if not rows.total:
-        return Section("brokers", title, None, calm("No broker was asked to delete anything."))
+        return Section("brokers", title, None, empty_note("No broker was asked to delete anything."))
     slow = [row for row in rows.shown if (row.times_median or 0) >= SLOW]
     most = max((row.ack_p99_ms or 0 for row in rows.shown), default=0)
     columns = [
@@ -42,7 +52,7 @@ def brokers(report: Report) -> Section:
         "Each broker on its slowest day",
         columns,
         [_broker_row(row, most) for row in rows.shown],
-        left_out=left_out(len(rows.shown), rows.total, "broker", "the slowest"),
+        left_out=left_out_note(len(rows.shown), rows.total, "broker", "the slowest"),
         is_long=True,
     )
     slow_ones = ", ".join(f"broker {row.broker}" for row in slow[:5]) + (" and more" if len(slow) > 5 else "")
@@ -53,19 +63,19 @@ def brokers(report: Report) -> Section:
     return Section("brokers", title, lead, body, f"{number(len(slow))} slow" if slow else "", is_loud=bool(slow))
 
 
-def _broker_row(row: SlowBroker, most: float) -> list[Shown]:
+def _broker_row(row: SlowBroker, most: float) -> list[CellContent]:
     missing = (row.replicas or 0) - (row.acked or 0)
     times = None if row.times_median is None else f"{row.times_median:.1f} ×"
     is_slow = (row.times_median or 0) >= SLOW
     return [
         Cell(f"broker {row.broker}", row.broker),
-        Cell(share(row.ack_p99_ms or 0, most, duration(row.ack_p99_ms), "b-slow" if is_slow else "b-share")),
-        *(took(each) for each in (row.ack_p50_ms, row.ack_p99_ms, row.ack_max_ms)),
-        Cell(labelled(times, "attention") if is_slow and times else times, row.times_median),
-        amount(row.replicas),
-        Cell(labelled(number(row.acked), "attention") if missing > 0 else number(row.acked), row.acked),
-        amount(row.refused),
-        took(row.ineligible_ms or None),
+        Cell(share_bar(row.ack_p99_ms or 0, most, duration(row.ack_p99_ms), "b-slow" if is_slow else "b-share")),
+        *(duration_cell(each) for each in (row.ack_p50_ms, row.ack_p99_ms, row.ack_max_ms)),
+        Cell(badge(times, "attention") if is_slow and times else times, row.times_median),
+        number_cell(row.replicas),
+        Cell(badge(number(row.acked), "attention") if missing > 0 else number(row.acked), row.acked),
+        number_cell(row.refused),
+        duration_cell(row.ineligible_ms or None),
         Cell(day(row.day), day(row.day)),
     ]
 
@@ -77,7 +87,7 @@ def controllers(report: Report) -> Section:
     rows = report.tenures
     title = "Controllers"
     if not rows.total:
-        return Section("controllers", title, None, calm("No tenure of a controller was recorded."))
+        return Section("controllers", title, None, empty_note("No controller's term was recorded."))
     last = report.as_of
     scale = _tenure_scale(rows.shown, last)
     columns = [
@@ -91,10 +101,10 @@ def controllers(report: Report) -> Section:
         Column("Why it ended", "wide"),
     ]
     body = table(
-        "Who was the active controller, newest first",
+        "The active controllers, newest first",
         columns,
         [_tenure_row(row, scale, last) for row in rows.shown],
-        left_out=left_out(len(rows.shown), rows.total, "tenure", "the newest"),
+        left_out=left_out_note(len(rows.shown), rows.total, "tenure", "the newest"),
         class_="tenures",
         is_long=True,
     )
@@ -123,7 +133,7 @@ def _axis(scale: Scale) -> Markup:
     return svg.picture("Time, UTC", "", 20, labels, class_="axis")
 
 
-def _tenure_row(row: Tenure, scale: Scale, last: int | None) -> list[Shown]:
+def _tenure_row(row: Tenure, scale: Scale, last: int | None) -> list[CellContent]:
     bars = []
     if row.elected_at is not None:
         start, stop = scale.at(row.elected_at), scale.at(_tenure_end(row, last) or row.elected_at)
@@ -134,16 +144,16 @@ def _tenure_row(row: Tenure, scale: Scale, last: int | None) -> list[Shown]:
     why = f"took over from controller {row.taken_from}" if row.taken_from is not None else None
     ended: str | Markup | None = row.reason and cut(row.reason)
     if ended is None:
-        ended = labelled("died", "attention") if row.tenure_ms is not None else labelled("in charge", "good")
+        ended = badge("died", "attention") if row.tenure_ms is not None else badge("active", "good")
     picture = svg.picture(f"controller {row.controller}, epoch {row.epoch}", why or "", 18, *bars, class_="row")
     return [
         Cell(f"controller {row.controller}", row.controller, why),
         Cell(picture, row.elected_at),
-        amount(row.epoch),
-        when(row.elected_at),
-        took(row.loading_ms),
-        took(row.tenure_ms),
-        when(row.resigned_at),
+        number_cell(row.epoch),
+        instant_cell(row.elected_at),
+        duration_cell(row.loading_ms),
+        duration_cell(row.tenure_ms),
+        instant_cell(row.resigned_at),
         ended,
     ]
 
@@ -155,17 +165,17 @@ def audit(report: Report) -> Section:
     rows = report.violations
     errors = sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
     if not rows.total:
-        said = "Nothing of these days was audited: lethe pipeline run does it for the days whose lines it reads."
+        said = "None of these days is audited: lethe pipeline run audits the days whose lines it reads."
         if report.audited_days:
-            said = f"{audited(report)}: no rule is violated."
+            said = f"{audit_coverage(report)}: no rule is violated."
             if not is_audited(report):
                 said += " lethe pipeline run audits the others."
-        return Section("audit", "Audit", None, calm(said), number(0) if report.audited_days else "")
+        return Section("audit", "Audit", None, empty_note(said), number(0) if report.audited_days else "")
     by_rule = table(
         "Violations by rule",
         [Column("Rule", "name"), Column("Severity"), Column("Violations", "number")],
         [
-            [code(rule), _severity(severity), amount(many)]
+            [code(rule), _severity(severity), number_cell(many)]
             for (severity, rule), many in list(report.violations_by_rule.items())[:200]
         ],
         class_="compact",
@@ -181,18 +191,20 @@ def audit(report: Report) -> Section:
             Column("Lines of the journal", "code"),
         ],
         [_violation_row(row) for row in rows.shown],
-        left_out=left_out(len(rows.shown), rows.total, "violation", "errors before warnings"),
+        left_out=left_out_note(len(rows.shown), rows.total, "violation", "errors before warnings"),
         is_long=True,
     )
     lead = (
-        "What the journal says, held against the rules that a controller keeps: legal transitions, epochs that rise, "
-        "every replica acknowledged, every byte accounted for."
+        "The journal, checked against the rules of a controller: legal transitions, rising epochs, every replica "
+        "acknowledged, every byte accounted for."
     )
-    unknown = None if is_audited(report) else el("p", f"{audited(report)}. lethe pipeline run audits the others.")
+    unknown = (
+        None if is_audited(report) else el("p", f"{audit_coverage(report)}. lethe pipeline run audits the others.")
+    )
     return Section("audit", "Audit", lead, stack(by_rule, each, unknown), number(rows.total), is_loud=errors > 0)
 
 
-def _violation_row(row: Violation) -> list[Shown]:
+def _violation_row(row: Violation) -> list[CellContent]:
     ids = list(row.event_ids or ())
     shown = join((code(each, 120) for each in ids[:3]), " ")
     more_ids = f" and {number(len(ids) - 3)} more" if len(ids) > 3 else None
@@ -201,13 +213,13 @@ def _violation_row(row: Violation) -> list[Shown]:
         code(row.rule),
         _severity(row.severity),
         cut(row.detail or ""),
-        when(row.time),
+        instant_cell(row.time),
         join((shown, more_ids)) if ids else None,
     ]
 
 
 def _severity(severity: str | None) -> Cell:
-    return Cell(labelled(severity or "error", "attention" if severity == "warning" else "bad"), severity)
+    return Cell(badge(severity or "error", "attention" if severity == "warning" else "bad"), severity)
 
 
 # --- quarantine ---------------------------------------------------------------------------------------------------
@@ -217,13 +229,13 @@ def quarantine(report: Report) -> Section:
     title = "Quarantine"
     total = sum(report.bad_by_reason.values())
     if not total:
-        return Section("quarantine", title, None, calm("Every line of the journals could be read."), number(0))
+        return Section("quarantine", title, None, empty_note("Every line of the journals could be read."), number(0))
     most = max(report.bad_by_reason.values())
     by_reason = table(
         "Lines by the reason why they could not be used",
         [Column("Reason", "name"), Column("", "plot"), Column("Lines", "number")],
         [
-            [cut(reason), Cell(share(many, most, number(many))), amount(many)]
+            [cut(reason), Cell(share_bar(many, most, number(many))), number_cell(many)]
             for reason, many in list(report.bad_by_reason.items())[:50]
         ],
         class_="compact",
@@ -238,21 +250,21 @@ def quarantine(report: Report) -> Section:
             Column("Line", "code"),
         ],
         [_bad_line_row(row) for row in report.bad_lines.shown],
-        left_out=left_out(len(report.bad_lines.shown), report.bad_lines.total, "line", "the most frequent"),
+        left_out=left_out_note(len(report.bad_lines.shown), report.bad_lines.total, "line", "the most frequent"),
     )
     lead = (
-        f"{count(total, 'line')} kept aside. The last line of a process that was killed is often cut off; "
-        "others deserve a look."
+        f"{count(total, 'line')} quarantined. The last line of a process that was killed is often cut off; "
+        "check the others."
     )
-    body = stack(by_reason, more("Show some of the lines", lines))
+    body = stack(by_reason, details("Show some of the lines", lines))
     return Section("quarantine", title, lead, body, number(total))
 
 
-def _bad_line_row(row: BadLine) -> list[Shown]:
+def _bad_line_row(row: BadLine) -> list[CellContent]:
     return [
         code(row.source_file),
         cut(row.reason or ""),
         cut(row.detail or ""),
-        amount(row.copies),
+        number_cell(row.copies),
         code(row.line, 200),
     ]

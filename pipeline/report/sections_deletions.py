@@ -1,4 +1,4 @@
-"""The sections about deletions: progress, timelines, how long it took, what was reclaimed."""
+"""Sections about deletions: progress, timelines, durations, reclaimed bytes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Final
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
 from lethe.pipeline.report import charts, timeline
 from lethe.pipeline.report.axes import Scale, time_step
-from lethe.pipeline.report.html_table import Cell, Column, Shown, left_out, table
-from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.parts import (
+from lethe.pipeline.report.components import (
     Section,
-    after,
-    amount,
+    badge,
     bytes_cell,
-    calm,
     code,
+    details,
+    duration_cell,
+    elapsed_cell,
+    empty_note,
     figure,
-    labelled,
+    instant_cell,
     legend,
-    more,
+    number_cell,
     sentences,
     stack,
-    took,
     topic_cell,
-    when,
 )
-from lethe.pipeline.report.values import Deletions, Freed, Interval, Latency, Reclaim, Report, Rows, Span
-from lethe.pipeline.report.verdict import is_surveyed_since, latency, reclaimed_bytes
-from lethe.pipeline.report.words import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
+from lethe.pipeline.report.formatting import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
+from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.markup import Markup, el, join
+from lethe.pipeline.report.summary import is_surveyed_since, latency, reclaimed_bytes
+from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, Reclaim, Report, Rows
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
@@ -45,12 +45,12 @@ _WHICH: Final = "those still open, the slowest, and the newest"
 def progress(report: Report) -> Section:
     deletions = report.deletions
     if deletions.progress is None:
-        return Section("progress", "Progress", None, calm("No deletion was recorded."))
+        return Section("progress", "Progress", None, empty_note("No deletion was recorded."))
     chart = charts.progress_chart(deletions.progress, deletions.total)
-    keys = legend((class_, name, None) for _, name, class_ in charts.REACHED)
+    keys = legend((class_, name, None) for _, name, class_ in charts.PROGRESS_LINES)
     lead = (
-        "How many deletions had come to each phase, over time (UTC). Between two lines is what was on its way from one "
-        "phase to the next."
+        "How many deletions had reached each phase, over time (UTC). The area between two lines shows the deletions "
+        "between these phases."
     )
     return Section("progress", "Progress", lead, figure(chart, _progress_table(deletions), keys, has_scale=True))
 
@@ -58,17 +58,17 @@ def progress(report: Report) -> Section:
 def _progress_table(deletions: Deletions) -> Markup:
     found = deletions.progress
     assert found is not None
-    steps = len(found.reached[charts.REACHED[0][0]])
+    steps = len(found.reached[charts.PROGRESS_LINES[0][0]])
     extent = steps * found.step_ms
     width = max(time_step(extent, 9), found.step_ms)
     ends = range(found.start // width * width + width, found.start + extent + width, width)
     rows = []
     for end in ends:
         place = min((end - found.start) // found.step_ms, steps) - 1
-        values = [found.reached[column][max(place, 0)] for column, _, _ in charts.REACHED]
-        rows.append([Cell(_label(end, width), end), *(amount(value) for value in values)])
-    columns = [Column("By", "name"), *(Column(name, "number") for _, name, _ in charts.REACHED)]
-    return table("Deletions that had come to each phase", columns, rows, class_="compact")
+        values = [found.reached[column][max(place, 0)] for column, _, _ in charts.PROGRESS_LINES]
+        rows.append([Cell(_label(end, width), end), *(number_cell(value) for value in values)])
+    columns = [Column("By", "name"), *(Column(name, "number") for _, name, _ in charts.PROGRESS_LINES)]
+    return table("Deletions that had reached each phase", columns, rows, class_="compact")
 
 
 def _label(ms: int, step_ms: int) -> str:
@@ -83,7 +83,7 @@ def timelines(report: Report) -> Section:
     spans = deletions.shown
     tally = number(deletions.total)
     if not spans:
-        return Section("timelines", "Timelines", None, calm("No deletion was recorded."), tally)
+        return Section("timelines", "Timelines", None, empty_note("No deletion was recorded."), tally)
     plan = timeline.plan(spans, report.tenures.shown)
     ordered = sorted(spans, key=lambda span: (span.outcome in ENDED_AT, -_length(span), span.topic))
     rows = [_timeline_row(plan, span) for span in ordered]
@@ -105,7 +105,7 @@ def timelines(report: Report) -> Section:
     keys += [("k-change", "Controller elected", None)] if plan.changes else []
     notes = join(
         (
-            left_out(len(spans), deletions.total, "deletion", _WHICH),
+            left_out_note(len(spans), deletions.total, "deletion", _WHICH),
             _axis_note(plan),
         ),
         " ",
@@ -122,13 +122,13 @@ def timelines(report: Report) -> Section:
         ),
         el("p", notes, class_="left-out"),
         _vanished(report),
-        more(
+        details(
             "All times of " + ("this deletion" if len(spans) == 1 else f"these {count(len(spans), 'deletion')}"),
             _times(ordered),
         ),
     )
     lead = (
-        "One row per deletion: each part of a bar is named for what the deletion had come to when it began. "
+        "One row per deletion: each part of a bar begins when the deletion reached that phase. "
         "The line below a bar is the time in which replicas waited for a broker."
     )
     return Section("timelines", "Timelines", lead, body, tally)
@@ -149,13 +149,13 @@ def _vanished(report: Report) -> Markup | None:
         )
     return el(
         "p",
-        f"{ended} vanished: somebody else removed the topic's znodes, and no broker is asked any more for what it had "
-        "not deleted by then. Its bytes may lie on disks. ",
+        f"{ended} vanished: another process removed the topic's znodes, and the controller sends brokers no further "
+        "requests. Bytes may remain on disks. ",
         where,
     )
 
 
-def _axis_note(plan: timeline.Plan) -> str:
+def _axis_note(plan: timeline.TimelinePlan) -> str:
     if plan.is_clock:
         return "All rows have one clock, UTC."
     if plan.scale.is_log:
@@ -163,28 +163,28 @@ def _axis_note(plan: timeline.Plan) -> str:
     return "Each row begins at its own mark."
 
 
-def _timeline_row(plan: timeline.Plan, span: Span) -> list[Shown]:
+def _timeline_row(plan: timeline.TimelinePlan, span: DeletionSpan) -> list[CellContent]:
     return [
         topic_cell(span.topic),
         Cell(timeline.bar(plan, span), timeline.begin(span)),
-        took(span.deleted_ms),
-        took(span.reclaimed_ms),
-        took(span.waited_ms or None),
-        amount(span.replicas),
+        duration_cell(span.deleted_ms),
+        duration_cell(span.reclaimed_ms),
+        duration_cell(span.waited_ms or None),
+        number_cell(span.replicas),
         bytes_cell(span.freed_bytes),
         _outcome(span),
     ]
 
 
-def _outcome(span: Span) -> Cell:
+def _outcome(span: DeletionSpan) -> Cell:
     outcome = span.outcome or OPEN
     title = f"last phase: {span.phase}" if span.phase else None
     if outcome == VANISHED:
-        title = "somebody else removed its znodes; bytes may lie on disks"
-    return Cell(labelled(outcome, _CLASSES.get(outcome, "attention")), outcome, title)
+        title = "another process removed its znodes; bytes may remain on disks"
+    return Cell(badge(outcome, _CLASSES.get(outcome, "attention")), outcome, title)
 
 
-def _times(spans: Sequence[Span]) -> Markup:
+def _times(spans: Sequence[DeletionSpan]) -> Markup:
     names = [name for name, _ in timeline.milestones(spans[0])] if spans else []
     columns = [
         Column("Topic", "name"),
@@ -200,8 +200,8 @@ def _times(spans: Sequence[Span]) -> Markup:
         [
             topic_cell(span.topic),
             code(span.topic_id),
-            when(span.marked_at),
-            *(after(ms, timeline.begin(span)) for _, ms in timeline.milestones(span)),
+            instant_cell(span.marked_at),
+            *(elapsed_cell(ms, timeline.begin(span)) for _, ms in timeline.milestones(span)),
             Cell(f"{number(span.acked_replicas)} of {number(span.replicas)}", span.acked_replicas),
             sentences((_held(each) for each in span.held), 3) if span.held else None,
             sentences((_waited(each) for each in span.waited_for), 3) if span.waited_for else None,
@@ -209,7 +209,7 @@ def _times(spans: Sequence[Span]) -> Markup:
         ]
         for span in spans
     ]
-    return table("When each deletion came to each phase", columns, rows, is_long=True)
+    return table("When each deletion reached each phase", columns, rows, is_long=True)
 
 
 def _held(each: Interval) -> str:
@@ -222,7 +222,7 @@ def _waited(each: Interval) -> str:
     return f"{who}{each.why}{replicas}, {'still' if each.until is None else duration(each.ms)}"
 
 
-def _length(span: Span) -> int:
+def _length(span: DeletionSpan) -> int:
     return (timeline.end(span) or 0) - (timeline.begin(span) or 0)
 
 
@@ -232,7 +232,7 @@ def _length(span: Span) -> int:
 def latencies(report: Report) -> Section:
     known = report.deletions.latencies
     if not known:
-        return Section("latency", "How long it took", None, calm("No deletion has ended yet."))
+        return Section("latency", "How long it took", None, empty_note("No deletion has ended yet."))
     scale = charts.distribution_scale(known)
     plots = [
         el("div", el("h3", title, el("small", explains)), charts.distribution(found, scale, class_))
@@ -252,12 +252,12 @@ def latencies(report: Report) -> Section:
 
 
 def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str) -> Markup:
-    rows: list[list[Shown]] = [
+    rows: list[list[CellContent]] = [
         [
             each.size_class if each.size_class.isalpha() else f"{each.size_class.replace('-', '–')} replicas",
-            Cell(charts.spark(each, scale, class_)),
-            amount(each.deletions),
-            *(took(value) for value in (each.p50, each.p90, each.p99, each.max)),
+            Cell(charts.sparkline(each, scale, class_)),
+            number_cell(each.deletions),
+            *(duration_cell(value) for value in (each.p50, each.p90, each.p99, each.max)),
         ]
         for each in known
     ]
@@ -271,13 +271,13 @@ def _by_day(report: Report) -> Markup:
     rows = [
         [
             Cell(day(row.day), day(row.day)),
-            *(amount(each) for each in (row.deletions, row.done, row.open, row.let_go, row.vanished)),
-            Cell(charts.share(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")),
+            *(number_cell(each) for each in (row.deletions, row.done, row.open, row.let_go, row.vanished)),
+            Cell(charts.share_bar(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")),
             *(
-                took(each)
+                duration_cell(each)
                 for each in (row.deleted_p50_ms, row.deleted_p99_ms, row.reclaimed_p50_ms, row.reclaimed_p99_ms)
             ),
-            *(took(each) for each in (row.held_ms, row.waited_ms)),
+            *(duration_cell(each) for each in (row.held_ms, row.waited_ms)),
         ]
         for row in report.slo.shown
     ]
@@ -287,7 +287,7 @@ def _by_day(report: Report) -> Markup:
         Column("Deleted, 99 %", "plot"),
         *(Column(name, "number") for name in ("Deleted 50 %", "99 %", "Last byte 50 %", "99 %", "Held", "Waited")),
     ]
-    note = left_out(len(report.slo.shown), report.slo.total, "day", "the newest")
+    note = left_out_note(len(report.slo.shown), report.slo.total, "day", "the newest")
     return table("By the day of the mark (UTC), newest first", columns, rows, left_out=note, is_long=True)
 
 
@@ -297,15 +297,15 @@ def _by_day(report: Report) -> Markup:
 def reclaimed(report: Report) -> Section:
     bars, step, words = _bars(report)
     if not bars:
-        return Section("reclaimed", "Reclaimed", None, calm("No bytes were reclaimed yet."))
+        return Section("reclaimed", "Reclaimed", None, empty_note("No bytes were reclaimed yet."))
     per_day = step >= MS_PER_DAY
     most = max(bar.size_bytes for bar in bars)
     rows = [
         [
             Cell(_bar_label(bar, step), bar.at),
-            Cell(charts.share(bar.size_bytes, most, size(bar.size_bytes))),
+            Cell(charts.share_bar(bar.size_bytes, most, size(bar.size_bytes))),
             bytes_cell(bar.size_bytes),
-            *([] if per_day else [amount(bar.topics)]),
+            *([] if per_day else [number_cell(bar.topics)]),
         ]
         for bar in bars
     ]
@@ -320,18 +320,18 @@ def reclaimed(report: Report) -> Section:
     lead = (
         "Bytes by the day on which their directories were removed (UTC)."
         if per_day
-        else "Bytes of a topic count at the moment when its last directory went (UTC)."
+        else "Bytes of a topic count from the removal of its last directory (UTC)."
     )
     return Section("reclaimed", "Reclaimed", lead, stack(*parts), size(reclaimed_bytes(report)))
 
 
-def _bars(report: Report) -> tuple[Sequence[Freed], int, str]:
-    """By day where there are several days, as the brokers told; else within the day, by topic."""
+def _bars(report: Report) -> tuple[Sequence[FreedBytes], int, str]:
+    """Return bars by day if there are several days, from brokers' reports; else within the day, by topic."""
     days = [row for row in report.reclaim_by_day.shown if row.day is not None]
     if len(days) > 1 or not report.deletions.freed:
         in_order = sorted(days, key=lambda row: row.day.toordinal() if row.day else 0)
         bars = [
-            Freed((row.day.toordinal() - 719_163) * MS_PER_DAY, row.size_bytes, 0)
+            FreedBytes((row.day.toordinal() - 719_163) * MS_PER_DAY, row.size_bytes, 0)
             for row in in_order
             if row.day is not None
         ]
@@ -340,7 +340,7 @@ def _bars(report: Report) -> tuple[Sequence[Freed], int, str]:
     return report.deletions.freed, step, "by minute" if step == 60_000 else f"in steps of {step_words(step)}"
 
 
-def _bar_label(bar: Freed, step: int) -> str:
+def _bar_label(bar: FreedBytes, step: int) -> str:
     return instant(bar.at)[:10] if step >= MS_PER_DAY else clock(bar.at, min(step, 60_000))
 
 
@@ -349,11 +349,11 @@ def _by_broker(brokers: Rows[Reclaim]) -> Markup:
     rows = [
         [
             Cell("unknown" if row.broker is None else f"broker {row.broker}", row.broker),
-            Cell(charts.share(row.size_bytes, most, size(row.size_bytes))),
+            Cell(charts.share_bar(row.size_bytes, most, size(row.size_bytes))),
             bytes_cell(row.size_bytes),
-            *(amount(value) for value in (row.directories, row.files)),
+            *(number_cell(value) for value in (row.directories, row.files)),
             Cell(
-                labelled(number(row.failed_directories), "attention") if row.failed_directories else "0",
+                badge(number(row.failed_directories), "attention") if row.failed_directories else "0",
                 row.failed_directories,
             ),
         ]
@@ -361,5 +361,5 @@ def _by_broker(brokers: Rows[Reclaim]) -> Markup:
     ]
     columns = [Column("Broker", "name"), Column("", "plot")]
     columns += [Column(name, "number") for name in ("Reclaimed", "Directories", "Files", "Failed")]
-    note = left_out(len(brokers.shown), brokers.total, "broker", "those that reclaimed most")
-    return table("By broker, as each of them told", columns, rows, left_out=note)
+    note = left_out_note(len(brokers.shown), brokers.total, "broker", "those that reclaimed most")
+    return table("By broker, as each agent reported", columns, rows, left_out=note)

@@ -1,31 +1,46 @@
-"""The sections that ask for somebody: stuck topics, what is left over, candidates for deletion."""
+"""Sections that ask for action: stuck deletions, leftovers, candidates for deletion."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.pipeline.report.charts import share
-from lethe.pipeline.report.html_table import CARDS, Cell, Column, Shown, left_out, table
-from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.parts import (
+from lethe.pipeline.report.charts import share_bar
+from lethe.pipeline.report.components import (
     Section,
-    amount,
+    badge,
     bytes_cell,
-    calm,
     code,
     command,
-    labelled,
+    duration_cell,
+    empty_note,
+    instant_cell,
+    number_cell,
     sentences,
     stack,
-    took,
     topic_cell,
-    when,
 )
+from lethe.pipeline.report.formatting import NONE, count, cut, minute, number, size
+from lethe.pipeline.report.html_table import CARDS, Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.remedies import remedy
-from lethe.pipeline.report.values import Candidate, Disks, Finding, FindingCount, Report, Rows, Stuck, SurveyRow
-from lethe.pipeline.report.verdict import asked, disks_read, findings_by_standing, read_everything, saw_everything
-from lethe.pipeline.report.words import NONE, count, cut, minute, number, size
+from lethe.pipeline.report.summary import (
+    disk_coverage,
+    findings_by_standing,
+    is_limited_to_days,
+    read_everything,
+    saw_everything,
+)
+from lethe.pipeline.report.values import (
+    DiskCoverage,
+    Finding,
+    FindingCount,
+    Report,
+    Rows,
+    StaleTopic,
+    StuckDeletion,
+    SurveyRow,
+)
 from lethe.protocol.findings import Reason, Standing
 from lethe.protocol.shell_words import option
 
@@ -38,6 +53,8 @@ _CLASSES: Final = {
     Standing.INCOMPLETE: "attention",
     Standing.PENDING: "quiet",
 }
+NEWEST_OF_ALL: Final = ", the newest of all days,"
+NO_DIRECTORIES: Final = "It is unknown which disks were read: this lake has no silver/directories."
 _ENVIRONMENT: Final = join(
     (
         "Commands find ZooKeeper by ",
@@ -58,7 +75,7 @@ def stuck(report: Report) -> Section:
     if not rows.total:
         going_on = report.deletions.open
         text = "No deletion is stuck." + (f" {count(going_on, 'deletion')} under way." if going_on else "")
-        return Section("stuck", "Stuck", None, calm(text), tally)
+        return Section("stuck", "Stuck", None, empty_note(text), tally)
     columns = [
         Column("Topic", "name"),
         Column("Waits for", "wide"),
@@ -69,31 +86,31 @@ def stuck(report: Report) -> Section:
         Column("Seen in"),
     ]
     body = table(
-        "Topics whose deletion has not come to its end",
+        "Topics whose deletion is not finished",
         columns,
         [_stuck_row(row) for row in rows.shown],
-        left_out=left_out(len(rows.shown), rows.total, "topic", "those that wait longest"),
+        left_out=left_out_note(len(rows.shown), rows.total, "topic", "those that wait longest"),
         class_=CARDS,
         is_long=True,
     )
-    lead = join(("Deletions that wait, for what, and what helps. ", _ENVIRONMENT))
+    lead = join(("Deletions that wait, the causes, and the remedies. ", _ENVIRONMENT))
     return Section("stuck", "Stuck", lead, body, tally, is_loud=True)
 
 
-def _stuck_row(row: Stuck) -> list[Shown]:
+def _stuck_row(row: StuckDeletion) -> list[CellContent]:
     return [
         topic_cell(row.topic),
         sentences(row.reasons or ()),
         remedy_cell(row.remedy or ""),
-        took(row.waiting_ms),
-        when(row.since),
+        duration_cell(row.waiting_ms),
+        instant_cell(row.since),
         row.phase,
         row.seen_in,
     ]
 
 
 def remedy_cell(text: str) -> Markup | None:
-    """A remedy as the tables have it: a command of ours, or words."""
+    """Return a remedy from a table: a `lethe` command, or words."""
     if not text:
         return None
     return command(text) if text.startswith("lethe ") else el("p", cut(text))
@@ -106,7 +123,7 @@ def leftovers(report: Report) -> Section:
     newest = report.newest
     if newest is None:
         text = "No survey was taken: lethe survey --out keeps one for the pipeline."
-        body = _ahead(report.ahead) or calm(text)
+        body = _ahead(report.ahead) or empty_note(text)
         return Section("leftovers", "Left over", None, body, NONE)
     found = findings_by_standing(report)
     asks = sum(many for standing, many in found.items() if standing is not Standing.PENDING)
@@ -114,22 +131,22 @@ def leftovers(report: Report) -> Section:
     if report.findings.total:
         parts.append(_findings(report.findings.shown, report.findings.total))
     elif read_everything(report):
-        parts.append(calm("Nothing is left over in ZooKeeper, in any cache or on any disk."))
+        parts.append(empty_note("Nothing is left over in ZooKeeper, in any cache or on any disk."))
     elif saw_everything(report):
-        told = "Nothing is left over in ZooKeeper, in any cache and, as far as brokers tell of the others, on any disk."
+        told = "Nothing is left over in ZooKeeper and in any cache, nor on disks as far as brokers describe them."
         parts.append(el("p", told))
     else:
-        parts.append(el("p", "Nothing is left over as far as could be seen, and not everything could."))
+        parts.append(el("p", "Nothing is left over in what could be seen; the survey could not see everything."))
     if report.earlier.findings.total:
         earlier = report.earlier.findings
-        parts.append(el("p", "On disks that only earlier surveys have looked into:"))
+        parts.append(el("p", "On disks that only earlier surveys have read:"))
         parts.append(_findings(earlier.shown, earlier.total, are_earlier=True))
-    parts.append(_unseen(newest))
-    parts.append(_only_told(report.disks))
+    parts.append(_unseen_places(newest))
+    parts.append(_unread_disks(report.disks))
     parts.append(_ahead(report.ahead))
     parts.append(_by_place(report.counts, newest, report.findings.total))
     parts.append(_surveys(report))
-    which = ", the newest whichever days are asked for," if asked(report) else ""
+    which = NEWEST_OF_ALL if is_limited_to_days(report) else ""
     said = f"As the survey of {minute(newest.taken_at)} UTC{which} found the three places. "
     lead = join((said, None if report.stuck.total else _ENVIRONMENT))
     return Section("leftovers", "Left over", lead, stack(*parts), number(asks), is_loud=bool(asks))
@@ -149,13 +166,13 @@ def _findings(rows: Sequence[Finding], total: int, *, are_earlier: bool = False)
         "What should not have been there" if are_earlier else "What should not be there, or should be and is not",
         [column._replace(kind="name") if column.kind == "name code" else column for column in columns],
         [_finding_row(row, f"{minute(row.taken_at)} UTC" if are_earlier else None) for row in rows],
-        left_out=left_out(len(rows), total, "finding", "what is left over before what is pending, the largest first"),
+        left_out=left_out_note(len(rows), total, "finding", "leftovers before pending ones, the largest first"),
         class_=CARDS,
         is_long=True,
     )
 
 
-def _finding_row(row: Finding, seen_at: str | None) -> list[Shown]:
+def _finding_row(row: Finding, seen_at: str | None) -> list[CellContent]:
     advice = remedy(row, seen_at)
     helps = join((el("p", advice.does), None if advice.command is None else command(advice.command)))
     return [
@@ -173,37 +190,36 @@ def _standing(code_: str | None) -> Cell:
     standing = _STANDINGS.get(code_ or "")
     if standing is None:
         return Cell(code_)
-    return Cell(labelled(standing.value, _CLASSES[standing]), code_)
+    return Cell(badge(standing.value, _CLASSES[standing]), code_)
 
 
 def reason_words(code_: str | None) -> str:
-    """The sentence of a reason; a code that this version does not know is shown as it is."""
+    """Return the sentence of a reason; an unknown code is shown as it is."""
     reason = _REASONS.get(code_ or "")
     return (code_ or "") if reason is None else reason.value
 
 
-def _unseen(newest: SurveyRow) -> Markup | None:
+def _unseen_places(newest: SurveyRow) -> Markup | None:
     problems = newest.problems or ()
     notes = [f"{each.get('where') or ''}: {each.get('what') or ''}" for each in problems]
     moving = newest.in_motion or ()
     if moving:
         shown = ", ".join(moving[:10]) + (f" and {number(len(moving) - 10)} more" if len(moving) > 10 else "")
-        notes.append(f"changing meanwhile, so that nothing is said of them: {shown}")
+        notes.append(f"changed during the survey, so they have no findings: {shown}")
     if not notes:
         return None
-    return el("div", el("p", "Could not be seen, or not whole:"), sentences(notes, 10), class_="unseen")
+    return el("div", el("p", "Could not be seen, or only in part:"), sentences(notes, 10), class_="unseen")
 
 
-def _only_told(disks: Disks | None) -> Markup | None:
+def _unread_disks(disks: DiskCoverage | None) -> Markup | None:
     if disks is None:
-        text = "Which disks were looked into is not known: this lake has no silver/directories."
+        text = NO_DIRECTORIES
         return el("div", el("p", text), class_="unseen")
     if not disks.unread:
         return None
     text = (
-        f"{disks_read(disks)} read whole. What brokers tell "
-        "of the others leaves out what was set aside, what waits for its removal and whose an old directory is; lethe "
-        "survey --out on each broker host looks into them:"
+        f"{disk_coverage(disks)} read completely. A broker's description of the others omits quarantined directories, "
+        "directories that wait for their removal, and topic ids; lethe survey --out on each broker host reads them:"
     )
     notes = [f"broker {NONE if where.broker is None else where.broker}, {where.path or ''}" for where in disks.unread]
     return el("div", el("p", text), sentences(notes, 10), class_="unseen")
@@ -213,7 +229,7 @@ def _ahead(surveys: Rows[SurveyRow]) -> Markup | None:
     if not surveys.total:
         return None
     text = (
-        "Of the future, and therefore not looked at: they say that they were taken after the pipeline took them in. "
+        "Ignored, because they are in the future: they were taken after the pipeline ingested them. "
         "Is the clock of their host ahead?"
     )
     notes = [f"survey {survey.survey_id or ''}, taken at {minute(survey.taken_at)} UTC" for survey in surveys.shown]
@@ -228,14 +244,14 @@ def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> 
         return None
     shown = rows[:200]
     most = max(row.size_bytes or 0 for row in rows)
-    cells: list[list[Shown]] = [
+    cells: list[list[CellContent]] = [
         [
             reason_words(row.reason),
             _standing(row.standing),
             row.place,
             Cell(None if row.broker is None else str(row.broker), row.broker),
-            amount(row.findings),
-            Cell(share(row.size_bytes or 0, most, size(row.size_bytes or 0))),
+            number_cell(row.findings),
+            Cell(share_bar(row.size_bytes or 0, most, size(row.size_bytes or 0))),
             bytes_cell(row.size_bytes or None),
         ]
         for row in shown
@@ -249,7 +265,7 @@ def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> 
         Column("", "plot"),
         Column("Bytes", "number"),
     ]
-    note = left_out(len(shown), len(rows), "line", "what is left over first")
+    note = left_out_note(len(shown), len(rows), "line", "what is left over first")
     return table("The same, counted by reason and broker", columns, cells, left_out=note, is_long=True)
 
 
@@ -264,19 +280,19 @@ def _surveys(report: Report) -> Markup | None:
         sizes[row.survey_id] = sizes.get(row.survey_id, 0) + (row.size_bytes or 0)
     shown = {survey.survey_id for survey in report.surveys.shown}
     most = max((sum(each.values()) for survey_id, each in by_survey.items() if survey_id in shown), default=0)
-    cells: list[list[Shown]] = []
+    cells: list[list[CellContent]] = []
     for survey in report.surveys.shown:
         found = by_survey.get(survey.survey_id, {})
         total = sum(found.values())
-        seen = labelled("all", "good") if survey.complete else labelled("not all", "attention")
+        seen = badge("all", "good") if survey.complete else badge("not all", "attention")
         cells.append(
             [
-                when(survey.taken_at),
-                Cell(share(total, most, count(total, "finding"))),
-                *(amount(found.get(standing.code, 0)) for standing in Standing),
+                instant_cell(survey.taken_at),
+                Cell(share_bar(total, most, count(total, "finding"))),
+                *(number_cell(found.get(standing.code, 0)) for standing in Standing),
                 bytes_cell(sizes.get(survey.survey_id)),
                 Cell(seen, str(survey.complete)),
-                took(survey.took_ms),
+                duration_cell(survey.took_ms),
             ]
         )
     columns = [
@@ -287,7 +303,7 @@ def _surveys(report: Report) -> Markup | None:
         Column("Seen"),
         Column("Took", "number"),
     ]
-    note = left_out(len(cells), report.surveys.total, "survey", "the newest")
+    note = left_out_note(len(cells), report.surveys.total, "survey", "the newest")
     return table("From survey to survey, newest first", columns, cells, left_out=note)
 
 
@@ -298,8 +314,8 @@ def candidates(report: Report) -> Section:
     rows = report.candidates
     title = "Stale topics"
     if not rows.total:
-        text = "No topic has been unwritten for so long that it is a candidate for deletion."
-        return Section("candidates", title, None, calm(text), number(0))
+        text = "No topic is a candidate for deletion: each was written to recently."
+        return Section("candidates", title, None, empty_note(text), number(0))
     most = max((row.size_bytes or 0 for row in rows.shown), default=0)
     columns = [
         Column("Topic", "name"),
@@ -314,13 +330,13 @@ def candidates(report: Report) -> Section:
         Column("Topic id", "code"),
     ]
     shown = table(
-        "Topics that nobody has written to for long; that one is empty does not count",
+        "Topics without a write for long; an empty topic is not listed for that alone",
         columns,
         [_candidate_row(row, most) for row in rows.shown],
-        left_out=left_out(len(rows.shown), rows.total, "topic", "the largest"),
+        left_out=left_out_note(len(rows.shown), rows.total, "topic", "the largest"),
         is_long=True,
     )
-    lead = "Nobody seems to use these. This shows what would be deleted, and who would notice:"
+    lead = "These topics seem unused. This command shows what would be deleted, and which consumers would notice:"
     return Section(
         "candidates",
         title,
@@ -330,18 +346,18 @@ def candidates(report: Report) -> Section:
     )
 
 
-def _candidate_row(row: Candidate, most: int) -> list[Shown]:
+def _candidate_row(row: StaleTopic, most: int) -> list[CellContent]:
     held = "empty" if row.is_empty else size(row.size_bytes)
     return [
         topic_cell(row.topic),
-        Cell(share(row.size_bytes or 0, most, held)),
-        Cell(labelled("empty", "quiet"), 0) if row.is_empty else bytes_cell(row.size_bytes),
+        Cell(share_bar(row.size_bytes or 0, most, held)),
+        Cell(badge("empty", "quiet"), 0) if row.is_empty else bytes_cell(row.size_bytes),
         Cell(None if row.unwritten_days is None else count(row.unwritten_days, "day"), row.unwritten_days),
-        when(row.last_write),
+        instant_cell(row.last_write),
         _evidence(row.evidence),
-        amount(row.partitions),
-        amount(row.replicas),
-        when(row.created_at),
+        number_cell(row.partitions),
+        number_cell(row.replicas),
+        instant_cell(row.created_at),
         code(row.topic_id),
     ]
 

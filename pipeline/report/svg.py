@@ -1,6 +1,6 @@
-"""Charts as SVG: places in percent, type in pixels, so that a chart is as sharp and as legible on a phone.
+"""Charts as SVG: positions in percent, type in pixels, so that a chart is legible on any screen.
 
-A chart is a picture with a title and a description for who cannot see it; the numbers are always in a table beside it.
+A chart has a title and a description for screen readers; a table beside it has the numbers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ LABELS_PX: Final = 18
 
 
 def percent(value: float) -> str:
-    """`12.34%`, without needless digits."""
+    """Return `12.34%`, without trailing zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def picture(title: str, description: str, height: int, *children: Child, class_: str = "chart") -> Markup:
-    """The chart as a whole."""
+    """Return the whole chart."""
     return el(
         "svg",
         el("title", title),
@@ -35,7 +35,7 @@ def picture(title: str, description: str, height: int, *children: Child, class_:
 
 
 def rect(x: float, width: float, y: float, height: float, class_: str, title: str | None = None) -> Markup:
-    """x and width in percent, y and height in pixels."""
+    """Return a rectangle: x and width in percent, y and height in pixels."""
     inside = None if title is None else el("title", title)
     return el("rect", inside, x=percent(x), width=percent(width), y=f"{y:g}", height=f"{height:g}", class_=class_)
 
@@ -50,13 +50,13 @@ def horizontal(y: float, class_: str) -> Markup:
 
 
 def text(x: float, y: float, words: str, class_: str) -> Markup:
-    """x in percent, y in pixels: of the base line. Near an edge the text stays within the chart."""
+    """Return text: x in percent, y of the base line in pixels. Near an edge the text stays within the chart."""
     anchor = "start" if x < 4 else "end" if x > 96 else "middle"
     return el("text", words, x=percent(x), y=f"{y:g}", class_=class_, text_anchor=anchor)
 
 
 def bottom_axis(scale: Scale, height: int, *, labels: bool = True) -> Markup:
-    """Lines through the chart at its ticks, and their labels below."""
+    """Return vertical grid lines at the ticks, with labels below."""
     parts: list[Markup] = []
     for tick in scale.ticks:
         minor = " minor" if tick.is_minor else ""
@@ -67,7 +67,7 @@ def bottom_axis(scale: Scale, height: int, *, labels: bool = True) -> Markup:
 
 
 def left_axis(scale: Scale, height: int) -> Markup:
-    """Lines across the chart, their labels before them: the page leaves room for these at the left."""
+    """Return horizontal grid lines, with labels at the left, where the page leaves room."""
     parts: list[Markup] = []
     for tick in scale.ticks:
         y = height - tick.place * height / 100
@@ -77,7 +77,7 @@ def left_axis(scale: Scale, height: int) -> Markup:
 
 
 def steps(values: Sequence[float], highest: float, height: int, class_: str) -> Markup:
-    """A line that rises in steps, each as wide as the others."""
+    """Return a line that changes in steps of equal width."""
     path = [f"M0 {_down(values[0], highest)}"]
     last = values[0]
     for number, value in enumerate(values):

@@ -1,8 +1,9 @@
-"""The timelines: one row per deletion, a bar whose parts are its phases, and below it what it waited for.
+"""Timelines: one row per deletion, with a bar of its phases and, below it, its waits.
 
-Where the deletions shown were marked in one burst, all rows have one clock, and changes of the controller can be drawn
-across them. Otherwise each row begins at its own mark. A few that took very much longer than the others make the axis
-logarithmic, and the page says so.
+the deletions shown                         axis
+all marked in one burst                     time of day; elections are drawn across the rows
+at different times                          time since each row's mark
+one takes more than 40 times the median     the same, logarithmic; the page says so
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from typing import Final, NamedTuple
 from lethe.pipeline.outcomes import ENDED_AT, LET_GO, VANISHED
 from lethe.pipeline.report import svg
 from lethe.pipeline.report.axes import Scale, clock_scale, elapsed_scale, log_scale
+from lethe.pipeline.report.formatting import duration, instant
 from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.values import Interval, Span, Tenure
-from lethe.pipeline.report.words import duration, instant
+from lethe.pipeline.report.values import DeletionSpan, Interval, Tenure
 
 ROW_PX: Final = 20
 _BAR: Final = (3.0, 9.0)
 _WAIT: Final = (14.0, 3.0)
 _BURST: Final = 3
-"""Spans are one burst where all of them together last at most so many times as long as the longest."""
+"""The spans are one burst if together they last at most this many times the longest of them."""
 _SKEWED: Final = 40
-"""Times the median: from there on the longest makes the axis logarithmic."""
+"""The axis is logarithmic if the longest span exceeds this multiple of the median."""
 
 
 class Phase(NamedTuple):
-    """A part of a bar: from when the deletion came to something until it came to something else."""
+    """A part of a bar: from the time of `column` to the next known time."""
 
     column: str
     class_: str
     name: str | None = None
-    """As the legend has it; None where the part before has the same colour."""
+    """The legend's text; None if the part before has the same colour."""
     explains: str | None = None
 
 
@@ -46,35 +47,35 @@ PHASES: Final = (
     Phase("acknowledged_at", "p-acked", "Acknowledged", "every replica has acknowledged"),
     Phase("znodes_gone_at", "p-gone", "Znodes gone", "its bytes go when brokers come to it"),
 )
-"""In the usual order. Brokers are told and asked at the same time, so that the tombstone may come after the
-acknowledgements: a bar has its parts in the order of their times."""
+"""In the usual order. A controller sends the tombstone and the requests at the same time, so acknowledgements may come
+first: the parts of a bar are in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How the rows are drawn. With `is_clock` the scale is of instants, otherwise of the time since the mark."""
+class TimelinePlan:
+    """How rows are drawn. With `is_clock`, the scale has instants, otherwise the time since the mark."""
 
     scale: Scale
     is_clock: bool
     changes: tuple[tuple[float, str], ...] = ()
-    """Places of the scale where control changed hands, and how."""
+    """Positions of elections on the scale, and their texts."""
 
-    def at(self, span: Span, ms: int) -> float:
+    def at(self, span: DeletionSpan, ms: int) -> float:
         return self.scale.at(ms if self.is_clock else ms - (begin(span) or ms))
 
 
-def begin(span: Span) -> int | None:
-    """The first instant that is known of it."""
+def begin(span: DeletionSpan) -> int | None:
+    """Return the span's first known instant."""
     return min(_known(span), default=None)
 
 
-def end(span: Span) -> int | None:
-    """The last instant that is known of it."""
+def end(span: DeletionSpan) -> int | None:
+    """Return the span's last known instant."""
     return max(_known(span), default=None)
 
 
-def plan(spans: Sequence[Span], tenures: Sequence[Tenure] = ()) -> Plan:
-    """The scale that fits these deletions."""
+def plan(spans: Sequence[DeletionSpan], tenures: Sequence[Tenure] = ()) -> TimelinePlan:
+    """Return the scale that fits these deletions."""
     lengths = [(end(span) or 0) - (begin(span) or 0) for span in spans]
     longest = max(lengths, default=0)
     first = min((b for span in spans if (b := begin(span)) is not None), default=0)
@@ -82,14 +83,14 @@ def plan(spans: Sequence[Span], tenures: Sequence[Tenure] = ()) -> Plan:
     if last - first <= _BURST * max(longest, 1000):
         margin = max((last - first) // 50, 1)
         scale = clock_scale(first, last + margin)
-        return Plan(scale, is_clock=True, changes=tuple(_changes(scale, tenures)))
+        return TimelinePlan(scale, is_clock=True, changes=tuple(_changes(scale, tenures)))
     if longest > _SKEWED * statistics.median(lengths):
-        return Plan(log_scale(1, longest), is_clock=False)
-    return Plan(elapsed_scale(longest * 1.02), is_clock=False)
+        return TimelinePlan(log_scale(1, longest), is_clock=False)
+    return TimelinePlan(elapsed_scale(longest * 1.02), is_clock=False)
 
 
-def axis(plan: Plan) -> Markup:
-    """The labels, for the head of the column."""
+def axis(plan: TimelinePlan) -> Markup:
+    """Return the axis labels, for the column head."""
     labels = join(
         svg.text(tick.place, 12, tick.label, "tick minor" if tick.is_minor else "tick") for tick in plan.scale.ticks
     )
@@ -101,8 +102,8 @@ def axis(plan: Plan) -> Markup:
     return svg.picture(title, "", ROW_PX, labels, marks, class_="axis")
 
 
-def shared(plan: Plan) -> Markup:
-    """What every row has behind its bar, drawn once and referred to."""
+def shared(plan: TimelinePlan) -> Markup:
+    """Return the background of all rows, which each row refers to."""
     lines = [svg.vertical(tick.place, 0, ROW_PX + 8, "grid") for tick in plan.scale.ticks]
     lines += [svg.vertical(place, 0, ROW_PX + 8, "change") for place, _ in plan.changes]
     hatch = el(
@@ -118,8 +119,8 @@ def shared(plan: Plan) -> Markup:
     return el("svg", el("defs", hatch, symbol), width=0, height=0, class_="shared", aria_hidden="true")
 
 
-def bar(plan: Plan, span: Span) -> Markup:
-    """One row."""
+def bar(plan: TimelinePlan, span: DeletionSpan) -> Markup:
+    """Draw one row."""
     parts: list[Markup] = [el("use", href="#rows-behind", width="100%", height="100%")]
     last = end(span)
     if last is None:
@@ -136,11 +137,11 @@ def bar(plan: Plan, span: Span) -> Markup:
         start = plan.at(span, last)
         parts.append(svg.rect(start, 100 - start, *_BAR, "p-open"))
     parts += [_wait(plan, span, each, is_open) for each in span.waited_for if each.since is not None]
-    return svg.picture(told(span), "", ROW_PX, *parts, class_="row")
+    return svg.picture(describe(span), "", ROW_PX, *parts, class_="row")
 
 
-def told(span: Span) -> str:
-    """The row in words."""
+def describe(span: DeletionSpan) -> str:
+    """Return the row as text."""
     start = begin(span)
     words = [f"marked {instant(span.marked_at)}"]
     for name, ms in milestones(span):
@@ -150,8 +151,8 @@ def told(span: Span) -> str:
     return "; ".join(words)
 
 
-def milestones(span: Span) -> tuple[tuple[str, int | None], ...]:
-    """What it came to, and when."""
+def milestones(span: DeletionSpan) -> tuple[tuple[str, int | None], ...]:
+    """Return the phases and outcomes of the span, each with its time."""
     return (
         ("queued", span.queued_at),
         ("started", span.started_at),
@@ -164,7 +165,7 @@ def milestones(span: Span) -> tuple[tuple[str, int | None], ...]:
     )
 
 
-def _wait(plan: Plan, span: Span, each: Interval, is_open: bool) -> Markup:
+def _wait(plan: TimelinePlan, span: DeletionSpan, each: Interval, is_open: bool) -> Markup:
     assert each.since is not None
     start = plan.at(span, each.since)
     ends = each.until if each.until is not None else None if is_open else end(span)
@@ -177,7 +178,7 @@ def _who(each: Interval) -> str:
 
 
 def _changes(scale: Scale, tenures: Sequence[Tenure]) -> list[tuple[float, str]]:
-    """Where a controller was elected within the time shown."""
+    """Return the elections within the scale."""
     return [
         (scale.at(row.elected_at), f"controller {row.controller} elected, epoch {row.epoch}, {instant(row.elected_at)}")
         for row in sorted(tenures, key=lambda row: row.elected_at or 0)
@@ -185,6 +186,6 @@ def _changes(scale: Scale, tenures: Sequence[Tenure]) -> list[tuple[float, str]]
     ]
 
 
-def _known(span: Span) -> list[int]:
+def _known(span: DeletionSpan) -> list[int]:
     found = [span.marked_at, *(ms for _, ms in milestones(span)), span.last_ack_at, span.done_at]
     return [ms for ms in found if ms is not None]

@@ -1,6 +1,6 @@
-"""What the page is made of: small plain values. Instants are milliseconds since 1970 (UTC), sizes bytes.
+"""The values of the page, as plain tuples. Instants are milliseconds since 1970 (UTC), sizes are bytes.
 
-A row type's fields are named as the columns that it is read from; `pipeline.schemas` says what they mean.
+A row type's fields have the names of the table's columns; `pipeline.schemas` describes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Rows(Generic[Row]):
-    """The rows that are shown, and how many there are."""
+    """The rows shown, and the number of all rows."""
 
     shown: tuple[Row, ...] = ()
     total: int = 0
@@ -26,7 +26,7 @@ class Rows(Generic[Row]):
 
 
 class Interval(NamedTuple):
-    """Why a deletion was held back, or which broker it waited for. `until` is None while it lasts."""
+    """One hold of a deletion, or its wait for one broker. `until` is None while it lasts."""
 
     why: str
     since: int | None
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
     replicas: int | None = None
 
 
-class Span(NamedTuple):
+class DeletionSpan(NamedTuple):
     topic: str
     topic_id: str | None
     span: int | None
@@ -68,7 +68,7 @@ class Span(NamedTuple):
     reclaimed_ms: int | None
 
 
-class Slo(NamedTuple):
+class DailySlo(NamedTuple):
     day: date
     size_class: str | None
     deletions: int | None
@@ -87,7 +87,7 @@ class Slo(NamedTuple):
     waited_ms: int | None
 
 
-class Stuck(NamedTuple):
+class StuckDeletion(NamedTuple):
     topic: str | None
     topic_id: str | None
     span: int | None
@@ -114,7 +114,7 @@ class SlowBroker(NamedTuple):
 
 
 class Reclaim(NamedTuple):
-    """Of a day, or of a broker over all days."""
+    """Sums of a day, or of a broker over all days."""
 
     day: date | None
     broker: int | None
@@ -149,8 +149,8 @@ class FindingCount(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """Findings of surveys before the newest, in log directories that none has read since."""
+class EarlierFindings:
+    """Findings of surveys before the newest, in log directories that no later survey has read."""
 
     findings: Rows[Finding] = field(default_factory=Rows)
     by_standing: Mapping[str, int] = field(default_factory=dict)
@@ -161,13 +161,13 @@ class LogDir(NamedTuple):
     path: str | None
 
 
-class Disks(NamedTuple):
-    """The log directories that are known, and how many of them were looked into."""
+class DiskCoverage(NamedTuple):
+    """The number of known log directories, and of those that a survey has read."""
 
     known: int
     read: int
     unread: tuple[LogDir, ...] = ()
-    """Those of which there is no more than their brokers' word, by broker."""
+    """Log directories that only their broker has described, by broker."""
 
 
 class SurveyRow(NamedTuple):
@@ -180,7 +180,7 @@ class SurveyRow(NamedTuple):
     problems: tuple[Mapping[str, str], ...] | None
 
 
-class Candidate(NamedTuple):
+class StaleTopic(NamedTuple):
     topic: str | None
     topic_id: str | None
     partitions: int | None
@@ -224,7 +224,7 @@ class BadLine(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long it took, of one size class. `bins`: number of the bin (`latency_bin`) to how many deletions."""
+    """Distribution of durations in one size class. `bins`: bin (`charts.bin_start_ms`) → number of deletions."""
 
     measure: str
     size_class: str
@@ -236,16 +236,16 @@ class Latency(NamedTuple):
     bins: Mapping[int, int]
 
 
-class Progress(NamedTuple):
-    """How many deletions had reached each phase by the end of each step of time."""
+class PhaseProgress(NamedTuple):
+    """How many deletions had reached each phase by the end of each time step."""
 
     start: int
     step_ms: int
     reached: Mapping[str, tuple[int, ...]]
 
 
-class Freed(NamedTuple):
-    """Bytes of the topics whose last directory went within one step of time that begins at `at`."""
+class FreedBytes(NamedTuple):
+    """Bytes of the topics whose last directory was removed in the time step that begins at `at`."""
 
     at: int
     size_bytes: int
@@ -254,9 +254,9 @@ class Freed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """All spans of the time looked at, added up, and those that are shown."""
+    """Sums of all spans, and the spans that are shown."""
 
-    shown: tuple[Span, ...] = ()
+    shown: tuple[DeletionSpan, ...] = ()
     total: int = 0
     done: int = 0
     reclaimed: int = 0
@@ -266,52 +266,52 @@ class Deletions:
     open: int = 0
     freed_bytes: int = 0
     waited: int = 0
-    """How many waited for brokers."""
+    """Number of deletions that waited for brokers."""
     held: int = 0
     latencies: tuple[Latency, ...] = ()
-    progress: Progress | None = None
-    freed: tuple[Freed, ...] = ()
+    progress: PhaseProgress | None = None
+    freed: tuple[FreedBytes, ...] = ()
     freed_step_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything on the page."""
+    """All values of the page."""
 
     title: str = ""
     lake: str = ""
     first_day: date | None = None
     last_day: date | None = None
-    """The days that were asked for; None: all."""
+    """The requested days; None is open."""
     as_of: int | None = None
-    """The newest instant that the lake knows of."""
+    """The newest instant in the lake."""
     deletions: Deletions = field(default_factory=Deletions)
-    slo: Rows[Slo] = field(default_factory=Rows)
-    stuck: Rows[Stuck] = field(default_factory=Rows)
+    slo: Rows[DailySlo] = field(default_factory=Rows)
+    stuck: Rows[StuckDeletion] = field(default_factory=Rows)
     slow_brokers: Rows[SlowBroker] = field(default_factory=Rows)
     reclaim_by_day: Rows[Reclaim] = field(default_factory=Rows)
     reclaim_by_broker: Rows[Reclaim] = field(default_factory=Rows)
     surveys: Rows[SurveyRow] = field(default_factory=Rows)
-    """Of these days, newest first."""
+    """Of the requested days, newest first."""
     newest: SurveyRow | None = None
-    """The lake's newest survey, whichever days were asked for: what is left over is what it found."""
+    """The lake's newest survey, whichever days were requested; leftovers are its findings."""
     ahead: Rows[SurveyRow] = field(default_factory=Rows)
-    """Surveys of the future, which count for nothing yet."""
+    """Surveys in the future, which are ignored."""
     counts: tuple[FindingCount, ...] = ()
-    """Of the newest survey and of those that are shown."""
+    """Of the newest survey and of the listed ones."""
     findings: Rows[Finding] = field(default_factory=Rows)
     """Of the newest survey."""
-    earlier: Earlier = field(default_factory=Earlier)
-    disks: Disks | None = None
-    """Of the newest survey and those near it; None: nothing is known of them."""
-    candidates: Rows[Candidate] = field(default_factory=Rows)
+    earlier: EarlierFindings = field(default_factory=EarlierFindings)
+    disks: DiskCoverage | None = None
+    """Of the newest survey's round; None if unknown."""
+    candidates: Rows[StaleTopic] = field(default_factory=Rows)
     tenures: Rows[Tenure] = field(default_factory=Rows)
     violations: Rows[Violation] = field(default_factory=Rows)
     violations_by_rule: Mapping[tuple[str, str], int] = field(default_factory=dict)
     recorded_days: int = 0
-    """Of how many days there is anything that can be audited."""
+    """Number of days that can be audited."""
     audited_days: int = 0
-    """How many of them were audited, whatever was found, and not written to since."""
+    """Number of those that were audited since they were last written."""
     bad_lines: Rows[BadLine] = field(default_factory=Rows)
     bad_by_reason: Mapping[str, int] = field(default_factory=dict)
-    """How many lines, copies included."""
+    """Number of lines, copies included."""

@@ -1,15 +1,21 @@
-"""Lines of the journal: facts, and quarantined lines with the reason.
+"""Lines of the journal: event records, and quarantined lines with the reason.
 
-The result is that of `protocol.journal.decode`, as columns. Nearly every line has the form of
-`protocol.journal.encode`: splitting it at its quotes finds every attribute, and only the fact's data is parsed as JSON.
-Every other line is parsed as a whole, and judged attribute by attribute in the order in which `decode` does. Both ways
-hold a line to strict JSON: UTF-8, one value and nothing after it, the last one of equal keys. Spark's parser ignores
+The result equals that of `protocol.journal.decode`, as columns. Nearly every line has the form of
+`protocol.journal.encode`: splitting it at its quotes finds every attribute, and only its data is parsed as JSON. Every
+other line is parsed as a whole, and its attributes are checked in the order of `decode`.
+
+    line                                     result
+    {"specversion":"1.0","id":...,"data":{}}  event record, by splitting
+    the same with spaces or escapes           event record, by parsing
+    {"specversion":"1.0","id":                quarantined: cut off
+
+Both ways require strict JSON: UTF-8, one value and nothing after it, the last one of equal keys. Spark's parser ignores
 text after a value. A line is therefore parsed as the first of two elements of an array, and the second, a hash of the
 line that no line can contain, must be found again.
 
-Quarantined although `decode` accepts them: values nested more than 997 deep, numbers of 300 digits or with exponents of
-three, times that are ISO 8601 but not RFC 3339 (`20260102T03Z`), and those of the first day of the year 1 and the last
-of 9999 with an offset: in UTC they may fall into years outside a table's days.
+Quarantined although `decode` accepts them: values nested more than 997 deep; numbers of 300 digits or with three-digit
+exponents; times that are ISO 8601 but not RFC 3339 (`20260102T03Z`); times with an offset on the first day of year 1 or
+the last of 9999, whose UTC day a table may not have.
 """
 
 from __future__ import annotations
@@ -19,25 +25,25 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, FactType, Flaw
+from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, EventRecordType, LineFlaw
 
-SHOWN: Final = 80
-KEPT: Final = 10_000
+MAX_EXCERPT_CHARACTERS: Final = 80
+MAX_QUARANTINED_CHARACTERS: Final = 10_000
 LATE: Final = "later than the watermark"
 """Why the stream quarantines a valid line until the batch job ingests it."""
 LOST: Final = "lost to rotation"
 """Why bytes that the stream had noticed are in no table."""
 DAMAGED: Final = "a damaged file"
 """Why a compressed file was read only in part."""
-TAKES_IT_IN: Final = ": `lethe pipeline run` takes it in"
+RUN_INGESTS_IT: Final = ": `lethe pipeline run` ingests it"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
-_PLAIN: Final = r"\A[ !#-\[\]-~]+\z"
+_UNESCAPED: Final = r"\A[ !#-\[\]-~]+\z"
 """Text that JSON does not escape: printable ASCII without quote and backslash."""
-_BEYOND: Final = r"0000|(?:0001-01-01|9999-12-31).*[+-]\d\d:\d\d\z"
-_INSTANT: Final = rf"\A(?!{_BEYOND})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
-_HUGE: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
-_TYPES: Final = tuple(kind.value for kind in FactType)
+_OUTSIDE_CALENDAR: Final = r"0000|(?:0001-01-01|9999-12-31).*[+-]\d\d:\d\d\z"
+_INSTANT: Final = rf"\A(?!{_OUTSIDE_CALENDAR})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
+_HUGE_NUMBER: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
+_TYPES: Final = tuple(kind.value for kind in EventRecordType)
 _NAMES: Final = ("id", "source", "type", "subject", "time")
 _PIECES: Final = 31
 _FORM: Final = (
@@ -51,26 +57,26 @@ _AT: Final = {"id": 7, "source": 11, "type": 15, "subject": 19, "time": 23}
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """From (value: text, file: text), a line each, to (value, file, source, id, time, type, subject, data, reason,
-    detail): `reason` is null for a fact, and all but the first two and last two columns for another line. Empty lines
-    are left out."""
-    cut = lines.where(~F.col("value").rlike(_BLANK)).select("value", "file", *_cut(F.col("value")))
-    fast = cut.select("value", "file", _fact_of_pieces(F.col("pieces"), F.col("data")).alias("fact"))
-    whole = F.when(F.col("fact").isNull(), _strict(F.col("value")))
+    """From (value: text, file: text), one row per line, to (value, file, source, id, time, type, subject, data, reason,
+    detail). `reason` and `detail` are null for an event record, and the attributes are null for any other line. Empty
+    lines are left out."""
+    cut = lines.where(~F.col("value").rlike(_BLANK)).select("value", "file", *_split_at_quotes(F.col("value")))
+    fast = cut.select("value", "file", _record_of_pieces(F.col("pieces"), F.col("data")).alias("fact"))
+    whole = F.when(F.col("fact").isNull(), _strict_json(F.col("value")))
     read = fast.select("value", "file", "fact", whole.alias("document"))
-    judged = read.select("value", "file", "fact", F.when(F.col("fact").isNull(), _judged()).alias("verdict"))
+    judged = read.select("value", "file", "fact", F.when(F.col("fact").isNull(), _checked_document()).alias("verdict"))
     fact = F.coalesce("fact", "verdict.fact")
     flaw = F.col("fact").isNull() & F.col("verdict.fact").isNull()
     return judged.select(
         "value",
         "file",
         *(fact.getField(name).alias(name) for name in ("source", "id", "time", "type", "subject", "data")),
-        F.when(flaw, F.coalesce("verdict.reason", F.lit(Flaw.NOT_AN_EVENT.value))).alias("reason"),
+        F.when(flaw, F.coalesce("verdict.reason", F.lit(LineFlaw.NOT_AN_EVENT.value))).alias("reason"),
         F.when(flaw, F.col("verdict.detail")).alias("detail"),
     )
 
 
-def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
+def with_staging_columns(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
     """Parsed lines with the columns of CONTROLLER_EVENTS and `kept`, so that one pass over the journal writes both
     kinds: a quarantined line is in `data`, its reason in `type`, the detail in `subject`."""
     is_fact = F.col("reason").isNull()
@@ -89,10 +95,10 @@ def to_stage(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFr
     )
 
 
-def late(parsed: DataFrame, watermark: Column) -> DataFrame:
-    """Parsed lines; facts from before the watermark (an instant) are quarantined too."""
+def quarantine_late(parsed: DataFrame, watermark: Column) -> DataFrame:
+    """Return parsed lines, with event records before the watermark (an instant) quarantined too."""
     is_late = F.col("reason").isNull() & (F.col("time") < watermark)
-    detail = F.concat(_second("time"), F.lit(" is before the watermark "), _second(watermark), F.lit(TAKES_IT_IN))
+    detail = F.concat(_second("time"), F.lit(" is before the watermark "), _second(watermark), F.lit(RUN_INGESTS_IT))
     return parsed.withColumns(
         {
             "reason": F.when(is_late, F.lit(LATE)).otherwise(F.col("reason")),
@@ -101,9 +107,9 @@ def late(parsed: DataFrame, watermark: Column) -> DataFrame:
     )
 
 
-def of_ranges(lines: DataFrame) -> DataFrame:
-    """Parsed lines of (value: bytes, file, position, lost), where a row without a value reports `lost` bytes of its
-    file from `position` on: such rows are quarantined."""
+def parse_ranges(lines: DataFrame) -> DataFrame:
+    """Return parsed lines of (value: bytes, file, position, lost). A row without a value reports `lost` bytes of its
+    file from `position` on, and is quarantined."""
     gone = F.format_string("bytes %d to %d", F.col("position"), F.col("position") + F.col("lost"))
     text = F.when(F.col("value").isNull(), gone).otherwise(F.col("value").cast("string"))
     parsed = parse(lines.select(text.alias("value"), F.struct("file", "lost").alias("file")))
@@ -111,14 +117,14 @@ def of_ranges(lines: DataFrame) -> DataFrame:
     return parsed.withColumns(
         {
             "reason": F.when(is_lost, F.lit(LOST)).otherwise(F.col("reason")),
-            "detail": F.when(is_lost, F.lit("they were gone before they were read")).otherwise(F.col("detail")),
+            "detail": F.when(is_lost, F.lit("they were removed before they were read")).otherwise(F.col("detail")),
             "file": F.col("file.file"),
         }
     )
 
 
-def with_more(aside: DataFrame, more: DataFrame) -> DataFrame:
-    """Rows of QUARANTINE with further ones, of lines that had not been read before."""
+def add_quarantine_rows(aside: DataFrame, more: DataFrame) -> DataFrame:
+    """Return rows of QUARANTINE with further ones, of lines that were not read before."""
     return (
         aside.unionByName(more)
         .groupBy("_source_file", "line_hash")
@@ -141,13 +147,13 @@ def _second(time: Column | str) -> Column:
 
 
 def quarantine_rows(staged: DataFrame) -> DataFrame:
-    """The rows of QUARANTINE among what `to_stage` gave."""
+    """Return rows of QUARANTINE from staged rows."""
     return (
         staged.where("not kept")
         .groupBy("_source_file", F.sha2(F.encode("data", "utf-8"), 256).alias("line_hash"))
         .agg(
             # A late line is valid and may exist nowhere else: it is kept whole.
-            F.min(F.when(F.col("type") == LATE, F.col("data")).otherwise(_begin("data"))).alias("line"),
+            F.min(F.when(F.col("type") == LATE, F.col("data")).otherwise(_first_characters("data"))).alias("line"),
             F.min("type").alias("reason"),
             F.min("subject").alias("detail"),
             F.count(F.lit(1)).alias("copies"),
@@ -155,15 +161,16 @@ def quarantine_rows(staged: DataFrame) -> DataFrame:
     )
 
 
-def _begin(text: str) -> Column:
-    return F.substring(F.make_valid_utf8(text), 1, KEPT)
+def _first_characters(text: str) -> Column:
+    return F.substring(F.make_valid_utf8(text), 1, MAX_QUARANTINED_CHARACTERS)
 
 
 # --- lines as they are written ------------------------------------------------------------------------------------
 
 
-def _cut(value: Column) -> tuple[Column, Column]:
-    """The line's pieces between quotes, the last of them whole; and its data without the brace that ends the line."""
+def _split_at_quotes(value: Column) -> tuple[Column, Column]:
+    """Return the line's pieces between quotes, the last of them whole, and its data without the brace that ends the
+    line."""
     pieces = F.split(value, '"', _PIECES)
     last = F.element_at(pieces, _PIECES)
     # Splitting may turn invalid text into valid text, so validity is checked before.
@@ -172,35 +179,35 @@ def _cut(value: Column) -> tuple[Column, Column]:
     return F.when(is_whole, pieces).alias("pieces"), data.alias("data")
 
 
-def _fact_of_pieces(pieces: Column, data: Column) -> Column:
-    """The fact of a line that has exactly the usual form, else null."""
+def _record_of_pieces(pieces: Column, data: Column) -> Column:
+    """Return the event record of a line with exactly the usual form, else null."""
     form = F.lit(True)
     for number, text in _FORM:
         form = form & (pieces[number] == text)
     for name in ("id", "source", "subject"):
-        form = form & pieces[_AT[name]].rlike(_PLAIN)
+        form = form & pieces[_AT[name]].rlike(_UNESCAPED)
     kind = _kind(pieces[_AT["type"]])
     time = _instant(pieces[_AT["time"]])
-    is_fact = form & kind.isin(*_TYPES) & time.isNotNull() & data.startswith("{") & _strict(data).isNotNull()
+    is_fact = form & kind.isin(*_TYPES) & time.isNotNull() & data.startswith("{") & _strict_json(data).isNotNull()
     texts = {name: pieces[at] for name, at in _AT.items()}
-    return F.when(is_fact, _fact(texts, kind, time, data))
+    return F.when(is_fact, _record(texts, kind, time, data))
 
 
 # --- all other lines ----------------------------------------------------------------------------------------------
 
 
-def _strict(value: Column) -> Column:
-    """A variant of two elements, the first being the JSON value that the text is; null where it is none."""
+def _strict_json(value: Column) -> Column:
+    """Return a variant of two elements, the first being the JSON value of the text; null if the text is invalid."""
     mark = F.xxhash64(value)
     wrapped = F.try_parse_json(F.concat(F.lit("["), value, F.lit(","), mark.cast("string"), F.lit("]")))
-    fits = F.is_valid_utf8(value) & ~value.rlike(_HUGE)
+    fits = F.is_valid_utf8(value) & ~value.rlike(_HUGE_NUMBER)
     second = F.try_variant_get(wrapped, "$[1]", "bigint") == mark
     only_two = F.try_variant_get(wrapped, "$[2]", "variant").isNull()
     return F.when(fits & second & only_two, wrapped)
 
 
-def _judged() -> Column:
-    """A struct of the fact, or of the reason and the detail, for a line parsed as `document`."""
+def _checked_document() -> Column:
+    """Return a struct of the event record, or of reason and detail, for a line parsed as `document`."""
     document, value = F.col("document"), F.col("value")
     texts = {name: F.try_variant_get(document, f"$[0].{name}", "string") for name in ("specversion", *_NAMES)}
     time, kind = _instant(texts["time"]), _kind(texts["type"])
@@ -212,16 +219,18 @@ def _judged() -> Column:
         wrong = (_shape(document, f"$[0].{name}") != "STRING") | texts[name].isNull() | (texts[name] == "")
         wrong_text = F.when(wrong, F.lit(name)).otherwise(wrong_text)
     version = _shape(document, "$[0].specversion").eqNullSafe("STRING") & (texts["specversion"] == SPEC_VERSION)
-    no_event = F.lit(Flaw.NOT_AN_EVENT.value)
+    no_event = F.lit(LineFlaw.NOT_AN_EVENT.value)
     return (
-        F.when(document.isNull(), _flaw(_unparsed(value), F.concat(F.lit("no JSON in "), _shown(value))))
-        .when(~shape.startswith("OBJECT"), _flaw(no_event, F.concat(F.lit("JSON, and no object: "), _shown(value))))
-        .when(~F.coalesce(version, F.lit(False)), _flaw(no_event, F.lit(f"specversion is not '{SPEC_VERSION}'")))
-        .when(wrong_text.isNotNull(), _flaw(no_event, F.concat(F.lit("no text as attribute "), wrong_text)))
-        .when(time.isNull(), _flaw(no_event, F.concat(F.lit("no RFC 3339 time: "), _shown(texts["time"]))))
-        .when(~data_shape.startswith("OBJECT"), _flaw(no_event, F.lit("data is no object")))
-        .when(~kind.isin(*_TYPES), _flaw(F.lit(Flaw.UNKNOWN_TYPE.value), _shown(texts["type"])))
-        .otherwise(_verdict(_fact(texts, kind, time, F.coalesce(F.to_json(data), F.lit("{}"))), None, None))
+        F.when(document.isNull(), _rejected(_syntax_flaw(value), F.concat(F.lit("no JSON in "), _excerpt(value))))
+        .when(
+            ~shape.startswith("OBJECT"), _rejected(no_event, F.concat(F.lit("JSON, and no object: "), _excerpt(value)))
+        )
+        .when(~F.coalesce(version, F.lit(False)), _rejected(no_event, F.lit(f"specversion is not '{SPEC_VERSION}'")))
+        .when(wrong_text.isNotNull(), _rejected(no_event, F.concat(F.lit("no text as attribute "), wrong_text)))
+        .when(time.isNull(), _rejected(no_event, F.concat(F.lit("no RFC 3339 time: "), _excerpt(texts["time"]))))
+        .when(~data_shape.startswith("OBJECT"), _rejected(no_event, F.lit("data is no object")))
+        .when(~kind.isin(*_TYPES), _rejected(F.lit(LineFlaw.UNKNOWN_TYPE.value), _excerpt(texts["type"])))
+        .otherwise(_parse_result(_record(texts, kind, time, F.coalesce(F.to_json(data), F.lit("{}"))), None, None))
     )
 
 
@@ -230,18 +239,18 @@ def _shape(document: Column, path: str) -> Column:
     return F.schema_of_variant(F.try_variant_get(document, path, "variant"))
 
 
-def _unparsed(value: Column) -> Column:
-    """Whether such a line was cut off, by its first and last characters."""
+def _syntax_flaw(value: Column) -> Column:
+    """Return whether an unparsable line was cut off, by its first and last characters."""
     begun = value.rlike(r"\A[ \t\n\r\x0B\x0C]*\{")
     ended = value.rlike(r"\}[ \t\n\r\x0B\x0C]*\z")
-    return F.when(begun & ~ended, F.lit(Flaw.CUT_OFF.value)).otherwise(F.lit(Flaw.NOT_JSON.value))
+    return F.when(begun & ~ended, F.lit(LineFlaw.CUT_OFF.value)).otherwise(F.lit(LineFlaw.NOT_JSON.value))
 
 
-def _flaw(reason: Column, detail: Column) -> Column:
-    return _verdict(None, reason, detail)
+def _rejected(reason: Column, detail: Column) -> Column:
+    return _parse_result(None, reason, detail)
 
 
-def _verdict(fact: Column | None, reason: Column | None, detail: Column | None) -> Column:
+def _parse_result(fact: Column | None, reason: Column | None, detail: Column | None) -> Column:
     shape = "struct<source:string,id:string,time:timestamp,type:string,subject:string,data:string>"
     return F.struct(
         (F.lit(None).cast(shape) if fact is None else fact.cast(shape)).alias("fact"),
@@ -253,7 +262,7 @@ def _verdict(fact: Column | None, reason: Column | None, detail: Column | None) 
 # --- both ---------------------------------------------------------------------------------------------------------
 
 
-def _fact(texts: dict[str, Column], kind: Column, time: Column, data: Column) -> Column:
+def _record(texts: dict[str, Column], kind: Column, time: Column, data: Column) -> Column:
     named = {**texts, "type": kind, "time": time, "data": data}
     return F.struct(*(named[name].alias(name) for name in ("source", "id", "time", "type", "subject", "data")))
 
@@ -263,9 +272,9 @@ def _kind(text: Column) -> Column:
 
 
 def _instant(text: Column) -> Column:
-    """The time in milliseconds, rounded down; null for what is none."""
+    """Return the time in milliseconds, rounded down; null if it is invalid."""
     return F.when(text.rlike(_INSTANT), F.timestamp_millis(F.unix_millis(text.try_cast("timestamp"))))
 
 
-def _shown(text: Column) -> Column:
-    return F.substring(F.make_valid_utf8(text), 1, SHOWN)
+def _excerpt(text: Column) -> Column:
+    return F.substring(F.make_valid_utf8(text), 1, MAX_EXCERPT_CHARACTERS)

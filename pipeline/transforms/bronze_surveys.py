@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from lethe.pipeline.transforms.bronze_events import KEPT
+from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.journal_lines import MOST_BYTES
-from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, File
+from lethe.pipeline.transforms.journal_records import MAX_BYTES
+from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, SurveyFile
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
 """These are summed: an impossible value must neither overflow a sum nor reduce it."""
@@ -35,7 +35,7 @@ _OPTIONS: Final = {
 }
 REASON: Final = "not a row of a survey"
 _OF_A_TOPIC: Final = ("replica", "future", "deleted", "stray")
-_NEEDED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+_REQUIRED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     ZNODES.name: {
         "kind": (),
         "topic": ("topic", "partition", "marker", "config", "reassignment"),
@@ -55,15 +55,15 @@ _NEEDED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
 """By file: the columns of a row's key, and the kinds of rows that have them; empty: all."""
 
 
-def parse(lines: DataFrame, file: File, table: StructType) -> DataFrame:
+def parse(lines: DataFrame, file: SurveyFile, table: StructType) -> DataFrame:
     """From (value, file) to (value, file, row, detail): a struct of the file's columns, or the problem of the line.
     Empty lines are left out. `table` is the schema of the bronze table that the file goes to."""
-    read = F.from_json("value", _as_written(file, table), _OPTIONS)
+    read = F.from_json("value", _json_schema(file, table), _OPTIONS)
     rows = lines.where(F.trim("value") != "").select("value", "file", read.alias("read"))
     return rows.select("value", "file", F.col("read").alias("row"), _problem(file).alias("detail"))
 
 
-def rows(parsed: DataFrame, file: File, table: StructType, *, ingested_at: Column, batch_id: str) -> DataFrame:
+def rows(parsed: DataFrame, file: SurveyFile, table: StructType, *, ingested_at: Column, batch_id: str) -> DataFrame:
     """The rows of the bronze table among parsed lines."""
     good = parsed.where(F.col("detail").isNull()).select(
         *(_value(kind.name, kind.kind) for kind in file.columns),
@@ -74,7 +74,7 @@ def rows(parsed: DataFrame, file: File, table: StructType, *, ingested_at: Colum
     return to_schema(good.withColumn("day", F.to_date("taken_at")), table)
 
 
-def with_doubles(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
+def mark_duplicates(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
     """Parsed lines; those that share their `key` with another line of their file have a problem too."""
     # As text: a null is a value of its own in it.
     of_row = F.to_json(F.struct(*(F.col("row")[name].alias(name) for name in key)))
@@ -100,7 +100,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
         .select(
             "_source_file",
             "line_hash",
-            F.substring(F.make_valid_utf8("value"), 1, KEPT).alias("line"),
+            F.substring(F.make_valid_utf8("value"), 1, MAX_QUARANTINED_CHARACTERS).alias("line"),
             F.lit(REASON).alias("reason"),
             "detail",
             "copies",
@@ -108,7 +108,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _as_written(file: File, table: StructType) -> StructType:
+def _json_schema(file: SurveyFile, table: StructType) -> StructType:
     """The columns with their JSON types: instants are texts."""
     fields = [
         StructField(column.name, StringType() if column.kind is ColumnKind.INSTANT else table[column.name].dataType)
@@ -123,7 +123,7 @@ def _with_nulls(field: StructField) -> ArrayType | StringType:
     return ArrayType(kind.elementType, containsNull=True) if isinstance(kind, ArrayType) else kind  # type: ignore[return-value]
 
 
-def _problem(file: File) -> Column:
+def _problem(file: SurveyFile) -> Column:
     """The problem of a line; null if there is none."""
     row = F.col("read")
     problem = F.lit(None).cast("string")
@@ -134,12 +134,12 @@ def _problem(file: File) -> Column:
         if column.kind is ColumnKind.INSTANT:
             wrong = value.isNotNull() & (~value.rlike(_INSTANT) | value.try_cast("timestamp").isNull())
         elif column.name in _SIZES:
-            wrong, form = ~value.between(0, MOST_BYTES), "what any directory has"
+            wrong, form = ~value.between(0, MAX_BYTES), "what any directory has"
         elif column.name in _NUMBERED:
             wrong, form = (value < 0) & (row["kind"] != "reassignment"), f"the number of a {column.name}"
         elif column.name in _REPLICAS:
-            of_nobody = F.exists(value, lambda one: one < 0) | (F.size(F.array_distinct(value)) < F.size(value))
-            is_strange = (row["kind"] != "reassignment") & of_nobody
+            is_impossible = F.exists(value, lambda one: one < 0) | (F.size(F.array_distinct(value)) < F.size(value))
+            is_strange = (row["kind"] != "reassignment") & is_impossible
             wrong = F.exists(value, lambda one: one.isNull()) | is_strange
             form = "a list of different brokers"
         elif column.name == "kind":
@@ -148,7 +148,7 @@ def _problem(file: File) -> Column:
             wrong = F.exists(value, lambda one: one.isNull())
         if wrong is not None:
             problem = F.when(wrong, F.lit(f"{column.name!r} is not {form}")).otherwise(problem)
-    for name, kinds in _NEEDED[file.name].items():
+    for name, kinds in _REQUIRED[file.name].items():
         is_missing = row[name].isNull() & (row["kind"].isin(*kinds) if kinds else F.lit(True))
         problem = F.when(is_missing, F.lit(f"{name!r} is missing")).otherwise(problem)
     # A row stands alone: without these two it would be of no survey.

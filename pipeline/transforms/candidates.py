@@ -1,9 +1,9 @@
 """Gold `stale_topic_candidates`: topics that seem unused, for an operator to check and delete.
 
-A candidate is a topic **to which nothing was written for N days, which was created before that, and of which every byte
-is where it should be**. An empty topic alone is no candidate: retention empties used topics too, and a producer may
-write again in an hour. `is_empty` is therefore only shown. The criterion is the time of the last write or, if that is
-unknown, the time since which the sizes are unchanged.
+A candidate is a topic **without a write for N days, created before that, with every byte where it belongs**. An empty
+topic alone is no candidate: retention empties used topics too, and a producer may write again in an hour. `is_empty` is
+therefore only shown. The criterion is the time of the last write or, if that is unknown, the time since which the sizes
+are unchanged.
 
 Sources for the last write:
 
@@ -94,7 +94,13 @@ def stale_topic_candidates(
     past = surveys.filter("complete").filter(F.col("taken_at") <= F.lit(now))
     newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
     earlier = directories.filter(F.col("day") >= day_value(now.date() - timedelta(days=rule.look_back_days)))
-    whole = _whole(newest, _of(newest, znodes), _of(newest, directories), _of(newest, leftovers), rule)
+    whole = _complete_topics(
+        newest,
+        _rows_of_survey(newest, znodes),
+        _rows_of_survey(newest, directories),
+        _rows_of_survey(newest, leftovers),
+        rule,
+    )
     since = _unchanged_since(past, earlier, whole)
     days = F.col("unwritten_s") / _DAY_S
     return (
@@ -120,7 +126,7 @@ def stale_topic_candidates(
     )
 
 
-def _of(newest: DataFrame, rows: DataFrame) -> DataFrame:
+def _rows_of_survey(newest: DataFrame, rows: DataFrame) -> DataFrame:
     """The newest survey's rows, selected with the day, so that only its partition is read."""
     return rows.join(F.broadcast(newest.select("survey_id", "day")), ["survey_id", "day"], "left_semi")
 
@@ -139,7 +145,7 @@ def _seconds(instant: str | Column) -> Column:
 # --- the newest survey --------------------------------------------------------------------------------------------
 
 
-def _whole(
+def _complete_topics(
     newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rule: StaleRule
 ) -> DataFrame:
     """A row for each topic that the newest survey saw completely and that may be a candidate."""
@@ -148,20 +154,20 @@ def _whole(
     created_s = _seconds("newest_at") - _seconds("created_at")
     moving = newest.select("survey_id", F.explode("in_motion").alias("topic"))
     return (
-        topics.filter(F.col("created_at").isNotNull() & _may_be(rule))
+        topics.filter(F.col("created_at").isNotNull() & _is_eligible(rule))
         .join(F.broadcast(when), ["survey_id"], "inner")
         .join(F.broadcast(moving), [*TOPIC], "left_anti")
         .join(of_kind(znodes, "reassignment"), [*TOPIC], "left_anti")
-        .withColumn("start", _start())
-        .join(_wrong(leftovers), ["survey_id", "start"], "left_anti")
-        .join(_healthy(znodes), [*TOPIC], "inner")
-        .join(_stored(directories), [*TOPIC], "inner")
+        .withColumn("start", _name_prefix())
+        .join(_topics_with_findings(leftovers), ["survey_id", "start"], "left_anti")
+        .join(_healthy_topics(znodes), [*TOPIC], "inner")
+        .join(_stored_sizes(directories), [*TOPIC], "inner")
         .filter(F.col("stored_replicas") == F.col("replicas"))
         .withColumn("created_s", created_s)
     )
 
 
-def _may_be(rule: StaleRule) -> Column:
+def _is_eligible(rule: StaleRule) -> Column:
     topic = F.col("topic")
     forbidden = topic.startswith("__") | topic.isin(*sorted(INTERNAL_TOPICS))
     for pattern in (*KEPT_BY_CUSTOM, *rule.protected):
@@ -169,20 +175,20 @@ def _may_be(rule: StaleRule) -> Column:
     return ~forbidden
 
 
-def _start() -> Column:
+def _name_prefix() -> Column:
     return F.substring("topic", 1, NEVER_CUT)
 
 
-def _wrong(leftovers: DataFrame) -> DataFrame:
+def _topics_with_findings(leftovers: DataFrame) -> DataFrame:
     """survey_id, prefix of the topic's name: topics with a finding."""
     return (
         leftovers.filter(F.col("reason") != F.lit(Reason.NOT_RECLAIMED_YET.code))
-        .select("survey_id", _start().alias("start"))
+        .select("survey_id", _name_prefix().alias("start"))
         .distinct()
     )
 
 
-def _healthy(znodes: DataFrame) -> DataFrame:
+def _healthy_topics(znodes: DataFrame) -> DataFrame:
     """survey_id, topic, partitions, replicas (how many): topics with a leader and a full ISR in every partition, and no
     moving replica."""
     is_moving = F.coalesce(F.size("adding"), F.lit(0)) + F.coalesce(F.size("removing"), F.lit(0)) > 0
@@ -201,7 +207,7 @@ def _healthy(znodes: DataFrame) -> DataFrame:
     )
 
 
-def _stored(directories: DataFrame) -> DataFrame:
+def _stored_sizes(directories: DataFrame) -> DataFrame:
     """survey_id, topic and the sums of its directories. A topic with a replica that moves to another log directory is
     left out; a replica without a directory is a finding of the survey."""
     is_replica = F.col("kind") == F.lit("replica")
@@ -212,7 +218,7 @@ def _stored(directories: DataFrame) -> DataFrame:
             F.count_if(is_replica).alias("stored_replicas"),
             F.bool_or(~is_replica).alias("is_moving"),
             F.sum("size_bytes").alias("size_bytes"),
-            F.bool_and(F.coalesce(_written() == 0, F.lit(False))).alias("is_empty"),
+            F.bool_and(F.coalesce(_segment_bytes() == 0, F.lit(False))).alias("is_empty"),
             F.max("newest_segment_write").alias("last_write"),
             F.bool_and((F.col("source") == LOCAL) & F.col("newest_segment_write").isNotNull()).alias("is_read"),
             _signature().alias("signature"),
@@ -222,7 +228,7 @@ def _stored(directories: DataFrame) -> DataFrame:
     )
 
 
-def _written() -> Column:
+def _segment_bytes() -> Column:
     """Bytes of a replica's segments, as brokers report the size of a replica."""
     return F.when(F.col("source") == LOCAL, F.col("segment_bytes")).otherwise(F.col("size_bytes"))
 
@@ -230,10 +236,10 @@ def _written() -> Column:
 def _signature() -> Column:
     """Equal if every replica of a topic has the same bytes on the same broker; null if the bytes of one are unknown.
     The sum of hashes does not depend on the order of rows."""
-    known = F.bool_and(_written().isNotNull())
-    hashes = F.sum(F.xxhash64("partition", "broker", _written()).cast("decimal(38,0)"))
+    known = F.bool_and(_segment_bytes().isNotNull())
+    hashes = F.sum(F.xxhash64("partition", "broker", _segment_bytes()).cast("decimal(38,0)"))
     return F.when(
-        known, F.struct(F.count("*").alias("replicas"), F.sum(_written()).alias("bytes"), hashes.alias("hash"))
+        known, F.struct(F.count("*").alias("replicas"), F.sum(_segment_bytes()).alias("bytes"), hashes.alias("hash"))
     )
 
 

@@ -29,14 +29,14 @@ def union_of(frames: Sequence[DataFrame]) -> DataFrame:
     return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
 
 
-FIRST_MS: Final = -62_135_596_800_000
+MIN_INSTANT_MS: Final = -62_135_596_800_000
 """The first millisecond of the year 1 in UTC: there is no earlier day."""
 
 
 def ms_before(instant: Column, ms: Column) -> Column:
     """The instant minus these milliseconds; null before the first day."""
     moment = F.unix_millis(instant) - ms
-    return F.when(moment >= FIRST_MS, F.timestamp_millis(moment))
+    return F.when(moment >= MIN_INSTANT_MS, F.timestamp_millis(moment))
 
 
 def ms_between(earlier: Column, later: Column) -> Column:

@@ -10,7 +10,7 @@ from lethe.pipeline.transforms.contract import to_schema
 
 
 def leftover_by_broker(leftovers: DataFrame) -> DataFrame:
-    """LEFTOVER_BY_BROKER from LEFTOVERS; `broker` is null for what is in ZooKeeper, and for what is in no cache."""
+    """Return LEFTOVER_BY_BROKER from LEFTOVERS; `broker` is null for findings in ZooKeeper and topics in no cache."""
     return (
         leftovers.groupBy("survey_id", "taken_at", "broker", "place", "standing", "reason", "day")
         .agg(F.count("*").alias("findings"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("size_bytes"))

@@ -28,9 +28,9 @@ from lethe.pipeline.transforms.survey_topics import (
     TOPIC,
     assigned_replicas,
     assignments,
-    differ,
     existing_topics,
-    in_words,
+    first_numbers_text,
+    ids_differ,
     marked_topics,
     of_kind,
     surveys_that_read,
@@ -44,7 +44,7 @@ from lethe.protocol.zookeeper import paths
 
 
 def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
-    """LEFTOVERS from SURVEYS, ZNODE_SNAPSHOT, BROKER_METADATA and silver DIRECTORIES, of all surveys in them."""
+    """Return LEFTOVERS from SURVEYS, ZNODE_SNAPSHOT, BROKER_METADATA and silver DIRECTORIES, of all surveys in them."""
     topics = existing_topics(znodes)
     # Rows without a topic: only if all topics are known.
     of_none = (
@@ -57,7 +57,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         _moving_replicas(directories, topics),
         _misplaced(surveys, znodes, metadata, directories, topics),
     )
-    knows_topics = _among(surveys_that_read(surveys, paths.BROKER_TOPICS))
+    knows_topics = _keep_surveys(surveys_that_read(surveys, paths.BROKER_TOPICS))
     found = (_renamed_directories(directories), union_of(of_none).transform(knows_topics))
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
@@ -70,12 +70,12 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
 
 
 def _with_known_plans(surveys: DataFrame) -> DataFrame:
-    """survey_id, knows_plans (true): the surveys that have read all markers and reassignments."""
+    """Return survey_id, knows_plans (true): the surveys that read all markers and reassignments."""
     known = surveys_that_read(surveys, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS)
     return F.broadcast(known.withColumn("knows_plans", F.lit(True)))
 
 
-def _among(surveys: DataFrame) -> Callable[[DataFrame], DataFrame]:
+def _keep_surveys(surveys: DataFrame) -> Callable[[DataFrame], DataFrame]:
     """Keep the rows of these surveys."""
     return lambda rows: rows.join(F.broadcast(surveys), ["survey_id"], "left_semi")
 
@@ -165,14 +165,14 @@ def _incomplete(surveys: DataFrame, znodes: DataFrame) -> DataFrame:
 
 
 def _sentence(before: str, numbers: str, after: str) -> Column:
-    return F.concat(F.lit(f"{before} "), in_words(F.col(numbers)), F.lit(f" {after}"))
+    return F.concat(F.lit(f"{before} "), first_numbers_text(F.col(numbers)), F.lit(f" {after}"))
 
 
 # --- caches -------------------------------------------------------------------------------------------------------
 
 
 def _wrongly_cached(metadata: DataFrame, topics: DataFrame) -> DataFrame:
-    is_other = differ(F.col("topic_id"), F.col("wanted_id"))
+    is_other = ids_differ(F.col("topic_id"), F.col("wanted_id"))
     reason = F.when(F.col("exists").isNull(), _code(Reason.CACHED_WITHOUT_TOPIC)).otherwise(
         _code(Reason.CACHED_OTHER_INCARNATION)
     )
@@ -187,7 +187,7 @@ def _wrongly_cached(metadata: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _in_no_cache(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame) -> DataFrame:
-    """Only if every registered broker has reported its cache: the cache of another one may have the topic."""
+    """Return topics in service that no cache has. Requires that every registered broker reported its cache."""
     answered = of_kind(metadata, "broker").filter("answered").select("survey_id", "broker", F.lit(True).alias("told"))
     is_registration = F.col("problem")["where"].startswith(f"{paths.BROKER_IDS}/")
     is_unread = (F.col("problem")["where"] == F.lit(paths.BROKER_IDS)) | is_registration
@@ -205,8 +205,8 @@ def _in_no_cache(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame) -> 
         topics_in_service(znodes)
         .join(marked_topics(znodes), [*TOPIC], "left_anti")
         .join(of_kind(metadata, "topic"), [*TOPIC], "left_anti")
-        .transform(_among(have_all.select("survey_id")))
-        .transform(_among(_with_known_plans(surveys).select("survey_id")))
+        .transform(_keep_surveys(have_all.select("survey_id")))
+        .transform(_keep_surveys(_with_known_plans(surveys).select("survey_id")))
         .select(*_finding(Place.CACHE, Reason.IN_NO_CACHE, F.col("topic")))
     )
 
@@ -227,7 +227,7 @@ def _on_disk(reason: Reason | Column, what: Column | None = None, detail: Column
 
 
 def _renamed_directories(directories: DataFrame) -> DataFrame:
-    """Directories that their broker has renamed: deleted or quarantined, of any topic."""
+    """Return directories that their broker has renamed: deleted or quarantined, of any topic."""
     reason = F.when(F.col("kind") == "deleted", _code(Reason.NOT_RECLAIMED_YET)).otherwise(
         _code(Reason.STRAY_DIRECTORY)
     )
@@ -235,8 +235,8 @@ def _renamed_directories(directories: DataFrame) -> DataFrame:
 
 
 def _moving_replicas(directories: DataFrame, topics: DataFrame) -> DataFrame:
-    """Replicas that move from one log directory to another, of no topic, whose names may have been cut, so that they
-    may only be the start of a topic's; for the others see `_misplaced`."""
+    """Return moving replicas of no topic whose names may be cut to the start of a topic's name. `_misplaced` handles
+    the others."""
     unknown = of_kind(directories, "future").filter(_may_be_cut()).join(topics, [*TOPIC], "left_anti")
     is_start = _prefixes_of(unknown.select(*TOPIC).distinct(), topics)
     return unknown.join(is_start, [*TOPIC], "left_anti").select(*_on_disk(Reason.DIRECTORY_WITHOUT_TOPIC))
@@ -247,8 +247,8 @@ def _may_be_cut() -> Column:
 
 
 def _prefixes_of(names: DataFrame, topics: DataFrame) -> DataFrame:
-    """Those of the names (survey_id, topic) with which a topic begins; none of them is a topic's own. In a sorted list
-    the first topic after a name begins with it, or none does."""
+    """Return those of the names (survey_id, topic) that are a proper prefix of a topic's name. In sorted order, the
+    first topic after a name begins with it, or none does."""
     window = Window.partitionBy("survey_id", F.substring("topic", 1, 1)).orderBy(F.desc("topic"))
     following = F.last(F.when(F.col("exists"), F.col("topic")), ignorenulls=True).over(
         window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -278,7 +278,7 @@ def _misplaced(
         for kind in ("replica", "future")
     )
     is_assigned, is_found = F.col("is_due").isNotNull(), F.col("directory").isNotNull()
-    is_other = differ(F.col("found_id"), F.col("wanted_id"))
+    is_other = ids_differ(F.col("found_id"), F.col("wanted_id"))
     assigned = assigned_replicas(znodes)
     is_misplaced = is_found & (~is_assigned | is_other)
     doubtful = (
@@ -298,7 +298,7 @@ def _misplaced(
         .when(is_other, _code(Reason.DIRECTORY_OF_OTHER_INCARNATION))
         .when(F.col("is_readable") & ~F.col("is_marked") & is_settled, _code(Reason.DIRECTORY_NOT_ASSIGNED))
     )
-    place = F.coalesce(F.concat(F.lit("on "), in_words(F.col("replicas"))), F.lit("nowhere"))
+    place = F.coalesce(F.concat(F.lit("on "), first_numbers_text(F.col("replicas"))), F.lit("nowhere"))
     detail = F.when(F.col("reason") == Reason.DIRECTORY_OF_OTHER_INCARNATION.code, _ids("its id is", "found_id")).when(
         F.col("reason") == Reason.DIRECTORY_NOT_ASSIGNED.code,
         F.concat(F.lit("partition "), F.col("partition").cast("string"), F.lit(" is "), place),
@@ -312,14 +312,14 @@ def _misplaced(
         .join(plans, [*PARTITION], "left")
         .join(unready, [*TOPIC], "left")
         .join(_with_known_plans(surveys), ["survey_id"], "left")
-        .join(F.broadcast(_watched(znodes, metadata, directories)), ["survey_id", "broker"], "left")
+        .join(F.broadcast(_fully_seen_brokers(znodes, metadata, directories)), ["survey_id", "broker"], "left")
         .withColumn("reason", reason)
         .filter(F.col("reason").isNotNull())
         .select(*_on_disk(F.col("reason"), what, detail))
     )
 
 
-def _watched(znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
+def _fully_seen_brokers(znodes: DataFrame, metadata: DataFrame, directories: DataFrame) -> DataFrame:
     """survey_id, broker, is_watched (true): live brokers that reported their log directories, each of which was seen
     completely. For others a missing directory cannot be concluded."""
     told = of_kind(metadata, "broker").filter("told_log_dirs").select("survey_id", "broker")

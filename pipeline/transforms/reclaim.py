@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline import schemas
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.journal_lines import freed_lines
+from lethe.pipeline.transforms.journal_records import freed_records
 
 
 def daily_reclaim(events: DataFrame) -> DataFrame:
@@ -15,7 +15,7 @@ def daily_reclaim(events: DataFrame) -> DataFrame:
     directories."""
     removed = F.col("error").isNull()
     by_topic = (
-        freed_lines(events)
+        freed_records(events)
         .groupBy("day", "broker", "topic")
         .agg(
             *(F.sum(F.when(removed, F.col(n))).alias(n) for n in ("directories", "files", "size_bytes")),

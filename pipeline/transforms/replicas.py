@@ -1,12 +1,17 @@
-"""The deletion of every replica of the deleted topics: asked, refused, acknowledged, and how long it could not be
-asked.
+"""The deletion of every replica of the deleted topics: asked, refused, acknowledged, and how long it was ineligible.
 
-Theory of operation. A line names the partitions of one topic on one broker as ranges; it is attributed to its span
-first and exploded into partitions afterwards, so that ranges, not replicas, are shuffled. All aggregates of a replica
-have a fixed width and are computed in one pass. Refusals have texts, are few, and are aggregated separately.
+Rule. An acknowledgement counts if a controller recorded it: the replica's transition and the answer both do. After a
+failover a replica is asked and acknowledges again: the last one counts.
 
-An acknowledgement counts if a controller recorded it: both the replica's transition and the answer are lines. After a
-failover a replica is asked, and acknowledges, again: the last one counts.
+    time     event record                 row so far
+    10 s     1001 asked broker 3          attempts 1
+    12 s     broker 3 ineligible          ineligible_since 12 s
+    60 s     1002 asked broker 3          attempts 2, after a failover
+    61 s     broker 3 acknowledged        acked_at 61 s, ack_ms 1,000, ineligible_ms 49,000
+
+A record names the partitions of one topic on one broker as ranges. It is attributed to its span first and split into
+partitions afterwards, so that ranges, not replicas, are shuffled. All aggregates of a replica have a fixed width and
+are computed in one pass. Refusals have texts, are few, and are aggregated separately.
 """
 
 from __future__ import annotations
@@ -17,26 +22,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import schemas
-from lethe.pipeline.transforms.attribution import with_span_of_replicas
+from lethe.pipeline.transforms.attribution import attribute_replica_records
 from lethe.pipeline.transforms.contract import ms_between, to_schema
-from lethe.pipeline.transforms.journal_lines import (
+from lethe.pipeline.transforms.journal_records import (
     ACKED,
     ASKED,
     INELIGIBLE,
     REFUSED,
-    answers_that_may_not_count,
-    each_partition,
-    replica_lines,
+    explode_partitions,
+    possible_refusals,
+    replica_records,
 )
 
 _REPLICA: Final = ("topic", "id_key", "span", "partition", "broker")
 
 
 def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
-    """REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica with a line
-    during its topic's deletion."""
-    refusals = _refusals(_said(answers_that_may_not_count(events), heads))
-    rows = _summed_up(each_partition(_said(events, heads))).join(refusals, list(_REPLICA), "left")
+    """Return REPLICA_DELETIONS, from CONTROLLER_EVENTS and `span_heads` of the same events: a row for each replica with
+    a record during its topic's deletion."""
+    refusals = _refusals(_attributed(possible_refusals(events), heads))
+    rows = _aggregate(explode_partitions(_attributed(events, heads))).join(refusals, list(_REPLICA), "left")
     # After a failover an acknowledgement of the former controller does not end what the present one waits for.
     ineligible_ms = (
         F.when(F.col("ineligible_since").isNull(), F.lit(0))
@@ -57,9 +62,9 @@ def replica_deletions(events: DataFrame, heads: DataFrame) -> DataFrame:
     )
 
 
-def _said(events: DataFrame, heads: DataFrame) -> DataFrame:
+def _attributed(events: DataFrame, heads: DataFrame) -> DataFrame:
     of = F.col("of")
-    return with_span_of_replicas(replica_lines(events), heads).select(
+    return attribute_replica_records(replica_records(events), heads).select(
         "topic",
         of["id_key"].alias("id_key"),
         of["span"].alias("span"),
@@ -73,7 +78,7 @@ def _said(events: DataFrame, heads: DataFrame) -> DataFrame:
     )
 
 
-def _summed_up(said: DataFrame) -> DataFrame:
+def _aggregate(said: DataFrame) -> DataFrame:
     return said.groupBy(*_REPLICA).agg(
         F.min("day").alias("day"),
         F.min("ended_at").alias("ended_at"),
@@ -89,7 +94,7 @@ def _summed_up(said: DataFrame) -> DataFrame:
 
 def _refusals(said: DataFrame) -> DataFrame:
     return (
-        each_partition(said.where(F.col("kind") == REFUSED))
+        explode_partitions(said.where(F.col("kind") == REFUSED))
         .groupBy(*_REPLICA)
         .agg(F.count("*").alias("refused"), F.max(F.struct("at", "result"))["result"].alias("last_refusal"))
     )

@@ -1,39 +1,40 @@
-"""Which deletions there were: lines about phases, numbered into spans. Every other table joins on these.
+"""Which deletions there were: event records about phases, numbered into spans. Every other table joins on these.
 
-A span is one deletion of one topic id. The lines of a topic and id are put in order (time, writer, the writer's own
-numbers) and counted through; seconds, controllers and ids below are those of the example:
+Rule. A span is one deletion of one topic id, or of one name without ids. The records of a topic and id are sorted by
+time, writer and the writer's own numbers. `let go` and `vanished` end a span; `done` ends it only without an id. The
+next record starts the next span. Controllers 1001 and 1002, topic ids A, B and C:
 
-    s    controller   phase      id    span   rule
-    0    1001         queued     A     A 1
-    9    1002         queued     A     A 1    a failover repeats `queued` and `started` within the span
-    12   1002         let go     A     A 1    ends the span
-    13   1001         queued     A     A 2    the topic lives, and is marked again: the next span, whoever writes
-    20   1002         vanished   A     A 2    ends the span, for other controllers finally:
-    22   1001         started    A     A 2      another writer's line, within the tolerance for clocks, came before
-    24   1002         queued     A     A 3      the same writer's line came after
-    30   1002         held       -     B 1    a topic that cannot be read is held without id: id of the next line
-    31   1002         queued     B     B 1
-    32   1002         done       B     B 1    with an id `done` is final:
-    33   1001         started    B     B 1      a line after it belongs to the same span
-    70   1001         queued     -     - 1
-    71   1001         done       -     - 1    without ids `done` ends the span
-    72   1001         queued     -     - 2    so the name's next deletion is the next span
+    s    writer  phase      id    span   why
+    0    1001    queued     A     A 1
+    9    1002    queued     A     A 1    after a failover, phases repeat within the span
+    12   1002    let go     A     A 1    ends the span: the marker was taken back
+    13   1001    queued     A     A 2    marked again: the next span, whichever controller writes
+    20   1002    vanished   A     A 2    ends the span
+    22   1001    started    A     A 2    another writer, within the tolerance for clocks: before `vanished`
+    24   1002    queued     A     A 3    the same writer: after `vanished`
 
-    60   1001         queued     C     C 1    a topic is marked, and cannot be read any more:
-    61   1001         queued     -     - 1    it is deleted without id, which is a deletion of its own,
-    62   1001         done       -     - 1    and a second line follows from this one:
-    62   1001         vanished   C     C 1    a name has one topic, so C is gone too, unseen
+    30   1002    held       -     B 1    an unreadable topic is held without id: it gets the id of the next record
+    31   1002    queued     B     B 1
+    32   1002    done       B     B 1    with an id, `done` is final:
+    33   1001    started    B     B 1    a later record stays in the span
 
-Outcomes of the spans: A 1 let go, A 2 vanished, A 3 open, B 1 done, - 1 done, - 2 open, and C 1 vanished.
+    60   1001    queued     C     C 1    a topic is marked, and becomes unreadable:
+    61   1001    queued     -     - 1    its deletion goes on without id, as another span,
+    62   1001    done       -     - 1    whose end implies one more record:
+    62   1001    vanished   C     C 1    a name has one topic, so C is gone too
 
-* A line without id that says `vanished` or `let go` belongs to the line before it: what was going on under the name has
-  ended. So does the refusal of a controller that took over and holds no memory of the deletion. Such a refusal counts
-  only where something was going on, and where the next line does not tell the end: who had held a topic writes both.
-* A refusal is final for other controllers, as `vanished` is.
-* A span begins with its marker. `held` and `queued` say when ZooKeeper made it (`marked_at_ms`), so a failover or a
-  journal that begins later makes no deletion younger. Without `marked_at_ms` (earlier releases) the line's time counts.
-* Missing lines leave holes in a span. `works_from` is its first line that is not about holding it back: only from then
-  on acknowledgements and freed bytes belong to the span.
+    70   1001    queued     -     - 2    without ids, `done` has ended - 1: the next span
+
+Outcomes: A 1 let go, A 2 vanished, A 3 open, B 1 done, C 1 vanished, - 1 done, - 2 open.
+
+* `vanished` or `let go` without id belongs to the record before it: the deletion of that name has ended. The same holds
+  for the refusal of a controller that took over. Such a refusal counts only if a deletion was in progress and the next
+  record does not report its end: a controller that held the topic itself writes both.
+* For other controllers' records, a refusal is as final as `vanished`.
+* A span begins with its marker. `held` and `queued` have the marker's creation time (`marked_at_ms`), so neither a
+  failover nor a journal that begins later shortens a deletion. Without it (earlier releases) the record's time counts.
+* Missing records leave holes in a span. `works_from` is the time of its first record other than `held`, `let go` and
+  `vanished`: acknowledgements and freed bytes belong to the span only from then on.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
-from lethe.pipeline.transforms.attribution import with_skew
-from lethe.pipeline.transforms.journal_lines import phase_lines
+from lethe.pipeline.transforms.attribution import plus_clock_skew
+from lethe.pipeline.transforms.journal_records import phase_records
 
 KEY: Final = ("topic", "id_key", "span")
 _HELD: Final = "held"
@@ -59,20 +60,20 @@ _PHASES: Final = {
     "znodes_gone_at": "removed",
     **{column: outcome for outcome, column in ENDED_AT.items()},
 }
-"""When a phase was first reached."""
+"""Columns with the time at which a phase was first reached."""
 
 
 def span_heads(events: DataFrame) -> DataFrame:
-    """One row per deletion, from CONTROLLER_EVENTS.
+    """Return one row per deletion, from CONTROLLER_EVENTS.
 
     Columns: topic, id_key, span; partitions, replicas; marked_at and the instants of `_PHASES`; outcome, ended_at;
-    works_from, began_at, last_at (of its lines about phases); day; last_phase; holds (array of at, seq, held_by,
-    next_at, in order); controllers; first_line, last_line, done_line (source and id of a line about a phase); dones.
+    works_from, began_at, last_at (of its records about phases); day; last_phase; holds (array of at, seq, held_by,
+    next_at, in order); controllers; first_line, last_line, done_line (source and id of a record about a phase); dones.
     """
-    return phase_lines(events).transform(_with_found_ids).transform(_numbered).transform(_heads)
+    return phase_records(events).transform(_with_inferred_ids).transform(_with_span_numbers).transform(_aggregate)
 
 
-def _with_found_ids(lines: DataFrame) -> DataFrame:
+def _with_inferred_ids(lines: DataFrame) -> DataFrame:
     phase, is_blind = F.col("phase"), F.col("id_key") == ""
     is_blind_hold = is_blind & (phase == _HELD)
     in_order = Window.partitionBy("topic").orderBy(*_ORDER)
@@ -90,15 +91,15 @@ def _with_found_ids(lines: DataFrame) -> DataFrame:
         lines.withColumn("ends_something", ~F.lag("phase").over(in_order).isin(*_ENDS) & ~is_told)
         .where(~F.col("is_refusal") | F.col("ends_something"))
         .withColumns({"sighted": last_sighted, "named": last_named})
-        .withColumn("id_key", _unless_known(is_blind & phase.isin(VANISHED, LET_GO)))
+        .withColumn("id_key", _inferred_id(is_blind & phase.isin(VANISHED, LET_GO)))
         .withColumn("sighted", next_sighted)
-        .withColumn("id_key", _unless_known(is_blind_hold))
-        .transform(_with_those_before)
+        .withColumn("id_key", _inferred_id(is_blind_hold))
+        .transform(_with_implied_vanished)
     )
 
 
-def _with_those_before(lines: DataFrame) -> DataFrame:
-    """Where a topic was deleted without an id, a line more: that one with an id has vanished."""
+def _with_implied_vanished(lines: DataFrame) -> DataFrame:
+    """Add one record where a topic was deleted without an id: the span with an id has vanished."""
     is_after_named = (F.col("id_key") == "") & (F.col("phase") == DONE) & ~F.col("named.is_over")
     ids = F.when(is_after_named, F.array(F.lit(""), F.col("named.id_key"))).otherwise(F.array("id_key"))
     is_other = F.col("of_id") != F.col("id_key")
@@ -108,11 +109,11 @@ def _with_those_before(lines: DataFrame) -> DataFrame:
     )
 
 
-def _unless_known(is_blind: Column) -> Column:
+def _inferred_id(is_blind: Column) -> Column:
     return F.when(is_blind, F.coalesce("sighted.id_key", F.lit(""))).otherwise(F.col("id_key"))
 
 
-def _numbered(lines: DataFrame) -> DataFrame:
+def _with_span_numbers(lines: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("topic", "id_key").orderBy(*_ORDER)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     ends = F.col("phase").isin(LET_GO, VANISHED) | ((F.col("phase") == DONE) & (F.col("id_key") == ""))
@@ -120,13 +121,13 @@ def _numbered(lines: DataFrame) -> DataFrame:
     last_end = F.struct("at", "source", is_last_word.alias("is_last_word"))
     last_end = F.last(F.when(ends, last_end), ignorenulls=True).over(before)
     of_another = last_end["is_last_word"] & (last_end["source"] != F.col("source")) & (F.col("id_key") != "")
-    is_before = ~ends & of_another & (F.col("at") <= with_skew(last_end["at"]))
+    is_before = ~ends & of_another & (F.col("at") <= plus_clock_skew(last_end["at"]))
     ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
     numbered = lines.withColumn("span", (ended + F.when(is_before, 0).otherwise(1)).cast("int"))
     return numbered.withColumn("next_at", F.lead("at").over(Window.partitionBy(*KEY).orderBy(*_ORDER)))
 
 
-def _heads(lines: DataFrame) -> DataFrame:
+def _aggregate(lines: DataFrame) -> DataFrame:
     is_hold = F.col("phase") == _HELD
     is_done = F.col("phase") == DONE
     order, line = F.struct(*_ORDER), F.concat_ws(" ", "source", "id")

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline import schemas
 from lethe.pipeline.outcomes import DONE, OPEN
-from lethe.pipeline.transforms.attribution import with_span_of_freed
+from lethe.pipeline.transforms.attribution import attribute_freed_records
 from lethe.pipeline.transforms.contract import ms_between, to_schema
-from lethe.pipeline.transforms.journal_lines import freed_lines
+from lethe.pipeline.transforms.journal_records import freed_records
 from lethe.pipeline.transforms.span_heads import KEY
 from lethe.pipeline.transforms.waits import waited_ms, waits
 
@@ -27,7 +27,7 @@ _FREED: Final = {"freed_directories": "directories", "freed_bytes": "size_bytes"
 
 
 def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> DataFrame:
-    """DELETION_SPANS, from CONTROLLER_EVENTS, `span_heads` and REPLICA_DELETIONS of the same events."""
+    """Return DELETION_SPANS, from CONTROLLER_EVENTS, `span_heads` and REPLICA_DELETIONS of the same events."""
     rows = (
         heads.join(_of_brokers(replicas, events, heads), list(KEY), "left")
         .withColumns(
@@ -56,7 +56,7 @@ def deletion_spans(events: DataFrame, heads: DataFrame, replicas: DataFrame) -> 
 
 
 def _of_brokers(replicas: DataFrame, events: DataFrame, heads: DataFrame) -> DataFrame:
-    """Acknowledgements, waits and freed bytes of each span's brokers. `remaining`: the number of brokers that have
+    """Return acknowledgements, waits and freed bytes of each span's brokers. `remaining`: the number of brokers that
     removed fewer directories than they acknowledged. After a failover they may remove more, because the replicas were
     announced to them again."""
     waited = waits(replicas, events).withColumn("id_key", F.coalesce("topic_id", F.lit("")))
@@ -76,24 +76,25 @@ def _of_brokers(replicas: DataFrame, events: DataFrame, heads: DataFrame) -> Dat
 
 
 def _freed(events: DataFrame, heads: DataFrame) -> DataFrame:
-    removed = freed_lines(events).where(F.col("error").isNull())
+    removed = freed_records(events).where(F.col("error").isNull())
     of = F.col("of")
     key = (*(of[name].alias(name) for name in KEY), F.col("broker"))
     return (
-        with_span_of_freed(removed, heads)
+        attribute_freed_records(removed, heads)
         .groupBy(*key)
         .agg(*(F.sum(said).alias(name) for name, said in _FREED.items()), F.max("at").alias("last_freed_at"))
     )
 
 
 def _bytes_gone_at() -> Column:
-    """Null until the topic is deleted and every broker has removed as many directories as it has acknowledged."""
+    """Return the time of the last removal; null until the topic is deleted and every broker has removed as many
+    directories as it acknowledged."""
     all_gone = (F.col("acked_replicas") > 0) & (F.col("remaining") == 0)
     return F.when((F.col("outcome") == DONE) & all_gone, F.col("last_freed_at"))
 
 
 def _held(hold: Column, ended_at: Column) -> Column:
-    """A HELD, which lasts until the next line of the span; another controller may repeat the same reason."""
+    """Return a HELD, which lasts until the next record of the span; another controller may repeat the same reason."""
     until = F.coalesce(hold["next_at"], F.when(ended_at.isNotNull(), F.greatest(hold["at"], ended_at)))
     return F.struct(
         hold["held_by"].alias("held_by"),
@@ -104,7 +105,7 @@ def _held(hold: Column, ended_at: Column) -> Column:
 
 
 def _sum_of_ms(held: Column) -> Column:
-    """The sum of their lengths in ms; null while one of them lasts."""
+    """Return the sum of their lengths in ms; null while one of them lasts."""
     lasts = F.exists(held, lambda hold: hold["ms"].isNull())
     nothing = F.lit(0).cast("long")
     return F.when(~lasts, F.aggregate(held, nothing, lambda ms, hold: ms + hold["ms"]))

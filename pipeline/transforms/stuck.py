@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from lethe.pipeline import schemas
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.stuck_causes import TYPE, cause, filled, no_causes, only_if
+from lethe.pipeline.transforms.stuck_causes import TYPE, cause, cause_if, fill_topic, no_causes
 from lethe.pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
 from lethe.protocol.causes import HELD_BY, CauseKind
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
@@ -52,8 +52,8 @@ _MARKED: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_
 _INCOMPLETE: Final = (Reason.HALF_DELETED_TOPIC, Reason.INCOMPLETE_TOPIC)
 
 
-class Surveyed(NamedTuple):
-    """The surveys; the newest one that is not in the future counts."""
+class SurveyTables(NamedTuple):
+    """The surveys. The newest one that is not in the future is used."""
 
     surveys: DataFrame
     """SURVEYS"""
@@ -70,7 +70,7 @@ def stuck_now(
     *,
     now: datetime.datetime,
     threshold_ms: int = DEFAULT_THRESHOLD_MS,
-    surveyed: Surveyed | None = None,
+    surveyed: SurveyTables | None = None,
 ) -> DataFrame:
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
     any, surveys.
@@ -79,7 +79,7 @@ def stuck_now(
     unknown.
     """
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
-    rows = _in_journal(spans, replicas).transform(_with_pause, tenures)
+    rows = _stuck_by_journal(spans, replicas).transform(_with_pause, tenures)
     if surveyed is not None:
         is_past = F.unix_millis("taken_at") - F.unix_millis(moment) <= CLOCKS_DIFFER_MS
         rows = _with_survey(rows, surveyed._replace(surveys=surveyed.surveys.where(is_past)))
@@ -100,7 +100,7 @@ def stuck_now(
             {
                 "reasons": F.transform("causes", lambda each: each["sentence"]),
                 "brokers": F.array_sort(F.array_distinct(brokers)),
-                "remedy": filled(F.element_at("causes", 1)["remedy"]),
+                "remedy": fill_topic(F.element_at("causes", 1)["remedy"]),
             }
         ),
         schemas.STUCK_NOW,
@@ -110,9 +110,9 @@ def stuck_now(
 # --- the journal --------------------------------------------------------------------------------------------------
 
 
-def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
-    """topic, topic_id, span, since, phase, causes, tried (broker to the last time that it could not be asked, or
-    refused), seen_in, last_at."""
+def _stuck_by_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
+    """Return topic, topic_id, span, since, phase, causes, tried, seen_in, last_at. `tried`: broker → the last time that
+    it could not be asked, or refused."""
     # If the znodes were removed, only the line "done" is missing.
     still_open = spans.where((F.col("outcome") == OPEN) & F.col("znodes_gone_at").isNull())
     key = [F.col(f"open.{name}").eqNullSafe(F.col(f"of.{name}")) for name in _SPAN]
@@ -128,7 +128,7 @@ def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
             *_SPAN,
             F.coalesce(*_INSTANTS).alias("since"),
             "phase",
-            F.concat(_holding(), _waiting(), _asked(), _finishing()).alias("causes"),
+            F.concat(_hold_causes(), _wait_causes(), _answer_causes(), _finish_causes()).alias("causes"),
             "tried",
             F.lit("journal").alias("seen_in"),
             F.greatest(*_INSTANTS).alias("last_at"),
@@ -138,7 +138,7 @@ def _in_journal(spans: DataFrame, replicas: DataFrame) -> DataFrame:
 
 
 def _of_brokers(replicas: DataFrame) -> DataFrame:
-    """Of each span: silent, the brokers that were asked and have neither acknowledged nor refused since; tried."""
+    """Return for each span: silent (brokers that were asked and have neither acknowledged nor refused since), tried."""
     owes_answer = F.col("last_asked_at").isNotNull() & F.col("ack_ms").isNull() & F.col("ineligible_ms").isNotNull()
     return (
         replicas.groupBy(*_SPAN, "broker")
@@ -151,7 +151,7 @@ def _of_brokers(replicas: DataFrame) -> DataFrame:
     )
 
 
-def _holding() -> Column:
+def _hold_causes() -> Column:
     held_by = F.try_element_at("held", F.lit(-1))["held_by"]
     znode = F.concat(F.lit(f"{paths.BROKER_TOPICS}/"), F.col("topic"))
     named = F.coalesce(
@@ -160,10 +160,10 @@ def _holding() -> Column:
             for name, kind in HELD_BY.items()
         )
     )
-    return only_if(F.col("phase") == "held", F.coalesce(named, cause(CauseKind.HELD, detail=held_by)))
+    return cause_if(F.col("phase") == "held", F.coalesce(named, cause(CauseKind.HELD, detail=held_by)))
 
 
-def _waiting() -> Column:
+def _wait_causes() -> Column:
     lasting = F.filter("waited_for", lambda wait: wait["until"].isNull())
 
     def cause_of(wait: Column) -> Column:
@@ -179,15 +179,15 @@ def _waiting() -> Column:
     return F.transform(lasting, cause_of)
 
 
-def _asked() -> Column:
+def _answer_causes() -> Column:
     return F.transform("silent", lambda broker: cause(CauseKind.ANSWER, broker=broker))
 
 
-def _finishing() -> Column:
+def _finish_causes() -> Column:
     is_acknowledged = F.col("phase").isin("acknowledged", "tombstoned") & F.col("acknowledged_at").isNotNull()
     is_told = F.col("tombstoned_at").isNotNull()
     last = F.when(is_told, cause(CauseKind.ZNODES)).otherwise(cause(CauseKind.TOMBSTONE_OF_SOME_BROKER))
-    return only_if(is_acknowledged, last)
+    return cause_if(is_acknowledged, last)
 
 
 def _with_pause(rows: DataFrame, tenures: DataFrame) -> DataFrame:
@@ -206,7 +206,7 @@ def _with_pause(rows: DataFrame, tenures: DataFrame) -> DataFrame:
 # --- the newest survey --------------------------------------------------------------------------------------------
 
 
-def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
+def _with_survey(rows: DataFrame, surveyed: SurveyTables) -> DataFrame:
     newest = F.broadcast(
         surveyed.surveys.groupBy()
         .agg(F.max_by(F.struct(*_OF_A_SURVEY), "taken_at").alias("newest"))
@@ -214,14 +214,16 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
         .select("newest.*", _knows_tree().alias("knows_tree"))
     )
     znodes = surveyed.znodes.join(newest.select("survey_id"), "survey_id", "left_semi")
-    found = _in_survey(newest, surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes)
+    found = _stuck_by_survey(
+        newest, surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes
+    )
     incarnations = znodes.where(F.col("kind") == "topic").select("topic", F.col("topic_id").alias("id_now"))
     merged = (
         rows.join(found.drop("topic_id", "is_marked"), "topic", "left")
         .join(incarnations, "topic", "left")
         .join(F.broadcast(newest.drop("survey_id", "problems")), F.lit(True), "left")
-        .join(F.broadcast(_registered(znodes)), F.lit(True), "left")
-        .withColumn("causes", F.transform("causes", _unless_registered))
+        .join(F.broadcast(_registered_brokers(znodes)), F.lit(True), "left")
+        .withColumn("causes", F.transform("causes", _corrected_by_survey))
     )
     is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
     is_found = F.col("found_causes").isNotNull() & ~is_other
@@ -253,26 +255,26 @@ def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
 
 
 def _knows_tree() -> Column:
-    """Whether ZooKeeper was read completely; caches and disks do not list the topics."""
+    """Return whether ZooKeeper was read completely; caches and disks do not list the topics."""
     of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
     return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
 
 
-def _registered(znodes: DataFrame) -> DataFrame:
-    """registered: the brokers with a registration, in one row."""
+def _registered_brokers(znodes: DataFrame) -> DataFrame:
+    """Return (registered): the registered brokers, in one row."""
     return znodes.where(F.col("kind") == "broker").agg(F.collect_set("broker").alias("registered"))
 
 
-def _unless_registered(each: Column) -> Column:
-    """A cause from the journal; replaced if it says that a broker is absent which the survey found registered."""
+def _corrected_by_survey(each: Column) -> Column:
+    """Return the journal's cause; BROKER_NOT_ASKED instead of an absent broker that the survey found registered."""
     broker = each["broker"]
     is_later = F.coalesce(F.col("taken_at") >= F.try_element_at("tried", broker), F.lit(True))
     is_back = (each["rank"] == CauseKind.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
     return F.when(is_back, cause(CauseKind.BROKER_NOT_ASKED, broker=broker)).otherwise(each)
 
 
-def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
-    """topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is or may be unfinished."""
+def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
+    """Return topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is or may be unfinished."""
     reason = F.col("reason")
     said = F.coalesce(
         F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(CauseKind.MARKER_WITHOUT_TOPIC))),
@@ -310,7 +312,7 @@ def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> Da
     )
     return (
         stuck.join(of_topic, "topic", "left")
-        .join(_absent(newest, znodes), "topic", "left")
+        .join(_absent_brokers(newest, znodes), "topic", "left")
         .join(has_controller, F.lit(True), "left")
         .select(
             "topic",
@@ -319,8 +321,8 @@ def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> Da
             "is_marked",
             F.concat(
                 "said",
-                only_if(~F.col("has_controller"), cause(CauseKind.NO_CONTROLLER)),
-                only_if(F.coalesce("is_moving", F.lit(False)), cause(CauseKind.REASSIGNMENT)),
+                cause_if(~F.col("has_controller"), cause(CauseKind.NO_CONTROLLER)),
+                cause_if(F.coalesce("is_moving", F.lit(False)), cause(CauseKind.REASSIGNMENT)),
                 F.transform(
                     F.coalesce("absent", F.array().cast("array<int>")),
                     lambda broker: cause(CauseKind.BROKER_TO_RETURN, broker=broker),
@@ -332,9 +334,9 @@ def _in_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> Da
     )
 
 
-def _absent(newest: DataFrame, znodes: DataFrame) -> DataFrame:
-    """topic, absent: the brokers of marked topics' replicas that are not registered. Empty unless every registration
-    was read: a running broker must not be started again with an empty disk."""
+def _absent_brokers(newest: DataFrame, znodes: DataFrame) -> DataFrame:
+    """Return (topic, absent): the unregistered brokers of marked topics' replicas. Empty unless every registration was
+    read: a running broker must not be started again with an empty disk."""
     unread = F.exists("problems", lambda problem: problem["where"].startswith(paths.BROKER_IDS))
     knows = newest.where(~F.coalesce(unread, F.lit(False))).select("survey_id")
     marked = znodes.where(F.col("kind") == "marker").join(knows, "survey_id", "left_semi").select("topic")

@@ -21,7 +21,7 @@ TYPE = "struct<rank:int,broker:int,sentence:string,remedy:string>"
 def cause(
     kind: CauseKind, *, broker: Column | None = None, detail: Column | None = None, path: Column | None = None
 ) -> Column:
-    """A cause of the row's `topic`; `filled` puts the topic into its remedy."""
+    """Return a cause of the row's `topic`; `fill_topic` puts the topic into its remedy."""
     fields = {"topic": F.col("topic"), "partitions": F.lit(ITS_PARTITIONS)}
     fields |= dict.fromkeys(("path", "place", "since"), F.lit(""))
     fields["detail"] = F.lit("")
@@ -45,13 +45,13 @@ def no_causes() -> Column:
     return F.array().cast(f"array<{TYPE}>")
 
 
-def only_if(condition: Column, one: Column) -> Column:
-    """An array of the one cause, or of none."""
+def cause_if(condition: Column, one: Column) -> Column:
+    """Return an array of the one cause, or an empty one."""
     return F.when(condition, F.array(one)).otherwise(no_causes())
 
 
-def filled(remedy: Column) -> Column:
-    """A remedy with the row's `topic`. Use it once per row, because quoting is a long expression."""
+def fill_topic(remedy: Column) -> Column:
+    """Return a remedy with the row's `topic`. Use it once per row, because quoting is a long expression."""
     topic = F.col("topic")
     words = dict(zip(_WORDS, (operand(topic), option("--topic", topic)), strict=True))
     first, second = ((F.lit(f"{{{word}}}"), column) for word, column in words.items())
@@ -59,23 +59,23 @@ def filled(remedy: Column) -> Column:
 
 
 def operand(name: Column) -> Column:
-    """As `protocol.shell_words.operand`."""
-    return F.when(name.startswith("-"), F.concat(F.lit("-- "), quoted(name))).otherwise(quoted(name))
+    """Return the name as `protocol.shell_words.operand` does."""
+    return F.when(name.startswith("-"), F.concat(F.lit("-- "), shell_quote(name))).otherwise(shell_quote(name))
 
 
 def option(option_name: str, value: Column) -> Column:
-    """As `protocol.shell_words.option`."""
+    """Return the option as `protocol.shell_words.option` does."""
     between = F.when(value.startswith("-"), F.lit("=")).otherwise(F.lit(" "))
-    return F.concat(F.lit(option_name), between, quoted(value))
+    return F.concat(F.lit(option_name), between, shell_quote(value))
 
 
-def quoted(word: Column) -> Column:
-    """As `shlex.quote`."""
+def shell_quote(word: Column) -> Column:
+    """Return the word as `shlex.quote` does."""
     inside = F.replace(word, F.lit("'"), F.lit("'\"'\"'"))
     return F.when(word.rlike(rf"\A{PLAIN}\z"), word).otherwise(F.concat(F.lit("'"), inside, F.lit("'")))
 
 
 def _filled(text: str, fields: dict[str, Column]) -> Column:
-    """`text` with its `{names}` replaced by columns."""
+    """Return `text` with its `{names}` replaced by columns."""
     parts = re.split(r"{(\w+)}", text)
     return F.concat(*(fields[part] if at % 2 else F.lit(part) for at, part in enumerate(parts)))

@@ -68,7 +68,7 @@ def assigned_replicas(znodes: DataFrame) -> DataFrame:
             *PARTITION,
             F.explode(F.array_distinct("replicas")).alias("broker"),
             "wanted_id",
-            F.concat(_none_for_null("adding"), _none_for_null("removing")).alias("moving"),
+            F.concat(_empty_if_null("adding"), _empty_if_null("removing")).alias("moving"),
             in_service.alias("in_service"),
         )
         .select(
@@ -113,12 +113,12 @@ def topic_trees(znodes: DataFrame) -> DataFrame:
     )
 
 
-def differ(one: Column, other: Column) -> Column:
+def ids_differ(one: Column, other: Column) -> Column:
     """Whether two known topic ids differ; clusters before 2.8 have none, and brokers do not always report them."""
     return F.coalesce(one != other, F.lit(False))
 
 
-def in_words(numbers: Column) -> Column:
+def first_numbers_text(numbers: Column) -> Column:
     """The first ten numbers of an array, and the count of the others, as text."""
     shown = F.array_join(F.slice(F.transform(numbers, lambda number: number.cast("string")), 1, _SHOWN), ", ")
     more = F.size(numbers) - F.lit(_SHOWN)
@@ -132,5 +132,5 @@ def _numbers_where(condition: Column) -> Column:
     return F.sort_array(F.collect_list(F.when(condition, F.col("partition"))))
 
 
-def _none_for_null(column: str) -> Column:
+def _empty_if_null(column: str) -> Column:
     return F.coalesce(F.col(column), F.array().cast("array<int>"))

@@ -1,11 +1,18 @@
 """Tenures: which controller was active, from when to when.
 
-Theory of operation. `elected` begins a tenure; `active` and `resigned` of the same controller and epoch belong to it. A
-controller that died has written no end: its tenure lasted until the next election. If the line about the election is
-missing, the others have the time since it. Tenures are as few as failovers, so one partition holds all rows.
+Rule. `elected` begins a tenure; `active` and `resigned` of the same controller and epoch belong to it. A tenure without
+an end lasts until the next election.
 
-A line about paused or resumed deletions has no epoch: it belongs to the last tenure of its controller's lines. A
-controller that takes over during a pause records it again; without such a line there is no pause.
+    s    writer   event record          tenure
+    0    1001     elected, epoch 5      1001 in epoch 5 begins
+    2    1001     active, epoch 5       its loading took 2 s
+    50   1002     elected, epoch 6      1001 died: its tenure lasted 50 s
+
+If the record of the election is missing, the others have the time since it. Tenures are as few as failovers, so one
+partition holds all rows.
+
+A record about paused or resumed deletions has no epoch: it belongs to the last tenure of its controller's records. A
+controller that takes over during a pause records it again; without such a record there is no pause.
 """
 
 from __future__ import annotations
@@ -13,18 +20,19 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from lethe.controller.core.deletion_memory import PAUSED, RESUMED
 from lethe.pipeline import schemas
 from lethe.pipeline.transforms.contract import ms_before, ms_between, to_schema
-from lethe.pipeline.transforms.journal_lines import PAUSED, RESUMED, tenure_lines
+from lethe.pipeline.transforms.journal_records import tenure_records
 
 
 def controller_tenures(events: DataFrame) -> DataFrame:
-    """CONTROLLER_TENURES, from CONTROLLER_EVENTS: of all days, because a tenure that was not ended is ended by the next
-    election, whenever that was."""
+    """Return CONTROLLER_TENURES, from CONTROLLER_EVENTS of all days: a tenure without an end is ended by the next
+    election, on any later day."""
     is_election = F.col("what") == "elected"
     is_of_pause = F.col("what").isin(PAUSED, RESUMED)
     is_paused = F.col("last_pause")["what"] == PAUSED
-    lines = _with_epochs(tenure_lines(events))
+    lines = _with_epochs(tenure_records(events))
     in_order = Window.partitionBy("controller", "epoch").orderBy("at", "seq", "id")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     tenures = (
@@ -63,7 +71,7 @@ def controller_tenures(events: DataFrame) -> DataFrame:
 
 
 def _with_epochs(lines: DataFrame) -> DataFrame:
-    """Lines about elections, and those about pauses with the epoch of the tenure that they belong to."""
+    """Return records about elections, and those about pauses with the epoch of their tenure."""
     is_known = F.col("what").isin("elected", "active", "resigned") & F.col("epoch").isNotNull()
     is_of_pause = F.col("what").isin(PAUSED, RESUMED)
     so_far = Window.partitionBy("controller").orderBy("at", "seq", "id")

@@ -1,22 +1,25 @@
 """What the deletion of a topic waited for: the brokers whose replicas could not be deleted, why, and how long.
 
-A broker is waited for from the first time that one of its replicas could not be deleted (or its answer did not count)
-until the last of them was acknowledged. The reason is read from the broker's history in the journal (failed, log
-directory failed, started). For a wait that is over it is the last line before the wait, or, where a return is the first
-line about the broker, that it was away. Where the history gives none, it is the answer that did not count.
+Rule. The wait for a broker begins when one of its replicas first could not be deleted, or first answered with an error.
+It ends when the last of these replicas is acknowledged. The reason comes from the broker's history in the journal
+(failed, log directory failed, started):
 
-For a wait that lasts the last line of all counts, because a person acts on it: a broker that came back is not away, and
-one that was asked after that owes an answer. Times are seconds:
+* The wait is over: the last event before the wait counts. If `started` is the first event about the broker, it was
+  away. Without a reason in the history, the broker's error is the reason; without an error, `unreachable`.
+* The wait lasts: the last event of all counts, because a person acts on it. A broker that came back is not away, and
+  one that was asked since then owes an answer.
 
-    broker   history                  replicas                                 wait    reason
-    1        9 failed, 19 started     10 ineligible, 20 acknowledged           10-20   broker_to_return
-    2        14 directory failed      15 ineligible, 25 acknowledged           15-25   log_directory
-    3        none                     40 STALE_BROKER_EPOCH, 42 acknowledged   40-42   STALE_BROKER_EPOCH
-    4        none                     50 ineligible, 51 acknowledged           50-51   unreachable
-    5        5 started                2 ineligible, 6 acknowledged             2-6     broker_to_return
-    6        1.5 failed               2 ineligible                             lasts   broker_to_return
-    7        1.5 failed, 30 started   2 ineligible, 31 asked again             lasts   asked
-    8        1.5 failed, 30 started   2 ineligible                             lasts   unreachable
+Times in seconds:
+
+    broker  history                replicas                         wait     reason              why
+    1       9 failed, 19 started   10 ineligible, 20 acked          10-20    broker_to_return    failed at 9
+    2       14 directory failed    15 ineligible, 25 acked          15-25    log_directory       failed at 14
+    3       none                   40 STALE_BROKER_EPOCH, 42 acked  40-42    STALE_BROKER_EPOCH  its answer
+    4       none                   50 ineligible, 51 acked          50-51    unreachable         nothing known
+    5       5 started              2 ineligible, 6 acked            2-6      broker_to_return    it was away until 5
+    6       1 failed               2 ineligible                     lasts    broker_to_return    still away
+    7       1 failed, 30 started   2 ineligible, 31 asked           lasts    asked               owes the answer
+    8       1 failed, 30 started   2 ineligible                     lasts    unreachable         back, not asked yet
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline.transforms.contract import ms_between
-from lethe.pipeline.transforms.journal_lines import broker_lines
+from lethe.pipeline.transforms.journal_records import broker_records
 from lethe.protocol.causes import CauseKind
 
 BROKER_TO_RETURN: Final = CauseKind.BROKER_TO_RETURN.code
 LOG_DIRECTORY: Final = CauseKind.LOG_DIRECTORY.code
 UNREACHABLE: Final = "unreachable"
 ASKED: Final = "asked"
-"""A reason that is none of these is the answer that did not count."""
+"""Any other reason is the broker's error."""
 _FAILED: Final = "failed"
 _STARTED: Final = "started"
 _LOST_DIRECTORY: Final = "log directory failed"
@@ -43,8 +46,8 @@ _SPAN: Final = ("topic", "topic_id", "span")
 
 
 def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
-    """One row per span and broker of REPLICA_DELETIONS: topic, topic_id, span, broker; acked (replicas), first_ack_at,
-    last_ack_at; wait: a WAITED_FOR, null where nothing was waited for."""
+    """Return one row per span and broker of REPLICA_DELETIONS: topic, topic_id, span, broker; acked (replicas),
+    first_ack_at, last_ack_at; wait: a WAITED_FOR, null if the span did not wait for the broker."""
     lasts = F.col("ineligible_since").isNotNull() & F.col("ineligible_ms").isNull()
     is_asked = F.coalesce(F.col("last_asked_at") > F.col("last_ineligible_at"), F.lit(False))
     until = F.timestamp_millis(F.unix_millis("ineligible_since") + F.col("ineligible_ms"))
@@ -76,7 +79,7 @@ def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def waited_ms(waited_for: Column) -> Column:
-    """How long an array of WAITED_FOR lasted, overlaps counted once; null while one of them lasts."""
+    """Return how long an array of WAITED_FOR lasted, in ms, overlaps counted once; null while one of them lasts."""
     in_order = F.sort_array(F.transform(waited_for, lambda wait: F.struct(wait["since"], wait["until"])))
     nothing = F.struct(F.lit(0).cast("long").alias("ms"), F.lit(None).cast("timestamp").alias("reach"))
 
@@ -92,14 +95,14 @@ def waited_ms(waited_for: Column) -> Column:
 
 
 def _histories(events: DataFrame) -> DataFrame:
-    """broker, history: array of (at, what), in order."""
-    told = broker_lines(events).where(F.col("what").isin(_FAILED, _STARTED, _LOST_DIRECTORY))
+    """Return broker, history: array of (at, what), in order."""
+    told = broker_records(events).where(F.col("what").isin(_FAILED, _STARTED, _LOST_DIRECTORY))
     return told.groupBy("broker").agg(F.sort_array(F.collect_list(F.struct("at", "what"))).alias("history"))
 
 
 def changed_reasons(spans: DataFrame, events: DataFrame, brokers: Collection[int]) -> DataFrame:
-    """topic: those of DELETION_SPANS of which the table does not say, of one of these brokers, what `events` tell:
-    lines about brokers that came late, or before others. The lines are those about brokers, of all days."""
+    """Return (topic): topics of DELETION_SPANS with a wait for one of these brokers whose reason differs from that of
+    `events`. Records may arrive late or out of order. `events` are all records about brokers."""
     told = F.when(F.col("said").isin(BROKER_TO_RETURN, LOG_DIRECTORY), F.col("said"))
     return (
         spans.select("topic", F.explode("waited_for").alias("wait"))
@@ -121,7 +124,7 @@ def _reason() -> Column:
 
 
 def _reason_from_history(lasts: Column) -> Column:
-    """What a broker's history gives as the reason; null where it gives none."""
+    """Return the reason by the broker's history; null if it gives none."""
     before = F.filter("history", lambda told: told["at"] <= F.col("since"))
     after = F.filter("history", lambda told: told["at"] > F.col("since"))
     last = F.try_element_at(before, F.lit(-1))["what"]

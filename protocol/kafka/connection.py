@@ -25,6 +25,14 @@ from lethe.protocol.kafka.codec import (
 )
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.forwarding import (
+    HEAD_BYTES,
+    MAX_CLAIMED_BYTES,
+    NEVER_PASSED_ON,
+    OwnApis,
+    RequestHead,
+    request_head,
+)
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, FrameDecoder, ProtocolError, frame_size
 from lethe.protocol.kafka.queries import (
     ApiVersion,
@@ -33,14 +41,6 @@ from lethe.protocol.kafka.queries import (
     Request,
     Response,
     api_of_request,
-)
-from lethe.protocol.kafka.relaying import (
-    HEAD_BYTES,
-    MAX_CLAIMED_BYTES,
-    NEVER_PASSED_ON,
-    Claims,
-    RequestHead,
-    request_head,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import BrokerEpoch
@@ -156,7 +156,7 @@ class ServerConnection:
         max_request_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         *,
         passes_on: bool = False,
-        claims: Claims = Claims(),  # noqa: B008 - frozen
+        claims: OwnApis = OwnApis(),  # noqa: B008 - frozen
     ) -> None:
         self._served = {**served, **claims.apis}
         self._claims = claims

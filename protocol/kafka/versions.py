@@ -80,7 +80,7 @@ class InterBrokerProtocol:
         rank = _RANKS.get(key, _RANKS_BY_RELEASE.get(key))
         if rank is None:
             raise ValueError(
-                f"inter.broker.protocol.version={text!r} is not one that a ZooKeeper-mode Kafka knows; give a release "
+                f"inter.broker.protocol.version={text!r} is not a release of a ZooKeeper-mode Kafka; give a release "
                 f"from 2.2 to 3.9, such as 2.8 or 3.4-IV0"
             )
         return cls(rank, IBP_VERSIONS[rank])

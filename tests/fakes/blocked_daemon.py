@@ -18,7 +18,7 @@ from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.adapters.service_manager import service_manager
 from lethe.broker.runtime.app import AgentApp
 from lethe.controller.runtime.app import ControllerApp
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
@@ -37,7 +37,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-async def connect(endpoint: Endpoint) -> Wire:
+async def connect(endpoint: Endpoint) -> BrokerConnection:
     raise ConnectionFailed(f"there is no broker at {endpoint}")
 
 

@@ -3,7 +3,7 @@ pictures.
 
 Three brokers of real sockets answer. The third then answers nothing more, so that topics with a replica on it stay
 started and the others stay acknowledged (its cache may still show them); replicas on brokers 4 and 5, which were never
-there, keep some waiting; topics whose znodes are garbage are held.
+there, keep some waiting; topics whose znodes are garbage are held. Controllers stop without waiting for broker 3.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.context import Role
 from lethe.controller.runtime.app import ControllerApp
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, MultiDone, Operation
@@ -82,10 +82,10 @@ class Scene:
 
     async def settled(self, partitions: int) -> None:
         """So many partitions have leaders."""
-        await reach(lambda: self.app.loop.context.cluster.partitions_with_leadership >= partitions, 30)
+        await reach(lambda: self.app.loop.context.cluster.partitions_with_leader_and_isr >= partitions, 30)
 
 
-async def _connect(endpoint: Endpoint) -> Wire:
+async def _connect(endpoint: Endpoint) -> BrokerConnection:
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=600_000)
 
 
@@ -98,7 +98,7 @@ async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None
         session = await stack.enter_async_context(zookeeper.open_session(lambda _: None))
         await session.ensure_path(paths.CLUSTER_ID.rpartition("/")[0])
         await session.multi([Create(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))])
-        app = ControllerApp(controller_config(number), zookeeper.open_session, _connect)
+        app = ControllerApp(replace(controller_config(number), stop_grace_ms=0), zookeeper.open_session, _connect)
         task = asyncio.create_task(app.run(), name=f"controller-{number}")
         try:
             async with asyncio.timeout(30):
@@ -110,7 +110,6 @@ async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None
             yield scene
         finally:
             app.stop("the test is over")
-            app.stop("at once")
             await asyncio.wait([task], timeout=30)
             if not task.done():
                 task.cancel()
@@ -150,7 +149,7 @@ def release(scene: Scene) -> None:
 @asynccontextmanager
 async def standby(scene: Scene, number: int = 1002) -> AsyncIterator[str]:
     """Another controller of the same cluster; the address of its pages."""
-    other = ControllerApp(controller_config(number), scene.zookeeper.open_session, _connect)
+    other = ControllerApp(replace(controller_config(number), stop_grace_ms=0), scene.zookeeper.open_session, _connect)
     task = asyncio.create_task(other.run(), name=f"controller-{number}")
     try:
         async with asyncio.timeout(30):
@@ -160,7 +159,6 @@ async def standby(scene: Scene, number: int = 1002) -> AsyncIterator[str]:
         yield other.http.url
     finally:
         other.stop("the test is over")
-        other.stop("at once")
         await asyncio.wait([task], timeout=30)
         if not task.done():
             task.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lethe.pipeline.report.columns import arrow_schema
+from lethe.pipeline.report.lake_reader import arrow_schema
 from lethe.pipeline.tables import Table
 
 

@@ -15,18 +15,18 @@ from lethe.protocol.vocabulary import (
     TopicPartition,
 )
 from lethe.protocol.zookeeper.znodes import ControllerZnode
-from lethe.survey.evidence import Evidence, Holds, Told, ToldReplica, ToldTopic
+from lethe.survey.evidence import ControllerReport, DeletionHolds, Evidence, ReportedReplica, ReportedTopic
 from lethe.survey.explain import Explanation
 from lethe.survey.views import (
     BrokerAnswers,
+    BrokerFailure,
     Directory,
-    Failure,
+    LogDirSource,
     LogDirView,
     Problem,
-    Source,
     Survey,
     TopicTree,
-    Unseen,
+    UnansweredQuestion,
     ZooKeeperTree,
 )
 
@@ -51,12 +51,12 @@ def evidence(
     marked: bool = True,
     brokers: tuple[int, ...] = (1, 2),
     disks: dict[int, tuple[Directory, ...]] | None = None,
-    failures: dict[int, Failure] | None = None,
+    failures: dict[int, BrokerFailure] | None = None,
     cached: tuple[int, ...] = (),
     failed_dirs: tuple[int, ...] = (),
     unlisted_dirs: tuple[int, ...] = (),
-    told: Told | None = None,
-    holds: Holds | None = None,
+    reported: ControllerReport | None = None,
+    holds: DeletionHolds | None = None,
     problems: tuple[Problem, ...] = (),
     controller: ControllerZnode | None = LETHE,
     reassigning: dict[TopicPartition, tuple[int, ...]] | None = None,
@@ -68,14 +68,14 @@ def evidence(
     for number in brokers:
         broker = BrokerId(number)
         if number in failed:
-            answers.append(BrokerAnswers(broker, unseen=(Unseen(failed[number], "it did not answer"),)))
+            answers.append(BrokerAnswers(broker, unseen=(UnansweredQuestion(failed[number], "it did not answer"),)))
             continue
         cache = {"orders": CachedTopic(None, (0, 1))} if number in cached else {}
-        mine = [LogDirView(broker, "/d", Source.LOCAL, (disks or {}).get(number, ()))]
+        mine = [LogDirView(broker, "/d", LogDirSource.LOCAL, (disks or {}).get(number, ()))]
         if number in failed_dirs:
-            mine.append(LogDirView(broker, "/bad", Source.BROKER, problem="it says so", has_failed=True))
+            mine.append(LogDirView(broker, "/bad", LogDirSource.BROKER, problem="it says so", has_failed=True))
         if number in unlisted_dirs:
-            mine.append(LogDirView(broker, "/odd", Source.BROKER, problem="it answers UNKNOWN_SERVER_ERROR"))
+            mine.append(LogDirView(broker, "/odd", LogDirSource.BROKER, problem="it answers UNKNOWN_SERVER_ERROR"))
         views += mine
         answers.append(BrokerAnswers(broker, cache, log_dirs=tuple(mine)))
     tree = ZooKeeperTree(
@@ -88,8 +88,8 @@ def evidence(
     )
     survey = Survey(1_000_000, 1, tree, tuple(answers), tuple(views))
     return Evidence(
-        survey, ("orders",), {"orders": 400_000} if marked else {}, {"orders": 300_000}, holds or Holds(),
-        told or Told(problem="it was not asked"),
+        survey, ("orders",), {"orders": 400_000} if marked else {}, {"orders": 300_000}, holds or DeletionHolds(),
+        reported or ControllerReport(problem="it was not asked"),
     )  # fmt: skip
 
 
@@ -97,13 +97,13 @@ def kinds(found: Explanation) -> list[tuple[CauseKind, int | None]]:
     return [(cause.kind, cause.broker) for cause in found.causes]
 
 
-def told(*rows: ToldReplica, phase: str = "started") -> Told:
+def controller_report(*rows: ReportedReplica, phase: str = "started") -> ControllerReport:
     """Of the replicas that are not named it says that they are deleted."""
     named = {(row.partition, row.broker) for row in rows}
     done = [
-        ToldReplica(CauseKind.DONE, partition, broker, "DELETION_SUCCESSFUL")
+        ReportedReplica(CauseKind.DONE, partition, broker, "DELETION_SUCCESSFUL")
         for partition in (0, 1)
         for broker in (1, 2)
         if (partition, broker) not in named
     ]
-    return Told({"orders": ToldTopic("orders", phase=phase, replicas=(*rows, *done))}, 3, True)
+    return ControllerReport({"orders": ReportedTopic("orders", phase=phase, replicas=(*rows, *done))}, 3, True)

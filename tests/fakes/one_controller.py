@@ -34,13 +34,13 @@ from lethe.controller.core.effects import (
 from lethe.controller.core.events import (
     Answer,
     Event,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.invariants import violations
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
@@ -104,14 +104,14 @@ def consent(send: Send) -> Answer:
                 for topic in request.topics
                 for row in topic.partitions
             )
-            return LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
         case UpdateMetadataRequest():
-            return UpdateMetadataAnswered(broker, epoch, request_id, UpdateMetadataResponse(0))
+            return UpdateMetadataResponseReceived(broker, epoch, request_id, UpdateMetadataResponse(0))
         case StopReplicaRequest():
             stopped = tuple(
                 TopicError(topic.topic, row.partition, 0) for topic in request.topics for row in topic.partitions
             )
-            return StopReplicaAnswered(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+            return StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse(0, stopped))
         case DescribeLogDirsRequest():
             healthy = (LogDir(0, "/a", ()), LogDir(0, "/b", ()))
             return LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse(healthy))
@@ -134,9 +134,9 @@ class Refusing:
 
     def __call__(self, send: Send) -> Answer:
         answer = consent(send)
-        if send.broker == self.broker and isinstance(answer, StopReplicaAnswered):
+        if send.broker == self.broker and isinstance(answer, StopReplicaResponseReceived):
             rows = tuple(row._replace(error=self.error) for row in answer.response.partitions)
-            return StopReplicaAnswered(*send[:3], StopReplicaResponse(0, rows))
+            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(0, rows))
         return answer
 
 
@@ -184,7 +184,7 @@ class OneController:
         self.probe_answer: Callable[[Send], int | None] = lambda _: ErrorCode.STALE_CONTROLLER_EPOCH
         """What a broker answers to a probe; None: nothing."""
         self.sent: list[Send] = []
-        self.facts: list[Fact] = []
+        self.records: list[EventRecord] = []
         self.channels: dict[BrokerId, OpenChannel] = {}
         self.caches: dict[BrokerId, KafkaCache] = {}
         """What brokers show of what they have accepted, from the first UpdateMetadata on; it outlives controllers."""
@@ -355,12 +355,12 @@ class OneController:
                 case Reply(key=key, response=response):
                     self.story.append(told_reply(effect))
                     self.replies.setdefault(key, []).append(response)
-                case Record(fact=fact):
-                    assert schema_problems(fact) == (), fact
-                    self.facts.append(fact)
+                case Record(record=record):
+                    assert schema_problems(record) == (), record
+                    self.records.append(record)
                 case ProbeBrokers(id=effect_id, request=request, targets=targets):
                     probes = tuple(self._probed(Send(each.broker, NO_EPOCH, 0, request)) for each in targets)
-                    self._events.appendleft(events.ProbesAnswered(effect_id, probes))
+                    self._events.appendleft(events.ProbesCompleted(effect_id, probes))
                 case SetTimer() | DisconnectBrokers() | ShowBrokers():
                     pass
 
@@ -421,5 +421,5 @@ class OneController:
         story, self.story = self.story, []
         return in_short(story)
 
-    def recorded(self, fact_type: FactType) -> list[Fact]:
-        return [fact for fact in self.facts if fact.type is fact_type]
+    def recorded(self, record_type: EventRecordType) -> list[EventRecord]:
+        return [record for record in self.records if record.type is record_type]

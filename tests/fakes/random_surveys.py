@@ -21,15 +21,15 @@ from lethe.protocol.vocabulary import (
 from lethe.protocol.zookeeper import paths
 from lethe.survey.views import (
     BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
     Directory,
-    Failure,
+    LogDirSource,
     LogDirView,
-    Place,
     Problem,
-    Source,
     Survey,
     TopicTree,
-    Unseen,
+    UnansweredQuestion,
     ZooKeeperTree,
 )
 
@@ -121,11 +121,15 @@ class _Draw:
 
     def _answer(self, broker: int, topics: dict[str, TopicTree]) -> BrokerAnswers:
         if self._trouble_comes():
-            return BrokerAnswers(BrokerId(broker), unseen=(Unseen(Failure.SILENT, "it does not answer"),))
+            return BrokerAnswers(
+                BrokerId(broker), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "it does not answer"),)
+            )
         names = sorted({*(name for name in topics if not self._trouble_comes()), *self._some(NAMES)} - {*self._untold})
         cache = {name: CachedTopic(self._found_id(name), tuple(range(self._random.randrange(4)))) for name in names}
         if self._trouble_comes():
-            refused = Unseen(Failure.REFUSED, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED", Place.LOGS)
+            refused = UnansweredQuestion(
+                BrokerFailure.REFUSED, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED", BrokerPlace.LOGS
+            )
             return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), None, (refused,))
         return BrokerAnswers(BrokerId(broker), cache, BrokerId(1), ())
 
@@ -147,7 +151,7 @@ class _Draw:
             if self._trouble_comes():
                 directory = self._odd_directory()
                 found[self._random.choice(("/d1", "/d2"))][directory.name] = directory
-        source = self._random.choice((Source.LOCAL, Source.BROKER))
+        source = self._random.choice((LogDirSource.LOCAL, LogDirSource.BROKER))
         views = []
         for path, directories in found.items():
             problem = "it cannot be read whole" if self._random.random() < self._trouble / 4 else None

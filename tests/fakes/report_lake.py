@@ -173,13 +173,13 @@ def _write_rest(lake: Path, name: Callable[[str], str]) -> None:
         | {"is_empty": True, "unwritten_days": 92, "evidence": "sizes"},
     ]
     write(lake, tables.STALE_TOPIC_CANDIDATES, candidates)
-    tenures = [
+    terms = [
         {"controller": 1001, "epoch": 1, "elected_at": at(BEGAN_MS - 8_000), "active_at": at(BEGAN_MS - 7_900)}
         | {"loading_ms": 96, "tenure_ms": 14_300, "day": day},
         {"controller": 1002, "epoch": 2, "elected_at": at(BEGAN_MS + 6_300), "active_at": at(BEGAN_MS + 6_400)}
         | {"loading_ms": 118, "day": day},
     ]
-    write(lake, tables.CONTROLLER_TENURES, tenures)
+    write(lake, tables.CONTROLLER_TENURES, terms)
     violation = {"rule": "bytes_match_inventory", "severity": "warning", "subject": name("broker/2"), "day": day}
     violation |= {
         "time": at(BEGAN_MS + 16_000),

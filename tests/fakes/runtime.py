@@ -12,7 +12,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
 from lethe.controller.runtime.configuration import ControllerConfig
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
@@ -38,13 +38,13 @@ class Facts:
     """Keeps what is recorded."""
 
     def __init__(self) -> None:
-        self.seen: list[Fact] = []
+        self.seen: list[EventRecord] = []
 
-    def record(self, fact: Fact) -> None:
-        self.seen.append(fact)
+    def record(self, record: EventRecord) -> None:
+        self.seen.append(record)
 
-    def of(self, kind: FactType) -> list[Fact]:
-        return [fact for fact in self.seen if fact.type is kind]
+    def of(self, kind: EventRecordType) -> list[EventRecord]:
+        return [record for record in self.seen if record.type is kind]
 
 
 class HeldPerformer:

@@ -9,7 +9,7 @@ from typing import Any
 from lethe.admin.candidates import Candidate
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
-from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Source
+from lethe.survey.views import BrokerAnswers, Directory, LogDirSource, LogDirView
 
 DAY_MS = 86_400_000
 TAKEN_AT_MS = 20_000 * DAY_MS
@@ -37,7 +37,9 @@ class ToldSizes:
         directories = tuple(
             Directory(name, _kind(name), _partition(name), size) for name, size in self.sizes[broker.id].items()
         )
-        return BrokerAnswers(broker.id, {}, BrokerId(1), (LogDirView(broker.id, "/d", Source.BROKER, directories),))
+        return BrokerAnswers(
+            broker.id, {}, BrokerId(1), (LogDirView(broker.id, "/d", LogDirSource.BROKER, directories),)
+        )
 
 
 def _kind(name: str) -> DirectoryKind:

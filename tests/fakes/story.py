@@ -7,8 +7,8 @@
     ? 3 ControlledShutdown                                 a broker's request
     ! ControlledShutdown still leads: nothing              its answer
 
-Reads, channels, timers and facts are left out: a story tells what others see of a controller. So is the news of a
-topic's changed znode where nothing follows from it, as after each of the controller's own writes.
+Reads, channels, timers and event records are left out: a story tells what others see of a controller. So is the news of
+a topic's changed znode where nothing follows from it, as after each of the controller's own writes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lethe.controller.core.effects import CheckPower, CompareCaches, Reply, Send
 from lethe.controller.core.events import (
     Answer,
     Event,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.errors import error_name
@@ -43,13 +43,13 @@ _ECHO = "* TopicsModified "
 def told_event(event: Event) -> str | None:
     """The line of an event from outside; None for results, which belong to what was asked."""
     match event:
-        case events.ZnodesRead() | events.ZnodesWritten() | events.ProbesAnswered() | events.CacheRead():
+        case events.ZnodesRead() | events.ZnodesWritten() | events.ProbesCompleted() | events.CacheRead():
             return None
         case events.TimerFired(timer=CompareCaches() | CheckPower()):
             # Most of the time nothing follows; what does follow tells itself.
             return None
-        case LeaderAndIsrAnswered() | UpdateMetadataAnswered() | StopReplicaAnswered():
-            return f"<- {event.broker} {type(event).__name__.removesuffix('Answered')} {_verdict(event)}"
+        case LeaderAndIsrResponseReceived() | UpdateMetadataResponseReceived() | StopReplicaResponseReceived():
+            return f"<- {event.broker} {type(event).__name__.removesuffix('ResponseReceived')} {_verdict(event)}"
         case LogDirsDescribed():
             return f"<- {event.broker} DescribeLogDirs {_verdict(event)}"
         case events.BrokerRequested(request=request):
@@ -70,7 +70,7 @@ def _verdict(answer: Answer) -> str:
     if isinstance(answer, LogDirsDescribed):
         failed = [f"{each.path} {error_name(each.error)}" for each in answer.response.log_dirs if each.error]
         return ", ".join(failed) or ("ok" if answer.response.log_dirs else "nothing")
-    rows = () if isinstance(answer, UpdateMetadataAnswered) else answer.response.partitions
+    rows = () if isinstance(answer, UpdateMetadataResponseReceived) else answer.response.partitions
     wrong = [f"{row.topic}-{row.partition} {error_name(row.error)}" for row in rows if row.error]
     return ", ".join(wrong) or "ok"
 

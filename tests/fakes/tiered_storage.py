@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from lethe.cluster.ivy import CACHE_VARIABLE, Artifact, NotFetched, Progress, cache_directory, fetch
+from lethe.cluster.ivy import CACHE_VARIABLE, Artifact, NotFetched, OnProgress, cache_directory, fetch
 from lethe.cluster.java import JavaUnusable
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 
@@ -39,7 +39,7 @@ def why_not(version: KafkaVersion) -> str | None:
 
 
 def fetch_local_tiered_storage(
-    version: KafkaVersion, tell: Progress, environment: Mapping[str, str] = os.environ
+    version: KafkaVersion, tell: OnProgress, environment: Mapping[str, str] = os.environ
 ) -> Path:
     """Return the jar with `LocalTieredStorage`, fetching it if it is not cached. Raises KafkaUnavailable."""
     if problem := why_not(version):

@@ -364,18 +364,18 @@ async def events_wait(stage: Stage) -> None:
 
 async def two_say_that_they_lead(stage: Stage) -> None:
     await stage.session.ensure_path("/other")
-    stranger = ControllerDaemon(
+    foreign_member = ControllerDaemon(
         1009, stage.directory / "stranger", {"zookeeper.connect": f"{stage.cluster.zookeeper_connect}/other"}
     )
     try:
-        await stranger.start()
-        stage.aim(stranger)
+        await foreign_member.start()
+        stage.aim(foreign_member)
         done = "started a third controller with another chroot in `zookeeper.connect`, and scraped it with the others"
-        await stage.fires("LetheTwoActiveControllers", done, "2 controllers", stranger.name)
+        await stage.fires("LetheTwoActiveControllers", done, "2 controllers", foreign_member.name)
     finally:
         stage.aim()
-        await stranger.stop()
-        stranger.process.close()
+        await foreign_member.stop()
+        foreign_member.process.close()
 
 
 async def brokers_do_not_obey(stage: Stage) -> None:

@@ -70,7 +70,7 @@ async def test_a_reassignment_from_the_proposal_to_the_list(
     file.write_text(generated.out.splitlines()[-1])
     unasked = await lethe("partitions", "reassign", "--file", str(file))
     assert unasked.code == 2
-    assert "give --yes to agree" in unasked.err
+    assert "give --yes to confirm" in unasked.err
     assert await _json(session, paths.REASSIGN_PARTITIONS) is None
     done = await lethe("partitions", "reassign", "--file", str(file), "--yes", "--json")
     assert (done.code, done.data["requested"]) == (0, True)

@@ -55,10 +55,10 @@ async def controller(connect: str, number: int, session_timeout_ms: int = 20_000
         await asyncio.wait([task])
 
 
-def leads_alone(tenure: int, *controllers: Running) -> bool:
+def leads_alone(term: int, *controllers: Running) -> bool:
     active = [each.context for each in controllers if each.context.role is Role.ACTIVE]
     known = {each.context.active_controller for each in controllers}
-    return len(active) == 1 and active[0].cluster.epoch == tenure and known == {active[0].config.controller_id}
+    return len(active) == 1 and active[0].cluster.epoch == term and known == {active[0].config.controller_id}
 
 
 async def test_tenures_follow_one_another_when_controller_is_deleted(zookeeper_chroot: str) -> None:
@@ -70,9 +70,9 @@ async def test_tenures_follow_one_another_when_controller_is_deleted(zookeeper_c
             open_session(config, lambda _: None) as session,
         ):
             await two.becomes(Role.STANDING_BY)
-            for tenure in range(2, 5):
+            for term in range(2, 5):
                 assert isinstance(await session.multi([Delete("/controller")]), MultiDone)
-                await reach(functools.partial(leads_alone, tenure, one, two), LIMIT_S)
+                await reach(functools.partial(leads_alone, term, one, two), LIMIT_S)
             (epoch,) = await session.read([GetData("/controller_epoch")])
             assert isinstance(epoch, Data)
             assert epoch.data == b"4"
@@ -111,7 +111,7 @@ async def test_a_topic_is_created_and_deleted_with_nothing_left(zookeeper_chroot
             await session.multi([Create(paths.broker_id(BrokerId(1)), registration, ephemeral=True)])
             topic = znodes.TopicZnode({number: ReplicaAssignment((1,)) for number in range(200)}, None)
             await session.multi([Create(paths.topic("orders"), znodes.encode_topic(topic))])
-            await reach(lambda: one.context.cluster.partitions_with_leadership == 200, LIMIT_S)
+            await reach(lambda: one.context.cluster.partitions_with_leader_and_isr == 200, LIMIT_S)
             await session.multi([Create(paths.delete_topic("orders"), None)])
             async with asyncio.timeout(LIMIT_S):
                 while any(
@@ -129,13 +129,13 @@ async def test_a_topic_is_created_and_deleted_with_nothing_left(zookeeper_chroot
 async def test_zookeeper_goes_away_and_comes_back(own_zookeeper: EmbeddedZooKeeper) -> None:
     async with controller(own_zookeeper.connect_string, 1001, session_timeout_ms=2_000) as one:
         await one.becomes(Role.ACTIVE)
-        tenure = one.context.cluster.epoch
+        term = one.context.cluster.epoch
         own_zookeeper.kill()
         await one.becomes(Role.NO_SESSION)
         assert not one.task.done()
         own_zookeeper.start()
         await one.becomes(Role.ACTIVE)
-        assert one.context.cluster.epoch > tenure
+        assert one.context.cluster.epoch > term
 
 
 @asynccontextmanager

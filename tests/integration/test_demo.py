@@ -16,8 +16,8 @@ from lethe.cli.demo_show import answer
 from lethe.cluster.demo import run_demo
 from lethe.cluster.demo_chaos import GONE, Chaos
 from lethe.cluster.demo_plan import DemoOptions
-from lethe.cluster.demo_waits import Cause
-from lethe.cluster.demo_watch import Silent
+from lethe.cluster.demo_waits import WaitCause
+from lethe.cluster.demo_watch import SilentWatcher
 from tests.fakes.processes import running_with, wait_until
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
@@ -104,14 +104,14 @@ async def test_chaos_ends_clean_and_says_what_topics_waited_for(zookeeper_chroot
         limit_s=240,
         chaos=True,
     )
-    result = await run_demo(options, Silent(), chapter=Chaos())
+    result = await run_demo(options, SilentWatcher(), extension=Chaos())
     assert result.findings == ()
     assert result.is_clean
     assert answer(result).exit is Exit.OK
     assert result.waits is not None
-    waited = result.waits.topics_by_cause()[Cause(GONE, 3)]
+    waited = result.waits.topics_by_cause()[WaitCause(GONE, 3)]
     assert (len(waited), result.untouched) == (8, 4)
-    told_by = [result.waits.topics[topic][Cause(GONE, 3)].told_by for topic in waited]
+    told_by = [result.waits.topics[topic][WaitCause(GONE, 3)].told_by for topic in waited]
     assert all(set(controllers) == {1001, 1002} for controllers in told_by)
     told = [happening.text for happening in result.happenings]
     kills = [text for text in told if text.startswith("kill -9")]

@@ -33,7 +33,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_reassignment,
     encode_topic,
 )
-from lethe.survey.evidence import Told
+from lethe.survey.evidence import ControllerReport
 from lethe.survey.explain import CLEAN
 from tests.fakes.broken_broker import ErringBroker, TombstoneRefuser
 from tests.fakes.command_line import Lethe
@@ -82,12 +82,12 @@ async def mark(session: ZooKeeperSession, *topics: str) -> None:
 
 
 async def answer_for(session: ZooKeeperSession, topic: str, controller: ControllerDaemon | None) -> Answer:
-    told = Told(problem="it was not to be asked")
+    reported = ControllerReport(problem="it was not to be asked")
     if controller is not None:
         assert controller.http_url is not None
-        told = await ask_controller(controller.http_url, topic, 60_000)
-        assert told.is_known, told.problem
-    return await explained(session, topic, told=told, timeout_ms=500)
+        reported = await ask_controller(controller.http_url, topic, 60_000)
+        assert reported.is_known, reported.problem
+    return await explained(session, topic, reported=reported, timeout_ms=500)
 
 
 def causes_in(answer: Answer) -> dict[Named, str]:

@@ -16,9 +16,9 @@ from lethe.protocol.journal import time_from_text
 from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ROW_FILES, ZNODES, row_problems
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
-from lethe.survey.keep import keep
+from lethe.survey.keep import save_survey
 from lethe.survey.records import rows_of
-from lethe.survey.take import take
+from lethe.survey.take import take_survey
 from tests.fakes.command_line import Lethe
 from tests.fakes.zookeeper_cluster import apply
 
@@ -75,8 +75,8 @@ async def test_rows_are_what_was_seen(zookeeper_chroot: str, tmp_path: Path) -> 
         await cluster.controllers[0].kill()
         await apply(session, Create(paths.delete_topic("orders"), None))
 
-        survey = await take(session, log_dirs=cluster.log_dirs, with_times=True)
-        kept = await asyncio.to_thread(keep, survey, tmp_path)
+        survey = await take_survey(session, log_dirs=cluster.log_dirs, with_times=True)
+        kept = await asyncio.to_thread(save_survey, survey, tmp_path)
         assert [rows(kept, file.name) for file in ROW_FILES] == [list(rows_of(file, survey)) for file in ROW_FILES]
         assert len(list(well_formed(kept))) > 10
 

@@ -19,7 +19,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
 from lethe.survey.brokers import broker_asker
 from lethe.survey.leftovers import leftovers
-from lethe.survey.take import take
+from lethe.survey.take import take_survey
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -122,6 +122,6 @@ async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_
         assert sorted(await names(session, paths.broker_topics())) == sorted(LIVING)
 
         async def clean() -> bool:
-            return not leftovers(await take(session, log_dirs=cluster.log_dirs, ask=broker_asker()))
+            return not leftovers(await take_survey(session, log_dirs=cluster.log_dirs, ask=broker_asker()))
 
         await until(clean, "the survey finds nothing left over")

@@ -10,7 +10,7 @@ import pytest
 
 from lethe.cluster.demo_plan import DemoOptions
 from lethe.cluster.demo_report import CONFIGURED, ORPHAN, WAITING, run_report_demo
-from lethe.cluster.demo_watch import Silent
+from lethe.cluster.demo_watch import SilentWatcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 
@@ -29,7 +29,7 @@ async def test_four_surveys_tell_the_story(tmp_path: Path) -> None:
         chaos=True,
         limit_s=240,
     )
-    result = await run_report_demo(options, Silent(), tmp_path / "surveys")
+    result = await run_report_demo(options, SilentWatcher(), tmp_path / "surveys")
     assert result.is_clean
     before, worst, clean, last = sorted((tmp_path / "surveys").iterdir())
     found = [

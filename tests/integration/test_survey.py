@@ -26,8 +26,8 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import encode_config, encode_reassignment, encode_state
 from lethe.survey.leftovers import Leftover, leftovers
-from lethe.survey.take import take
-from lethe.survey.views import Source, Survey
+from lethe.survey.take import take_survey
+from lethe.survey.views import LogDirSource, Survey
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
@@ -53,13 +53,13 @@ async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: Topic
     assert [outcome.problem for outcome in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
 
     async def is_everywhere() -> bool:
-        survey = await take(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, log_dirs=cluster.log_dirs)
         kept = [d for view in survey.log_dirs for d in view.directories if d.kind is DirectoryKind.REPLICA]
         replicas = [d for d in kept if d.size_bytes > 1_000]
         names = {each.name for each in plans}
         known = all(answer.cache is not None and answer.cache.keys() >= names for answer in survey.answers)
         stored = sum(d.topic_partition is not None and d.topic_partition.topic in names for d in replicas)
-        return known and stored == 4 * len(plans) and sizes_told(await take(session)) == sizes_found(survey)
+        return known and stored == 4 * len(plans) and sizes_told(await take_survey(session)) == sizes_found(survey)
 
     await until(is_everywhere, "the topics are everywhere")
 
@@ -93,16 +93,16 @@ async def test_every_kind_of_leftover_is_found_and_nothing_else(zookeeper_chroot
     )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         await create(session, cluster, plan("alive", 1), plan("lost", 2), plan("renewed", 3))
-        healthy = await take(session, log_dirs=cluster.log_dirs)
+        healthy = await take_survey(session, log_dirs=cluster.log_dirs)
         assert leftovers(healthy) == ()
         assert healthy.problems == ()
-        _agrees_with_what_brokers_tell(healthy, await take(session))
+        _agrees_with_what_brokers_tell(healthy, await take_survey(session))
         assert (await survey_answer(session, {})).exit is Exit.OK
 
         # The controller would mend some of it.
         await cluster.controllers[0].kill()
         await _plant(session, cluster)
-        survey = await take(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, log_dirs=cluster.log_dirs)
         findings = leftovers(survey)
         assert summary(findings) == {
             (Place.ZOOKEEPER, Reason.MARKER_WITHOUT_TOPIC, "ghost", None),
@@ -136,7 +136,7 @@ async def test_every_kind_of_leftover_is_found_and_nothing_else(zookeeper_chroot
 
         # A dead broker is not missed where ZooKeeper does not have it any more; its disks are still seen.
         await cluster.broker(2).stop()
-        without = await take(session, log_dirs=cluster.log_dirs)
+        without = await take_survey(session, log_dirs=cluster.log_dirs)
         assert [answer.broker for answer in without.answers] == [1]
         assert (Place.DISK, Reason.STRAY_DIRECTORY, "odd", 2) in summary(leftovers(without))
         assert (Place.DISK, Reason.REPLICA_WITHOUT_DIRECTORY, "alive", 2) not in summary(leftovers(without))
@@ -144,7 +144,7 @@ async def test_every_kind_of_leftover_is_found_and_nothing_else(zookeeper_chroot
 
 def _agrees_with_what_brokers_tell(local: Survey, told: Survey) -> None:
     """Directories as read from the disks, and as their brokers tell of them."""
-    assert {view.source for view in told.log_dirs} == {Source.BROKER}
+    assert {view.source for view in told.log_dirs} == {LogDirSource.BROKER}
     assert leftovers(told) == ()
     assert told.problems == ()
     for mine, theirs in zip(local.log_dirs, told.log_dirs, strict=True):
@@ -190,7 +190,7 @@ async def test_a_broker_that_does_not_answer_is_a_problem_and_not_an_end(zookeep
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         await create(session, cluster, plan("alive", 1))
         await cluster.broker(2).kill()
-        survey = await take(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, log_dirs=cluster.log_dirs)
         assert [answer.cache is None for answer in survey.answers] == [False, True]
         (problem,) = survey.problems
         assert problem.where == "broker 2"

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from lethe.cluster.kafka_fetch import KafkaVersion
-from tools import wire_recording
-from tools.wire_compare import compare
-from tools.wire_differences import DIFFERENCES
-from tools.wire_history import record
-from tools.wire_recording import VERSIONS, Recording, Who
+from tests.wire.compare import compare
+from tests.wire.differences import DIFFERENCES
+from tests.wire.history import record
+from tests.wire.recording import VERSIONS, Recording, Who, read_recording, write_recording
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,6 +36,6 @@ def for_agents(recording: Recording) -> Recording:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_agents_are_told_what_kafkas_controller_tells_brokers(version: str, tmp_path: Path) -> None:
     recording = await record(Who.LETHE, KafkaVersion.parse(version), tmp_path)
-    wire_recording.write(recording, tmp_path)
-    comparison = compare(for_agents(wire_recording.read(Who.KAFKA, version)), recording, DIFFERENCES)
+    write_recording(recording, tmp_path)
+    comparison = compare(for_agents(read_recording(Who.KAFKA, version)), recording, DIFFERENCES)
     assert not comparison.unlisted, "\n\n".join(comparison.unlisted)

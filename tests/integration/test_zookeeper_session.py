@@ -285,7 +285,7 @@ ALICE = (Credentials("digest", b"alice:secret"),)
 
 async def test_what_a_secured_session_creates_is_its_own(zookeeper_chroot: str) -> None:
     async with (
-        session_on(zookeeper_chroot) as stranger,
+        session_on(zookeeper_chroot) as foreign_member,
         session_on(f"{zookeeper_chroot}/kafka", credentials=ALICE, set_acl=True) as alice,
         session_on(f"{zookeeper_chroot}/kafka") as reader,
     ):
@@ -305,7 +305,7 @@ async def test_what_a_secured_session_creates_is_its_own(zookeeper_chroot: str) 
             await reader.ensure_path("/plain/x")
         with pytest.raises(WriteRefused, match="NO_AUTH"):
             await reader.delete_recursive("/plain")
-        assert isinstance((await stranger.read([Exists("/kafka")]))[0], Present)
+        assert isinstance((await foreign_member.read([Exists("/kafka")]))[0], Present)
         with pytest.raises(ZooKeeperUnavailable, match=r"/kafka/new.*NO_NODE|NO_NODE.*credentials"):
             async with session_on(f"{zookeeper_chroot}/kafka/new"):
                 pass

@@ -21,7 +21,7 @@ from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
 from lethe.survey.brokers import broker_asker
 from lethe.survey.leftovers import leftovers
-from lethe.survey.take import take
+from lethe.survey.take import take_survey
 from lethe.survey.views import BrokerAnswers, Survey
 
 LIMIT_S = 120.0
@@ -193,7 +193,7 @@ def has_no_directories(cluster: LocalCluster, *topics: str) -> Callable[[], Awai
 
 async def survey(cluster: LocalCluster, session: ZooKeeperSession) -> Survey:
     """All three places, the disks of this cluster included."""
-    return await take(session, log_dirs=cluster.log_dirs)
+    return await take_survey(session, log_dirs=cluster.log_dirs)
 
 
 async def gone_everywhere(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pytest
 
@@ -14,11 +14,17 @@ from lethe.cluster.local import ClusterSettings, LocalCluster
 
 START_LIMIT_S = 180.0
 """Three JVMs on a machine that is busy with something else."""
+LONGEST: Final = ("test_wire.py", "test_story_brokers.py")
+"""They take more than a minute, so they run first: with `-n 2` the other process runs the rest meanwhile."""
 
 
 def versions() -> list[str]:
     """Those that are tried: `$LETHE_KAFKA`, separated by blanks."""
     return os.environ.get("LETHE_KAFKA", "").split() or ["3.9.1", "2.5.1"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 class MakeCluster(Protocol):

@@ -7,8 +7,8 @@ import pytest
 from lethe.cluster.demo import run_demo
 from lethe.cluster.demo_chaos import GONE, Chaos
 from lethe.cluster.demo_plan import DemoOptions
-from lethe.cluster.demo_waits import Cause
-from lethe.cluster.demo_watch import Silent
+from lethe.cluster.demo_waits import WaitCause
+from lethe.cluster.demo_watch import SilentWatcher
 from lethe.cluster.kafka_fetch import KafkaVersion
 from tests.interop.conftest import fetched
 
@@ -19,7 +19,7 @@ async def test_a_deletion_on_real_brokers_is_proven(version: str) -> None:
     options = DemoOptions(
         topics=6, partitions=2, replication_factor=2, bytes_per_replica=100_000, kafka=KafkaVersion.parse(version)
     )
-    result = await run_demo(options, Silent(), kafka=fetched(version))
+    result = await run_demo(options, SilentWatcher(), kafka=fetched(version))
     assert result.findings == ()
     assert result.is_clean
     assert [broker.replicas for broker in result.brokers] == [8, 8, 8]
@@ -45,11 +45,11 @@ async def test_chaos_on_real_brokers_ends_clean(version: str) -> None:
         chaos=True,
         kafka=KafkaVersion.parse(version),
     )
-    result = await run_demo(options, Silent(), kafka=fetched(version), chapter=Chaos())
+    result = await run_demo(options, SilentWatcher(), kafka=fetched(version), extension=Chaos())
     assert result.findings == ()
     assert result.is_clean
     assert result.waits is not None
-    waited = result.waits.topics_by_cause()[Cause(GONE, 3)]
+    waited = result.waits.topics_by_cause()[WaitCause(GONE, 3)]
     assert (len(waited), result.untouched) == (8, 4)
-    told_by = [result.waits.topics[topic][Cause(GONE, 3)].told_by for topic in waited]
+    told_by = [result.waits.topics[topic][WaitCause(GONE, 3)].told_by for topic in waited]
     assert all(set(controllers) == {1001, 1002} for controllers in told_by)

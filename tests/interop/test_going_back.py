@@ -51,20 +51,20 @@ POINTLESS = "under strategy PreferredReplicaPartitionLeaderElectionStrategy"
 PAGE = Path(__file__).parents[2] / "docs" / "going-back.md"
 
 
-@pytest.mark.parametrize("resident", [pytest.param(True, id="resident"), pytest.param(False, id="guest")])
+@pytest.mark.parametrize("advertised", [pytest.param(True, id="resident"), pytest.param(False, id="guest")])
 async def test_control_is_given_back_for_good(
-    kafka_cluster: MakeCluster, version: str, resident: bool, tmp_path: Path
+    kafka_cluster: MakeCluster, version: str, advertised: bool, tmp_path: Path
 ) -> None:
     """While deletions wait for a dead broker, and others are paused."""
     async with (
-        kafka_cluster(version, controllers=2, listed=resident, controller_properties=INSISTING) as cluster,
+        kafka_cluster(version, controllers=2, listed=advertised, controller_properties=INSISTING) as cluster,
         cluster.session() as session,
     ):
         active = await cluster.active_controller()
         dead = cluster.kafka_broker(3)
         await deletions_wait_for(dead, cluster, session, version)
         shell = Shell(cluster, tmp_path / "zookeeper-shell")
-        await before(shell, session, version, resident)
+        await before(shell, session, version, advertised)
 
         epoch = await epoch_of(session)
         (standby,) = [each for each in cluster.controllers if each is not active]
@@ -132,12 +132,12 @@ async def deletions_wait_for(dead: KafkaBroker, cluster: LocalCluster, session: 
     await delete(session, "held", "saved")
 
 
-async def before(shell: Shell, session: ZooKeeperSession, version: str, resident: bool) -> None:
+async def before(shell: Shell, session: ZooKeeperSession, version: str, advertised: bool) -> None:
     """What the page does while Lethe is in control: save a topic, and give a replica back that is on a controller."""
     assert "saved" in await shell("ls /admin/delete_topics")
     await shell("delete /admin/delete_topics/saved")
     assert set((await topic_znodes.list_topics(session)).marked) == {*GOING, "held"}
-    if not resident:
+    if not advertised:
         return
     (number, *_) = await controllers_listed(session)
     assert str(number) in await shell("ls /lethe/controllers")

@@ -16,7 +16,7 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.rescue_control import Guest, Means, in_control
+from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -96,12 +96,12 @@ class HandOver(NamedTuple):
 
 
 async def taken_for(
-    means: Means, session: ZooKeeperSession, hold_s: float, more: Sequence[str], begin_s: float
+    means: TakeoverSettings, session: ZooKeeperSession, hold_s: float, more: Sequence[str], begin_s: float
 ) -> HandOver:
     """Control is taken, and kept for so long after it has become effective; more topics are marked then, and it is
     given up while these are being deleted."""
 
-    async def work(guest: Guest) -> HandOver:
+    async def work(guest: RescueController) -> HandOver:
         taken_from = await guest.elected()
         at_first = await marked(session)
         await asyncio.sleep(hold_s)
@@ -116,7 +116,7 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
     chance = random.Random(f"{SEED} {version}")
     async with kafka_cluster(version, controllers=0) as cluster, cluster.session() as session:
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = Means(cluster.zookeeper_connect, LETHE, ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, LETHE, ibp, "PLAINTEXT")
         await created(session, version, ["kept"])
         done: list[HandOver] = []
         while len(done) < HAND_OVERS:

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.journal import DEFAULT_TOPIC, Entry, FactType, decode
+from lethe.protocol.journal import DEFAULT_TOPIC, EventRecordType, JournalEntry, decode
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster
@@ -71,10 +71,10 @@ async def in_topic(cluster: LocalCluster) -> dict[int, list[tuple[bytes | None, 
     return found
 
 
-def entries(lines: list[bytes]) -> list[Entry]:
+def entries(lines: list[bytes]) -> list[JournalEntry]:
     found = [decode(line) for line in dict.fromkeys(lines)]
-    assert all(isinstance(each, Entry) for each in found)
-    return [each for each in found if isinstance(each, Entry)]
+    assert all(isinstance(each, JournalEntry) for each in found)
+    return [each for each in found if isinstance(each, JournalEntry)]
 
 
 async def arrived(cluster: LocalCluster, journal: Path) -> list[bytes]:
@@ -86,8 +86,8 @@ async def arrived(cluster: LocalCluster, journal: Path) -> list[bytes]:
         assert {key for key, _ in rows} == {PATH.encode()}
         lines = [value for _, value in rows]
         missing = set(wanted).difference(lines)
-        gaps = [each for each in entries(lines) if each.fact.type is FactType.GAP]
-        if len(missing) <= sum(int(str(gap.fact.data["count"])) for gap in gaps):
+        gaps = [each for each in entries(lines) if each.record.type is EventRecordType.GAP]
+        if len(missing) <= sum(int(str(gap.record.data["count"])) for gap in gaps):
             return lines
         assert time.monotonic() < deadline, f"{len(missing)} of {len(wanted)} lines are missing in the topic"
         await asyncio.sleep(0.2)
@@ -130,7 +130,7 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
             sofar = len(filed(journal))
 
             async def notices() -> bool:
-                return any(each.fact.data.get("what") == "failed" for each in entries(filed(journal)[sofar:]))
+                return any(each.record.data.get("what") == "failed" for each in entries(filed(journal)[sofar:]))
 
             await until(notices, "the files go on without the broker")
             assert second.is_running
@@ -143,12 +143,12 @@ async def test_lines_arrive_and_go_on_after_the_broker_was_away(
             await delete(session, "bills")
             await gone_everywhere(cluster, session, "bills")
             lines = await arrived(cluster, journal)
-            told = [each for each in entries(lines) if each.fact.type is not FactType.GAP]
+            told = [each for each in entries(lines) if each.record.type is not EventRecordType.GAP]
             numbers = [int(each.id.rpartition("-")[2]) for each in told]
             assert numbers == sorted(numbers)
-            assert any(each.fact.subject == "topic/bills" for each in told)
-            gaps = [each for each in entries(lines) if each.fact.type is FactType.GAP]
-            assert all("no broker" in str(gap.fact.data["reason"]) for gap in gaps)
+            assert any(each.record.subject == "topic/bills" for each in told)
+            gaps = [each for each in entries(lines) if each.record.type is EventRecordType.GAP]
+            assert all("no broker" in str(gap.record.data["reason"]) for gap in gaps)
             assert gaps
         finally:
             assert await second.stop() == 0

@@ -1,6 +1,6 @@
 """Control changes hands while the process that had it lives on, asleep: when it wakes, it must not be in anybody's way.
 
-Brokers keep to the controller that they know, so that one which answers for the wrong tenure keeps ISRs small for good.
+Brokers keep to the controller that they know, so that one which answers for the wrong term keeps ISRs small for good.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.rescue_control import Guest, Means, in_control
+from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
@@ -97,9 +97,9 @@ async def test_kafkas_controller_wakes_after_control_went_to_lethe_and_back(
         await in_service(session, version)
         old = cluster.kafka_broker(await kafka_leads(session))
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = Means(cluster.zookeeper_connect, BrokerId(1000), ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1000), ibp, "PLAINTEXT")
 
-        async def work(guest: Guest) -> BrokerId | None:
+        async def work(guest: RescueController) -> BrokerId | None:
             taken_from = await guest.elected()
             await asyncio.sleep(1.0)
             return taken_from

@@ -97,7 +97,7 @@ async def epoch(session: ZooKeeperSession) -> int:
 
 
 async def set_epoch(session: ZooKeeperSession, value: int) -> None:
-    """Write the epoch behind the controller's back: its next write fails, and its next tenure has this epoch."""
+    """Write the epoch behind the controller's back: its next write fails, and its next term has this epoch."""
     await apply(session, SetData(paths.controller_epoch(), str(value).encode(), ANY_VERSION))
 
 

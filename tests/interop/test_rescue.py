@@ -100,9 +100,9 @@ async def test_a_deletion_interrupted_between_two_znodes_makes_every_controller_
         await delete(session, "other")
         before = await epoch_of(session)
         await story.stays_stuck("half", "other")
-        turns = await epoch_of(session) - before
-        assert turns >= 10, "controllers take turns at falling over"
-        story.note("Meanwhile, of /controller_epoch", f"{turns} elections")
+        elections = await epoch_of(session) - before
+        assert elections >= 10, "controllers take turns at falling over"
+        story.note("Meanwhile, of /controller_epoch", f"{elections} elections")
 
         ran = await story.rescue()
         assert ran.code == 0, ran

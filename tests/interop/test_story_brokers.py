@@ -38,12 +38,12 @@ ALL = [(1, 2, 3)] * len(REPLICAS)
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One run of it: `resident` where brokers find our controller and ask it."""
+    """One run of it: `advertised` where brokers find our controller and ask it."""
 
     cluster: LocalCluster
     session: ZooKeeperSession
     version: KafkaVersion
-    resident: bool
+    advertised: bool
 
     @property
     def lethe(self) -> Lethe:
@@ -52,12 +52,12 @@ class Story:
     @property
     def isr_grows(self) -> bool:
         """Older leaders write an ISR to ZooKeeper themselves."""
-        return self.resident or self.version < (2, 7, 0)
+        return self.advertised or self.version < (2, 7, 0)
 
     @property
     def has_producer_ids(self) -> bool:
         """Older brokers take them from ZooKeeper themselves."""
-        return self.resident or self.version < (3, 0, 0)
+        return self.advertised or self.version < (3, 0, 0)
 
     async def states(self, partitions: int = len(REPLICAS)) -> list[LeaderAndIsr]:
         return [state for state in await states(self.session, "orders", partitions) if state is not None]
@@ -80,16 +80,16 @@ class Story:
 
 
 @pytest.mark.parametrize(
-    "resident", [pytest.param(False, id="guest", marks=pytest.mark.slow), pytest.param(True, id="resident")]
+    "advertised", [pytest.param(False, id="guest", marks=pytest.mark.slow), pytest.param(True, id="resident")]
 )
-async def test_the_life_of_a_topic(kafka_cluster: MakeCluster, version: str, resident: bool) -> None:
-    async with kafka_cluster(version, listed=resident) as cluster, cluster.session() as session:
-        story = Story(cluster, session, KafkaVersion.parse(version), resident)
+async def test_the_life_of_a_topic(kafka_cluster: MakeCluster, version: str, advertised: bool) -> None:
+    async with kafka_cluster(version, listed=advertised) as cluster, cluster.session() as session:
+        story = Story(cluster, session, KafkaVersion.parse(version), advertised)
         active = await cluster.active_controller()
         await story.create()
         stored = await a_leader_is_killed(story)
         await it_comes_back(story)
-        if resident:
+        if advertised:
             await another_is_shut_down(story)
         await partitions_are_added(story, stored)
         await story.delete()
@@ -121,7 +121,7 @@ async def a_leader_is_killed(story: Story) -> list[Stored]:
     assert set(stored) <= set(found)
     if story.has_producer_ids:
         assert len(found) == len(stored)
-    if story.resident and story.version >= (3, 0, 0):
+    if story.advertised and story.version >= (3, 0, 0):
         stored += await transactions(story)
     return stored
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lethe.admin.rescue_control import Guest, Means, in_control
+from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -48,7 +48,7 @@ async def test_what_is_deleted_already_is_not_created_again(kafka_cluster: MakeC
         await until(the_others_are_done, "the brokers that are awake have deleted their replicas")
         before = [text_of(broker) for broker in cluster.kafka_brokers]
 
-        async def work(guest: Guest) -> float:
+        async def work(guest: RescueController) -> float:
             await guest.elected()
             since_s = time.monotonic()
             sleeper.resume()
@@ -56,7 +56,7 @@ async def test_what_is_deleted_already_is_not_created_again(kafka_cluster: MakeC
             return time.monotonic() - since_s
 
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = Means(cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
         took_s = await in_control(means, None, work)
         created, errors = 0, 0
         for broker, (output, states) in zip(cluster.kafka_brokers, before, strict=True):

@@ -17,7 +17,7 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.rescue_control import Guest, Means, in_control
+from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 from lethe.cluster.local import LocalCluster
@@ -109,9 +109,9 @@ class Tiered:
     async def under_lethe(self, work: Callable[[], Awaitable[None]]) -> None:
         """Has Lethe take control, do this, and give control back."""
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(self.version).inter_broker_protocol)
-        means = Means(self.cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
+        means = TakeoverSettings(self.cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
 
-        async def elected(guest: Guest) -> None:
+        async def elected(guest: RescueController) -> None:
             await guest.elected()
             await work()
 

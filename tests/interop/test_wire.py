@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import fetched
-from tools import wire_recording
-from tools.wire_compare import compare
-from tools.wire_differences import DIFFERENCES
-from tools.wire_history import record
-from tools.wire_recording import VERSIONS, Who
+from tests.wire.compare import compare
+from tests.wire.differences import DIFFERENCES
+from tests.wire.history import record
+from tests.wire.recording import VERSIONS, Who, read_recording, write_recording
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 
@@ -24,6 +23,6 @@ async def test_brokers_are_told_what_kafkas_controller_tells_them(version: str, 
     if version not in VERSIONS:
         pytest.skip(f"Kafka's controller was recorded with {' and '.join(VERSIONS)}, not with {version}")
     recording = await record(Who.LETHE, fetched(version), tmp_path)
-    wire_recording.write(recording, tmp_path)
-    comparison = compare(wire_recording.read(Who.KAFKA, version), recording, DIFFERENCES)
+    write_recording(recording, tmp_path)
+    comparison = compare(read_recording(Who.KAFKA, version), recording, DIFFERENCES)
     assert not comparison.unlisted, "\n\n".join(comparison.unlisted)

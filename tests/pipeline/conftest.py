@@ -48,6 +48,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
         "spark.local.dir": str(directory / "scratch"),
     }
-    built = session.build("local[2]", {**SETTINGS, **places}, log=directory / "spark.log")
+    built = session.build_session("local[2]", {**SETTINGS, **places}, log=directory / "spark.log")
     yield built
     built.stop()

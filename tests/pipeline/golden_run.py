@@ -28,7 +28,7 @@ from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
 from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
-from lethe.protocol.journal import Entry, decode_lines
+from lethe.protocol.journal import JournalEntry, decode_lines
 from tests.pipeline.journals import Line, events, rows_of
 
 JOURNALS: Final = Path(__file__).with_name("golden") / "journal"
@@ -45,8 +45,8 @@ def journal_lines() -> list[Line]:
     found = []
     for path in sorted(JOURNALS.glob("*.jsonl")):
         for entry in decode_lines(path.read_bytes().splitlines(keepends=True)):
-            assert isinstance(entry, Entry), f"{path}: {entry}"
-            fact = entry.fact
+            assert isinstance(entry, JournalEntry), f"{path}: {entry}"
+            fact = entry.record
             said = (fact.type.value, fact.subject, json.dumps(dict(fact.data)))
             found.append(Line(entry.source, entry.id, entry.time_ms, *said))
     return found
@@ -100,7 +100,9 @@ def _record() -> None:
 
 def _make_tables() -> None:
     with tempfile.TemporaryDirectory(prefix="lethe-golden-") as directory:
-        spark = session.build("local[2]", {"spark.sql.shuffle.partitions": "2"}, log=Path(directory) / "spark.log")
+        spark = session.build_session(
+            "local[2]", {"spark.sql.shuffle.partitions": "2"}, log=Path(directory) / "spark.log"
+        )
         made = tables(spark, journal_lines())
         spark.stop()
     TABLES.mkdir(parents=True, exist_ok=True)

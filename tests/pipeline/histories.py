@@ -156,7 +156,7 @@ class History:
         self.journal.answered(self._at(), topic, broker, result, ranges, self._id(topic_id), self.controller)
 
     def _tenures(self) -> None:
-        """Controllers' ids are of the example, so that its tenures are."""
+        """Controllers' ids are of the example, so that its terms are."""
         first = self.brokers[0] * 10
         at = 0
         for epoch in range(1, self.random.randint(1, 5)):

@@ -276,7 +276,7 @@ def _obedience(plants: Plants) -> None:
 
 
 def _outcomes(plants: Plants) -> None:
-    """The newest tenure that became active is that of controller 2021."""
+    """The newest term that became active is that of controller 2021."""
     before = plants.controller(2020)
     before.phase(0, "gone-without-a-word", "queued", topic_id="gone-without-a-word")
     before.phase(0, "taken-over", "queued", topic_id="taken-over")

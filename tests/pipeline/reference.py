@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lethe.pipeline.transforms.journal_lines import LONGEST_MS, MAX_PIECE
+from lethe.pipeline.transforms.journal_records import MAX_DURATION_MS, MAX_RANGE
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import time_to_text
 from tests.pipeline.journals import Line
@@ -45,7 +45,7 @@ def gap(earlier: int | None, later: int | None) -> int | None:
 def marker_time(value: Any, otherwise: int) -> int:
     """When the marker was made, where the line says it."""
     is_number = re.fullmatch(r"\d{1,13}", str(value)) is not None
-    return int(value) if is_number and int(value) <= LONGEST_MS else otherwise
+    return int(value) if is_number and int(value) <= MAX_DURATION_MS else otherwise
 
 
 def day(ms: int) -> str:
@@ -61,7 +61,7 @@ def numbers_in(ranges: Any) -> Iterator[int]:
         found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", piece)
         if found:
             low, high = int(found[1]), int(found[2] or found[1])
-            if high - low < MAX_PIECE:
+            if high - low < MAX_RANGE:
                 yield from range(low, high + 1)
 
 

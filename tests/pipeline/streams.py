@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lethe.pipeline import session
-from lethe.pipeline.io.files import Files
+from lethe.pipeline.io.files import FileSystem
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.stream import Plan, Progress, Stream
+from lethe.pipeline.jobs.stream import BatchProgress, Stream, StreamOptions
 from lethe.pipeline.tables import CONTROLLER_EVENTS
-from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, decode, encode, time_from_text
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, JsonValue, decode, encode, time_from_text
 from tests.pipeline.conftest import SETTINGS
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
@@ -42,7 +42,7 @@ def killed() -> None:
     raise Killed
 
 
-class Dying(Files):
+class Dying(FileSystem):
     """Ends at the n-th rename."""
 
     def __init__(self, spark: SparkSession, root: str, dies_at: int, end: Callable[[], None]) -> None:
@@ -65,18 +65,18 @@ def follow(
     end: Callable[[], None] = killed,
     surveys: tuple[str, ...] = (),
     delay: datetime.timedelta = datetime.timedelta(days=7),
-    most_files: int = 200,
-) -> list[Progress]:
+    max_files_per_day: int = 200,
+) -> list[BatchProgress]:
     """Takes in what is there; what was told of each micro-batch."""
-    told: list[Progress] = []
+    told: list[BatchProgress] = []
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: BatchProgress) -> None:
         told.append(progress)
         if dies_at == AT_THE_END:
             end()
 
     files = Dying(spark, str(lake), dies_at, end)
-    plan = Plan((str(journal),), surveys, delay=delay, most_files=most_files)
+    plan = StreamOptions((str(journal),), surveys, delay=delay, max_files_per_day=max_files_per_day)
     Stream(spark, Lake(spark, str(lake), files), plan, lambda: NOW, tell).run()
     return told
 
@@ -110,7 +110,7 @@ class Growing:
         for path in sorted(self.journal.iterdir()):
             entries = [decode(line) for line in path.read_bytes().splitlines()]
             is_closed = f"-{self._round:08}." not in path.name
-            if is_closed and all(one.id in taken for one in entries if isinstance(one, Entry)):
+            if is_closed and all(one.id in taken for one in entries if isinstance(one, JournalEntry)):
                 path.unlink()
                 removed.append(path.name)
         return removed
@@ -136,27 +136,31 @@ class Growing:
         lines = []
         for topic, phase in ((f"t-{number}", 0), (f"t-{number}", 1), (f"t-{number - 1}", 3)):
             data: dict[str, JsonValue] = {"phase": PHASES[phase], "took_ms": 1, "topic_id": f"id-{topic}"}
-            fact = Fact(FactType.DELETION_PHASE, f"topic/{topic}", {**data, "partitions": 1, "replicas": 2})
+            fact = EventRecord(
+                EventRecordType.DELETION_PHASE, f"topic/{topic}", {**data, "partitions": 1, "replicas": 2}
+            )
             lines.append(self._line("/lethe/controller/1", fact))
         moved: dict[str, JsonValue] = {"machine": "replica", "broker": 2, "partitions": "0", "before": "OFFLINE"}
         asked: dict[str, JsonValue] = {"broker": 2, "broker_epoch": 7, "request_id": 1, "partitions": "0"}
         for kind, data in (
-            (FactType.TRANSITION, {**moved, "after": "DELETION_STARTED"}),
-            (FactType.ACK, {**asked, "result": "NONE"}),
+            (EventRecordType.TRANSITION, {**moved, "after": "DELETION_STARTED"}),
+            (EventRecordType.ACK, {**asked, "result": "NONE"}),
         ):
-            fact = Fact(kind, f"topic/t-{number}", {**data, "topic_id": f"id-t-{number}"})
+            fact = EventRecord(kind, f"topic/t-{number}", {**data, "topic_id": f"id-t-{number}"})
             lines.append(self._line("/lethe/controller/1", fact))
         elected: dict[str, JsonValue] = {"what": "elected", "epoch": number, "taken_from": None}
-        lines.append(self._line("/lethe/controller/1", Fact(FactType.ELECTION, "controller/1", elected)))
+        lines.append(self._line("/lethe/controller/1", EventRecord(EventRecordType.ELECTION, "controller/1", elected)))
         freed: dict[str, JsonValue] = {"log_dir": "/d", "topic": f"t-{number - 1}", "partitions": "0", "directories": 1}
         sizes: dict[str, JsonValue] = {"size_bytes": 10, "files": 3, "error": None}
-        fact = Fact(FactType.BYTES_FREED, "broker/2", {**freed, **sizes, "topic_id": f"id-t-{number - 1}"})
+        fact = EventRecord(
+            EventRecordType.BYTES_FREED, "broker/2", {**freed, **sizes, "topic_id": f"id-t-{number - 1}"}
+        )
         lines.append(self._line(f"/lethe/{name.replace('-', '/')}", fact))
         return b"".join([*lines, lines[-1]])
 
-    def _line(self, source: str, fact: Fact) -> bytes:
+    def _line(self, source: str, fact: EventRecord) -> bytes:
         self._lines += 1
-        return encode(Entry(f"a-{self._lines}", source, START + 400_000 * self._lines, fact))
+        return encode(JournalEntry(f"a-{self._lines}", source, START + 400_000 * self._lines, fact))
 
     def _cut_off(self) -> bytes:
         return b'{"specversion":"1.0","id":"'
@@ -164,7 +168,7 @@ class Growing:
 
 def main(lake: Path, journal: Path, dies_at: int) -> None:
     conf = {**SETTINGS, "spark.driver.memory": "600m"}
-    spark = session.build("local[2]", conf, log=lake.with_name("spark.log"))
+    spark = session.build_session("local[2]", conf, log=lake.with_name("spark.log"))
     follow(spark, lake, journal, dies_at, lambda: os.killpg(0, signal.SIGKILL))
     spark.stop()
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS
 from lethe.pipeline import schemas
 from lethe.pipeline.io.frames import frame_of
-from lethe.pipeline.quality.rules import RULES, Severity, audit, gathered, verdict
+from lethe.pipeline.quality.rules import RULES, Severity, audit, count_violations, shared_frames
 from lethe.pipeline.quality.transitions import legal_transitions
 from tests.pipeline.planted import planted
 
@@ -51,8 +51,8 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
 def found(spark: SparkSession) -> Found:
     """The violations in the planted journal, by rule."""
     evidence = planted().evidence(spark)
-    with gathered(evidence) as digest:
-        violations = audit(evidence, digest)
+    with shared_frames(evidence) as shared:
+        violations = audit(evidence, shared)
         assert violations.schema.fieldNames() == schemas.VIOLATIONS.fieldNames()
         rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in violations.collect():
@@ -89,9 +89,9 @@ def test_the_verdict_counts_and_gives_the_exit_code(spark: SparkSession) -> None
     rows: list[tuple[object, ...]] = [
         (rule, severity, "s", None, "d", [], None) for rule, severity in (("a", "error"), ("b", "warning"))
     ]
-    both = verdict(frame_of(spark, schemas.VIOLATIONS, [*rows, rows[1]]))
+    both = count_violations(frame_of(spark, schemas.VIOLATIONS, [*rows, rows[1]]))
     assert (both.errors, both.warnings, both.exit_code) == (1, 2, 1)
-    warned = verdict(frame_of(spark, schemas.VIOLATIONS, rows[1:]))
+    warned = count_violations(frame_of(spark, schemas.VIOLATIONS, rows[1:]))
     assert [tuple(count) for count in warned.counts] == [("b", Severity.WARNING, 1)]
     assert warned.exit_code == 0
 

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from lethe.pipeline.quality.forms import fits
-from lethe.protocol.journal import Fact, FactType
+from lethe.pipeline.quality.forms import has_valid_form
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_forms import KeyKind
 from lethe.protocol.journal_schema import SCHEMAS, schema_problems
 
@@ -34,7 +34,7 @@ SUBJECTS: Final = ("topic/a", "broker/1", "controller/1001", "partition/a-0", "c
 
 
 class Case(NamedTuple):
-    kind: FactType
+    kind: EventRecordType
     subject: str
     data: dict[str, Any]
 
@@ -43,7 +43,7 @@ def _cases() -> Iterator[Case]:
     for kind, schema in SCHEMAS.items():
         for form in schema.forms:
             good = {key.name: GOOD[key.kind] for key in form.keys}
-            subject = next(each for each in SUBJECTS if not schema_problems(Fact(kind, each, good)))
+            subject = next(each for each in SUBJECTS if not schema_problems(EventRecord(kind, each, good)))
             yield from (Case(kind, each, good) for each in SUBJECTS)
             yield Case(kind, subject, {**good, "unknown": {"deep": [-1]}, "also `odd`": -2})
             for key in form.keys:
@@ -56,13 +56,13 @@ def test_a_fact_fits_where_the_schema_says_so(spark: SparkSession) -> None:
     cases = list(_cases())
     rows = [(number, case.kind.value, case.subject, json.dumps(case.data)) for number, case in enumerate(cases)]
     frame = spark.createDataFrame(rows, "number int, type string, subject string, data string")
-    for number, has_form in frame.select("number", fits()).collect():
+    for number, has_form in frame.select("number", has_valid_form()).collect():
         case = cases[number]
-        assert has_form == (not schema_problems(Fact(*case))), case
+        assert has_form == (not schema_problems(EventRecord(*case))), case
 
 
 def test_what_is_no_object_or_of_no_type_fits_nothing(spark: SparkSession) -> None:
     rows = [("election", "controller/1", text) for text in ("", "{", "[]", "7", "null", None)]
     rows.append(("novelty", "controller/1", "{}"))
     frame = spark.createDataFrame(rows, "type string, subject string, data string")
-    assert {row[0] for row in frame.select(fits()).collect()} == {False}
+    assert {row[0] for row in frame.select(has_valid_form()).collect()} == {False}

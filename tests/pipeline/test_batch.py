@@ -13,18 +13,27 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.files import Files
-from lethe.pipeline.io.journal import NothingToRead
+from lethe.pipeline.io.files import FileSystem
+from lethe.pipeline.io.journal import InputNotFound
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.lock import Locked
 from lethe.pipeline.io.surveys import require_surveys
 from lethe.pipeline.jobs import batch
+from lethe.pipeline.jobs.ingest_surveys import OTHER_CLUSTER
 from lethe.pipeline.jobs.report import DayRange, RunReport
-from lethe.pipeline.report.columns import LakeReader
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.bronze_events import DAMAGED
-from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, encode, time_from_text
-from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, File
+from lethe.protocol.journal import (
+    EventRecord,
+    EventRecordType,
+    JournalEntry,
+    JsonValue,
+    LineFlaw,
+    encode,
+    time_from_text,
+)
+from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, SurveyFile
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 CLUSTER: Final = "c1"
@@ -42,13 +51,13 @@ def phase(number: int, at: str, name: str, topic: str = "orders") -> bytes:
         "partitions": 1,
         "replicas": 2,
     }
-    fact = Fact(FactType.DELETION_PHASE, f"topic/{topic}", data)
-    return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
+    fact = EventRecord(EventRecordType.DELETION_PHASE, f"topic/{topic}", data)
+    return encode(JournalEntry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
 
 
-def event(number: int, at: str, kind: FactType, **data: JsonValue) -> bytes:
-    fact = Fact(kind, "controller/1", data)
-    return encode(Entry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
+def event(number: int, at: str, kind: EventRecordType, **data: JsonValue) -> bytes:
+    fact = EventRecord(kind, "controller/1", data)
+    return encode(JournalEntry(f"a-{number}", "/lethe/controller/1", time_from_text(f"2026-01-{at}Z"), fact))
 
 
 JOURNAL: Final = "a journal"
@@ -111,7 +120,7 @@ def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path,
     assert spans(tmp_path) == {"orders": ("done", day(5)), "users": ("open", day(6))}
     aside = {Path(row["_source_file"]).name: row for row in read(tmp_path, tables.QUARANTINE)}
     assert {name: row["reason"] for name, row in aside.items()} == {
-        "controller-1-00000001.jsonl": Flaw.CUT_OFF.value,
+        "controller-1-00000001.jsonl": LineFlaw.CUT_OFF.value,
         "cut%20off.jsonl.gz": DAMAGED,
         "never.jsonl.gz": DAMAGED,
     }
@@ -159,9 +168,9 @@ def test_a_deletion_goes_on_in_lines_that_are_taken_in_later(
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
-    with pytest.raises(NothingToRead, match="nowhere"):
+    with pytest.raises(InputNotFound, match="nowhere"):
         run(spark, tmp_path, journals=[str(tmp_path / "nowhere")])
-    with pytest.raises(NothingToRead, match="nowhere"):
+    with pytest.raises(InputNotFound, match="nowhere"):
         run(spark, tmp_path, surveys=[str(tmp_path / "nowhere*")])
     assert run(spark, tmp_path, surveys=[str(journal)]).days == ()
 
@@ -182,12 +191,12 @@ def test_places_are_looked_at_before_anything_is_written(spark: SparkSession, tm
     log = journal / "controller.log"
     log.write_bytes(b"".join(FIRST))
     for place in (journal, log):
-        with pytest.raises(NothingToRead, match=r"controller.log and what else is there is not \*.jsonl or"):
+        with pytest.raises(InputNotFound, match=r"controller.log and what else is there is not \*.jsonl or"):
             run(spark, tmp_path, journals=[str(place)])
-        with pytest.raises(NothingToRead, match=r"controller.log and what else is there has no survey.json"):
+        with pytest.raises(InputNotFound, match=r"controller.log and what else is there has no survey.json"):
             run(spark, tmp_path, journals=[], surveys=[str(place)])
     (journal / "a.jsonl").write_bytes(b"".join(FIRST))
-    with pytest.raises(NothingToRead, match="nowhere"):
+    with pytest.raises(InputNotFound, match="nowhere"):
         run(spark, tmp_path, surveys=[str(tmp_path / "nowhere")])
     assert not (tmp_path / "lake").exists()
     copied = tmp_path / SURVEYS / "20260106T090000.000Z"
@@ -204,7 +213,7 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class Dying(Files):
+class Dying(FileSystem):
     """Dies at the n-th change of the file system."""
 
     def __init__(self, spark: SparkSession, root: str, dies_at: int) -> None:
@@ -227,18 +236,18 @@ def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Pat
     with pytest.raises(Crash):
         run(spark, tmp_path, lake=Lake(spark, root, Dying(spark, root, step)))
     if step == 7:
-        assert Lake(spark, root).owed() == [day(5), day(6)]
+        assert Lake(spark, root).pending_days() == [day(5), day(6)]
         file.unlink()
     run(spark, tmp_path)
     assert spans(tmp_path) == {"orders": ("done", day(5)), "users": ("open", day(6))}
     assert len(rows(tmp_path, tables.CONTROLLER_EVENTS)) == 4
-    assert Lake(spark, root).owed() == []
+    assert Lake(spark, root).pending_days() == []
 
 
 # --- surveys ------------------------------------------------------------------------------------------------------
 
 
-def row(file: File, survey: dict[str, Any], **values: object) -> dict[str, object]:
+def row(file: SurveyFile, survey: dict[str, Any], **values: object) -> dict[str, object]:
     known = {"survey_id": survey["survey_id"], "taken_at": survey["taken_at"], **values}
     return {name: known.get(name) for name in file.column_names}
 
@@ -343,7 +352,7 @@ def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSessio
     why = " ".join(refused.why for refused in report.refused)
     assert len(report.refused) == 8
     for words in (
-        *("of the cluster another, the lake of c1", "survey.json is not JSON", "znodes.jsonl has 1 row"),
+        *(OTHER_CLUSTER.format(survey="another", lake="c1"), "survey.json is not JSON", "znodes.jsonl has 1 row"),
         "1 of 3 rows of directories.jsonl cannot be used",
         "1 of 3 rows of znodes.jsonl cannot be used ('created_at' is not RFC 3339",
         "1 of 3 rows of znodes.jsonl cannot be used ('topic' is missing",

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.schemas import CONTROLLER_EVENTS, QUARANTINE
 from lethe.pipeline.transforms import bronze_events
-from lethe.protocol.journal import Entry, Fact, FactType, Flaw, Unreadable, decode, encode
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, LineFlaw, UnreadableLine, decode, encode
 
 RFC_3339: Final = re.compile(
     r"(?!0000|(0001-01-01|9999-12-31).*[+-]\d\d:\d\d$)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",
@@ -35,21 +35,21 @@ def parsed(spark: SparkSession, lines: list[bytes]) -> list[Any]:
 
 
 def agrees(line: bytes, row: Any) -> bool:
-    """Whether a row says what `decode` says; or sets aside what only `decode` takes, for one of the named reasons."""
+    """Whether a row says what `decode` says; or quarantines what only `decode` takes, for one of the named reasons."""
     if not line.strip():
         return row is None
     said = decode(line)
-    if isinstance(said, Unreadable):
+    if isinstance(said, UnreadableLine):
         return row.reason == said.flaw.value and row.id is None and row.data is None
     if row.reason is not None:
         time = orjson.loads(line)["time"]
         offset = re.search(r"[+-](\d\d):\d\d$", time)
-        return row.reason == Flaw.NOT_AN_EVENT.value and (
+        return row.reason == LineFlaw.NOT_AN_EVENT.value and (
             RFC_3339.fullmatch(time) is None or (offset is not None and int(offset[1]) >= 18)
         )
     told = (row.source, row.id, row.type, row.subject, row.time)
-    return told == (said.source, said.id, said.fact.type.value, said.fact.subject, said.time_ms) and (
-        orjson.loads(row.data) == said.fact.data
+    return told == (said.source, said.id, said.record.type.value, said.record.subject, said.time_ms) and (
+        orjson.loads(row.data) == said.record.data
     )
 
 
@@ -59,7 +59,11 @@ def check(spark: SparkSession, lines: list[bytes]) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-GOOD: Final = encode(Entry("a-1", "/lethe/controller/1", 1767323045678, Fact(FactType.EVENT, "controller/1", {"n": 1})))
+GOOD: Final = encode(
+    JournalEntry(
+        "a-1", "/lethe/controller/1", 1767323045678, EventRecord(EventRecordType.EVENT, "controller/1", {"n": 1})
+    )
+)
 
 
 def line(**attributes: object) -> bytes:
@@ -211,7 +215,7 @@ def test_times_that_are_of_no_day_in_utc_are_set_aside(spark: SparkSession) -> N
     first = ["0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-01:00"]
     inside = ["0001-01-01T00:00:00Z", "0001-01-02T00:00:00+17:59", "9999-12-30T23:59:59-17:59"]
     rows = parsed(spark, [line(time=time) for time in (*first, *inside)])
-    assert [row.reason for row in rows] == [Flaw.NOT_AN_EVENT.value] * 2 + [None] * 3
+    assert [row.reason for row in rows] == [LineFlaw.NOT_AN_EVENT.value] * 2 + [None] * 3
 
 
 def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: SparkSession) -> None:
@@ -224,7 +228,7 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
     ]
     read = bronze_events.parse(spark.createDataFrame(rows, "value string, file string"))
     now = F.lit("2026-01-03T00:00:00Z").cast("timestamp")
-    staged = bronze_events.to_stage(read, ingested_at=now, batch_id="run 1")
+    staged = bronze_events.with_staging_columns(read, ingested_at=now, batch_id="run 1")
     facts = staged.where("kept").drop("kept")
     assert facts.schema.names == CONTROLLER_EVENTS.names
     (fact,) = facts.collect()
@@ -242,7 +246,7 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
 def test_what_is_kept_of_a_line_can_be_shown(spark: SparkSession, line_of: bytes) -> None:
     frame = spark.createDataFrame([(bytearray(line_of), "f")], "b binary, file string")
     read = bronze_events.parse(frame.select(F.col("b").cast("string").alias("value"), "file"))
-    staged = bronze_events.to_stage(read, ingested_at=F.current_timestamp(), batch_id="run 1")
+    staged = bronze_events.with_staging_columns(read, ingested_at=F.current_timestamp(), batch_id="run 1")
     (row,) = bronze_events.quarantine_rows(staged).collect()
     assert len(row.line) == min(len(line_of), 10_000)
     assert row.reason == "not JSON"

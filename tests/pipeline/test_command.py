@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lethe.cli import pipeline
-from lethe.protocol.journal import Entry, Fact, FactType, JsonValue, encode
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, JsonValue, encode
 from tests.pipeline.conftest import SETTINGS
 
 
@@ -20,8 +20,8 @@ def test_a_run_from_the_command_line_makes_tables_that_can_be_shown(tmp_path: Pa
     journal = tmp_path / "journal"
     journal.mkdir()
     said: dict[str, JsonValue] = {"phase": "queued", "took_ms": 1, "topic_id": None, "partitions": 1, "replicas": 2}
-    fact = Fact(FactType.DELETION_PHASE, "topic/orders", said)
-    (journal / "a.jsonl").write_bytes(encode(Entry("a-1", "/lethe/controller/1", 1767323045678, fact)) + b"{")
+    fact = EventRecord(EventRecordType.DELETION_PHASE, "topic/orders", said)
+    (journal / "a.jsonl").write_bytes(encode(JournalEntry("a-1", "/lethe/controller/1", 1767323045678, fact)) + b"{")
     command = [
         sys.executable,
         "-m",

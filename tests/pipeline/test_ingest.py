@@ -1,4 +1,4 @@
-"""What is taken in and what is set aside, and when that is forgotten."""
+"""What is taken in and what is quarantined, and when that is forgotten."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lethe.pipeline import tables
 from lethe.pipeline.io.journal import journal_files
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.ingest import ingest_journal
-from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
-from lethe.pipeline.jobs.report import DayRange, Refused, Taken
+from lethe.pipeline.jobs.ingest_surveys import WRONG_CHECKSUM, WRONG_ROW_COUNT, ingest_surveys
+from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ROW_FILES, ZNODES, checksum
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
 INGESTED_AT: Final = "2026-01-09T00:00:00Z"
 
 
-def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[dict[str, int], list[Refused]]:
+def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[dict[str, int], list[SurveyRefusal]]:
     """What is new in each table, and what was refused."""
     with lake.writer(name):
         at = F.lit(INGESTED_AT).cast("timestamp")
@@ -31,7 +31,7 @@ def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[di
     return {one.table: one.new for one in taken}, refused
 
 
-def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> Taken:
+def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> IngestCounts:
     with lake.writer(name):
         at = F.lit(INGESTED_AT).cast("timestamp")
         files = journal_files(spark, [str(place)])
@@ -39,7 +39,7 @@ def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> Taken:
 
 
 def quarantined(lake: Lake) -> list[str]:
-    """The files that lines were set aside of."""
+    """The files that lines were quarantined of."""
     return sorted(Path(row["_source_file"]).name for row in lake.read(tables.QUARANTINE).collect())
 
 
@@ -80,7 +80,7 @@ def test_only_what_is_taken_in_says_whose_the_lake_is(spark: SparkSession, tmp_p
     assert "znodes.jsonl has 1 row" in by_name[copied.name]
     assert "1 of 2 rows of metadata.jsonl cannot be used" in by_name[spoilt.name]
     assert "does not say how many rows znodes.jsonl has" in by_name[without.name]
-    assert "znodes.jsonl has 3 rows and its manifest says 0" in by_name[empty.name]
+    assert WRONG_ROW_COUNT.format(file="znodes.jsonl", rows="3 rows", said=0) in by_name[empty.name]
     assert "its survey.json: cannot read: " in by_name[walled.name]
     assert quarantined(lake) == [METADATA.name, *[MANIFEST.name] * 3]
 
@@ -111,8 +111,7 @@ def test_what_was_changed_since_it_was_kept_is_refused(spark: SparkSession, tmp_
     new, refused = surveys(spark, lake, place, "a")
     assert new == {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
     assert [(Path(one.path).name, one.why) for one in refused] == [
-        (name, "directories.jsonl has been changed since it was kept, by its checksum: copy the survey anew")
-        for name in ("0", "2")
+        (name, WRONG_CHECKSUM.format(file="directories.jsonl")) for name in ("0", "2")
     ]
     sizes = lake.read(tables.AGENT_INVENTORY).where("size_bytes is not null").select("size_bytes").collect()
     assert {row["size_bytes"] for row in sizes} == {10}

@@ -18,12 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lethe.pipeline.io.files import Files, FileTrouble
+from lethe.pipeline.io.files import FileSystem, FileSystemError
 from lethe.pipeline.io.frames import frame_of
-from lethe.pipeline.io.lake import Lake, LakeUnusable, WrongColumns, _write
-from lethe.pipeline.io.lock import LOCK, Locked, hold
-from lethe.pipeline.io.moves import Staging
-from lethe.pipeline.report.columns import Days, LakeReader
+from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable, _write
+from lethe.pipeline.io.lock import LOCK, Locked, acquire
+from lethe.pipeline.io.staging import Staging
+from lethe.pipeline.report.lake_reader import DayFilter, LakeReader
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
 STRANGE = "a lake [1]{b,c}*"
@@ -52,7 +52,7 @@ def test_what_was_written_is_read_back_by_days(spark: SparkSession, tmp_path: Pa
     lake = Lake(spark, str(tmp_path / STRANGE))
     assert lake.read(DAILY_RECLAIM).schema == DAILY_RECLAIM.schema
     assert lake.days(DAILY_RECLAIM) == []
-    assert lake.made() == []
+    assert lake.written_tables() == []
     with lake.writer("a"):
         lake.append(DAILY_RECLAIM, reclaim(spark, (1, MONDAY), (2, TUESDAY)))
         lake.append(DAILY_RECLAIM, reclaim(spark, (3, MONDAY)))
@@ -64,7 +64,7 @@ def test_what_was_written_is_read_back_by_days(spark: SparkSession, tmp_path: Pa
     assert again.read(DAILY_RECLAIM, [MONDAY]).count() == 2
     assert again.read(DAILY_RECLAIM, []).count() == 0
     assert again.days(DAILY_RECLAIM) == [LONG_AGO, MONDAY, TUESDAY]
-    assert again.made() == [DAILY_RECLAIM]
+    assert again.written_tables() == [DAILY_RECLAIM]
     assert again.read(DAILY_RECLAIM).columns == DAILY_RECLAIM.schema.names
 
 
@@ -79,15 +79,15 @@ def test_partitions_are_replaced_and_others_stay(spark: SparkSession, tmp_path: 
         assert brokers(lake) == [(3, WEDNESDAY), (8, MONDAY), (9, MONDAY)]
         lake.replace_partitions(DAILY_RECLAIM, reclaim(spark).limit(0), [MONDAY, WEDNESDAY], keep_empty=True)
         assert (brokers(lake), lake.days(DAILY_RECLAIM)) == ([], [MONDAY, WEDNESDAY])
-        assert list(LakeReader(str(tmp_path)).written(DAILY_RECLAIM)) == [MONDAY, WEDNESDAY]
+        assert list(LakeReader(str(tmp_path)).last_written_ms(DAILY_RECLAIM)) == [MONDAY, WEDNESDAY]
         lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (5, MONDAY)), [MONDAY], keep_empty=True)
         assert (brokers(lake), lake.days(DAILY_RECLAIM)) == ([(5, MONDAY)], [MONDAY, WEDNESDAY])
-        assert not list(LakeReader(str(tmp_path)).batches(DAILY_RECLAIM, ["broker"], Days(TUESDAY).filter()))
-        lake.write_whole(DAILY_RECLAIM, reclaim(spark, (4, TUESDAY)))
+        assert not list(LakeReader(str(tmp_path)).batches(DAILY_RECLAIM, ["broker"], DayFilter(TUESDAY).filter()))
+        lake.replace_table(DAILY_RECLAIM, reclaim(spark, (4, TUESDAY)))
         assert brokers(lake) == [(4, TUESDAY)]
         with pytest.raises(ValueError, match=r"day=2026-01-06 among"):
             lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (9, TUESDAY)), [MONDAY])
-    assert lake.files_of(DAILY_RECLAIM, TUESDAY) == 1
+    assert lake.count_files(DAILY_RECLAIM, TUESDAY) == 1
     assert not (tmp_path / "_work").exists() or not list((tmp_path / "_work").iterdir())
 
 
@@ -95,25 +95,25 @@ def test_a_table_without_days_is_replaced_as_a_whole_even_by_nothing(spark: Spar
     lake = Lake(spark, str(tmp_path))
     one = frame_of(spark, STUCK_NOW.schema, [("orders", *[None] * (len(STUCK_NOW.schema) - 1))])
     with lake.writer("a"):
-        lake.write_whole(STUCK_NOW, one)
+        lake.replace_table(STUCK_NOW, one)
         assert [row.topic for row in lake.read(STUCK_NOW).collect()] == ["orders"]
-        lake.write_whole(STUCK_NOW, one.limit(0))
+        lake.replace_table(STUCK_NOW, one.limit(0))
         assert lake.read(STUCK_NOW).count() == 0
-        lake.write_whole(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
-        lake.write_whole(DAILY_RECLAIM, reclaim(spark).limit(0))
+        lake.replace_table(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
+        lake.replace_table(DAILY_RECLAIM, reclaim(spark).limit(0))
         assert lake.read(DAILY_RECLAIM).count() == 0
 
 
 def test_staged_rows_are_seen_by_nobody_until_they_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, str(tmp_path / STRANGE))
     with lake.writer("a"):
-        staged = lake.staged(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
+        staged = lake.stage(DAILY_RECLAIM, reclaim(spark, (1, MONDAY)))
         assert staged.days() == [MONDAY]
         assert [row.broker for row in staged.read().collect()] == [1]
         assert brokers(lake) == []
-        staged.keep()
+        staged.commit()
         assert brokers(lake) == [(1, MONDAY)]
-        lake.staged(DAILY_RECLAIM, reclaim(spark, (2, MONDAY))).forget()
+        lake.stage(DAILY_RECLAIM, reclaim(spark, (2, MONDAY))).discard()
     assert brokers(lake) == [(1, MONDAY)]
 
 
@@ -121,7 +121,7 @@ def test_other_columns_are_refused_by_name(spark: SparkSession, tmp_path: Path) 
     lake = Lake(spark, str(tmp_path))
     with lake.writer("a"):
         frame = reclaim(spark, (1, MONDAY)).drop("files").withColumn("broker", F.lit("1")).withColumn("more", F.lit(1))
-        with pytest.raises(WrongColumns) as refusal:
+        with pytest.raises(ColumnMismatch) as refusal:
             lake.append(DAILY_RECLAIM, frame)
         for words in ("broker: string instead of int", "files: nothing instead of bigint", "more: int instead of noth"):
             assert words in str(refusal.value)
@@ -134,10 +134,10 @@ def test_other_columns_are_refused_by_name(spark: SparkSession, tmp_path: Path) 
 def test_a_lake_is_of_one_cluster(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, str(tmp_path))
     with lake.writer("a"):
-        lake.claim("abc")
-        lake.claim("abc")
+        lake.set_cluster_id("abc")
+        lake.set_cluster_id("abc")
         with pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
-            lake.claim("xyz")
+            lake.set_cluster_id("xyz")
     assert Lake(spark, str(tmp_path)).cluster_id == "abc"
     (tmp_path / "lake.json").write_text('{"version": 2, "cluster_id": "abc"}')
     with pytest.raises(LakeUnusable, match="version 2"):
@@ -176,22 +176,22 @@ def test_what_a_lake_is_outlives_a_crash_while_it_is_written(spark: SparkSession
     with Lake(spark, str(tmp_path)).writer("a"):
         pass
     with (lake := Lake(spark, str(tmp_path))).writer("b"):
-        lake.claim("abc")
+        lake.set_cluster_id("abc")
         (tmp_path / "bronze").mkdir()
     (tmp_path / "lake.json").rename(tmp_path / "_lake.json")
     other = Lake(spark, str(tmp_path))
     assert other.cluster_id == "abc"
     with other.writer("c"), pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
-        other.claim("xyz")
+        other.set_cluster_id("xyz")
     assert (tmp_path / "lake.json").exists()
 
 
 def test_a_writer_knows_what_another_has_said_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
     early, other = Lake(spark, str(tmp_path)), Lake(spark, str(tmp_path))
     with other.writer("a"):
-        other.claim("abc")
+        other.set_cluster_id("abc")
     with early.writer("b"), pytest.raises(LakeUnusable, match="of the cluster abc, not of xyz"):
-        early.claim("xyz")
+        early.set_cluster_id("xyz")
 
 
 # --- the lock -----------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from lethe.pipeline.io import lock
-with lock._hold_locally(Path(sys.argv[1]), "run 7"):
+with lock._acquire_flock(Path(sys.argv[1]), "run 7"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -224,16 +224,16 @@ def test_a_second_writer_is_told_of_the_first_until_that_dies(spark: SparkSessio
 
 def test_a_file_of_the_locks_name_that_is_none_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text("mine")
-    with pytest.raises(FileTrouble, match=f"{LOCK} is no lock of a checkpoint: name another directory"):
-        hold(Files(spark, str(tmp_path)), "stream", "checkpoint").__enter__()
+    with pytest.raises(FileSystemError, match=f"{LOCK} is no lock of a checkpoint: name another directory"):
+        acquire(FileSystem(spark, str(tmp_path)), "stream", "checkpoint").__enter__()
     assert (tmp_path / LOCK).read_text() == "mine"
     for left in ("", '{"ho', '{"host": "here", "pid": 1, "what": "run 7"}'):
         (tmp_path / LOCK).write_text(left)
-        with hold(Files(spark, str(tmp_path)), "stream", "checkpoint"):
+        with acquire(FileSystem(spark, str(tmp_path)), "stream", "checkpoint"):
             assert "stream" in (tmp_path / LOCK).read_text()
 
 
-class Elsewhere(Files):
+class Elsewhere(FileSystem):
     """A file system that is not local, as far as the lock knows."""
 
     @property
@@ -243,19 +243,19 @@ class Elsewhere(Files):
 
 def test_where_the_system_has_no_locks_a_file_is_one(spark: SparkSession, tmp_path: Path) -> None:
     files = Elsewhere(spark, str(tmp_path))
-    with hold(files, "run 1"), pytest.raises(Locked, match=rf"process {os.getpid()} .*remove file:.*{LOCK}"):
-        hold(files, "run 2").__enter__()
+    with acquire(files, "run 1"), pytest.raises(Locked, match=rf"process {os.getpid()} .*remove file:.*{LOCK}"):
+        acquire(files, "run 2").__enter__()
     assert not (tmp_path / LOCK).exists()
     (tmp_path / LOCK).write_text("{")
     with pytest.raises(Locked, match="another process"):
-        hold(files, "run 2").__enter__()
+        acquire(files, "run 2").__enter__()
     (tmp_path / LOCK).write_text(json.dumps({"host": "far away", "pid": 1, "what": "run 3"}))
     with pytest.raises(Locked, match=r"process 1 on far away \(run 3\)"):
-        hold(files, "run 2").__enter__()
+        acquire(files, "run 2").__enter__()
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
     (tmp_path / LOCK).write_text(json.dumps({"host": socket.gethostname(), "pid": gone.pid, "what": "run 4"}))
-    with hold(files, "run 5"):
+    with acquire(files, "run 5"):
         assert json.loads((tmp_path / LOCK).read_text())["what"] == "run 5"
 
 
@@ -266,7 +266,7 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class Dying(Files):
+class Dying(FileSystem):
     """Dies at the n-th change of the file system: before it, and after half of what a removal does."""
 
     def __init__(self, spark: SparkSession, root: str, dies_at: int) -> None:
@@ -292,7 +292,7 @@ class Dying(Files):
 
     def remove(self, path: str) -> None:
         self._count()
-        for item in self.items(path)[:1]:
+        for item in self.list_directory(path)[:1]:
             super().remove(item.path)
         self._count()
         super().remove(path)
@@ -308,7 +308,7 @@ def _append(lake: Lake, spark: SparkSession) -> None:
 
 
 def _write_whole(lake: Lake, spark: SparkSession) -> None:
-    lake.write_whole(DAILY_RECLAIM, reclaim(spark, (7, MONDAY)).coalesce(1))
+    lake.replace_table(DAILY_RECLAIM, reclaim(spark, (7, MONDAY)).coalesce(1))
 
 
 BEFORE = [(1, MONDAY), (2, WEDNESDAY)]
@@ -367,7 +367,7 @@ def test_a_crash_while_the_last_crash_is_settled_is_settled_too(
 ) -> None:
     shutil.copytree(lake_before, tmp_path, dirs_exist_ok=True)
     crashes = 0
-    dying: Files = Dying(spark, str(tmp_path), 8)
+    dying: FileSystem = Dying(spark, str(tmp_path), 8)
     with pytest.raises(Crash), (lake := Lake(spark, str(tmp_path), dying)).writer("b"):
         _replace(lake, spark)
     for step in range(1, 100):
@@ -400,13 +400,13 @@ class Refused:
 
 
 def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
-    staging = Staging(Files(spark, str(tmp_path)), "a-1")
+    staging = Staging(FileSystem(spark, str(tmp_path)), "a-1")
     for words in (
         "IOException: No space left on device",
         "FileNotFoundException: /data/a journal.jsonl (Permission denied)",
     ):
         (tmp_path / "_work" / "a-1").mkdir(parents=True)
-        with pytest.raises(FileTrouble) as trouble:
+        with pytest.raises(FileSystemError) as trouble:
             _write(cast("DataFrame", Refused(words)), staging, "file:/lake/new", [])
         assert str(trouble.value) in (
             "cannot write: file:/lake/new: No space left on device",
@@ -418,17 +418,17 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSes
 
 
 def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:
-    files = Files(spark, str(tmp_path))
-    with pytest.raises(FileTrouble, match="cannot read: .*nowhere"):
+    files = FileSystem(spark, str(tmp_path))
+    with pytest.raises(FileSystemError, match="cannot read: .*nowhere"):
         files.read_text(f"{files.root}/nowhere")
-    with pytest.raises(FileTrouble, match="cannot rename"):
+    with pytest.raises(FileSystemError, match="cannot rename"):
         files.rename(f"{files.root}/nowhere", f"{files.root}/there")
-    with pytest.raises(FileTrouble, match="nosuch"):
-        Files(spark, "nosuch://host/lake")
-    with pytest.raises(FileTrouble, match="names nothing"):
-        Files(spark, "")
-    with pytest.raises(FileTrouble, match=r"a:b: .*no names with a colon"):
-        files.matching(str(tmp_path / "a:b"))
+    with pytest.raises(FileSystemError, match="nosuch"):
+        FileSystem(spark, "nosuch://host/lake")
+    with pytest.raises(FileSystemError, match="names nothing"):
+        FileSystem(spark, "")
+    with pytest.raises(FileSystemError, match=r"a:b: .*no names with a colon"):
+        files.glob(str(tmp_path / "a:b"))
     (tmp_path / "a.txt").write_text("x")
-    assert [item.name for item in files.matching(f"{files.root}/*.txt")] == ["a.txt"]
-    assert files.matching(f"{files.root}/*.none") == []
+    assert [item.name for item in files.glob(f"{files.root}/*.txt")] == ["a.txt"]
+    assert files.glob(f"{files.root}/*.none") == []

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lethe.pipeline import schemas, tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh_audit import days_in_doubt, refresh_audit, unaudited
-from lethe.pipeline.report.columns import LakeReader
+from lethe.pipeline.jobs.refresh_audit import dependent_days, refresh_audit, unaudited_days
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
 from tests.pipeline.planted import START, Plants, planted
 
@@ -109,9 +109,9 @@ def subjects(rows: list[dict[str, Any]], rule: str) -> set[str]:
 def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int | None) -> None:
     lake = lake_of(spark, tmp_path, over_days())
     days = lake.days(tables.CONTROLLER_EVENTS)
-    assert unaudited(lake) == {*days, *lake.days(tables.DELETION_SPANS), *lake.days(tables.AGENT_INVENTORY)}
-    audit(lake, *unaudited(lake))
-    assert unaudited(lake) == set()
+    assert unaudited_days(lake) == {*days, *lake.days(tables.DELETION_SPANS), *lake.days(tables.AGENT_INVENTORY)}
+    audit(lake, *unaudited_days(lake))
+    assert unaudited_days(lake) == set()
     found = violations(tmp_path)
     assert len({row["day"] for row in found}) >= 4
     assert len({row["rule"] for row in found}) >= 12
@@ -138,12 +138,12 @@ def test_a_day_that_was_written_to_is_owed_an_audit(spark: SparkSession, tmp_pat
     with lake.writer("audit of nothing"):
         for one in lake.days(tables.CONTROLLER_EVENTS):
             lake.replace_partitions(tables.VIOLATIONS, lake.read(tables.VIOLATIONS), [one], keep_empty=True)
-    assert unaudited(lake) == set()
+    assert unaudited_days(lake) == set()
     late = Plants()
     late.agent(22).obeyed(DAY, 1, NONE=1)
     with lake.writer("stream"):
         lake.append(tables.CONTROLLER_EVENTS, frame_of(spark, schemas.CONTROLLER_EVENTS, late.lines))
-    assert unaudited(lake) == {day(3)}
+    assert unaudited_days(lake) == {day(3)}
 
 
 def test_what_was_found_of_later_days_is_looked_at_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -167,5 +167,5 @@ def test_what_was_found_of_later_days_is_looked_at_again(spark: SparkSession, tm
         lake.append(tables.CONTROLLER_TENURES, rows(tables.CONTROLLER_TENURES, tenures))
         lake.append(tables.VIOLATIONS, rows(tables.VIOLATIONS, found))
     # Found on days 7 and 10; `long` ended on days 4 and 7; the first controller after `open` came on day 5.
-    assert days_in_doubt(lake, [day(2)]) == {day(4), day(5), day(7), day(10)}
-    assert days_in_doubt(lake, [day(8)]) == {day(10)}
+    assert dependent_days(lake, [day(2)]) == {day(4), day(5), day(7), day(10)}
+    assert dependent_days(lake, [day(8)]) == {day(10)}

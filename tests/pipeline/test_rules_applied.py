@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.io.frames import empty
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh_gold import keep_rules
-from lethe.pipeline.jobs.rules import Wishes, are_applied
+from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
+from lethe.pipeline.jobs.rules import RuleChanges, are_applied
 from lethe.pipeline.tables import STALE_TOPIC_CANDIDATES
 
 NOW = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
@@ -28,18 +28,18 @@ def test_a_change_of_the_rules_makes_the_table_anew(spark: SparkSession, tmp_pat
         (tmp_path / "lake" / STALE_TOPIC_CANDIDATES.path / "planted-0.parquet").touch()
 
     with lake.writer("one"):
-        keep_rules(lake, Wishes(), NOW)
+        apply_rule_changes(lake, RuleChanges(), NOW)
         assert not lake.has(STALE_TOPIC_CANDIDATES), "nobody has made it, so it is not made here"
-        lake.write_whole(STALE_TOPIC_CANDIDATES, empty(spark, STALE_TOPIC_CANDIDATES.schema).where(F.lit(True)))
+        lake.replace_table(STALE_TOPIC_CANDIDATES, empty(spark, STALE_TOPIC_CANDIDATES.schema).where(F.lit(True)))
         plant()
-        keep_rules(lake, Wishes(protected=("orders",)), NOW)
+        apply_rule_changes(lake, RuleChanges(protected=("orders",)), NOW)
         assert (listed(), are_applied(lake.files)) == (0, True)
         plant()
-        rules = keep_rules(lake, Wishes(), NOW)
+        rules = apply_rule_changes(lake, RuleChanges(), NOW)
         assert (rules.stale.protected, listed()) == (("orders",), 1), "nothing has changed"
-        lake.owe([NOW.date()])
-        keep_rules(lake, Wishes(protected=("bills",)), NOW)
+        lake.add_pending_days([NOW.date()])
+        apply_rule_changes(lake, RuleChanges(protected=("bills",)), NOW)
         assert (listed(), are_applied(lake.files)) == (1, False), "it is made with what is owed"
-        lake.settle([NOW.date()])
-        keep_rules(lake, Wishes(), NOW)
+        lake.remove_pending_days([NOW.date()])
+        apply_rule_changes(lake, RuleChanges(), NOW)
         assert (listed(), are_applied(lake.files)) == (0, True), "the change was not forgotten meanwhile"

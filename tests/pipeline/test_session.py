@@ -28,7 +28,7 @@ def test_settings_of_ones_own_win_over_defaults_only() -> None:
 
 def test_a_second_session_in_one_process_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(session.SessionUnavailable, match="already"):
-        session.build("local[1]", {}, log=tmp_path / "spark.log")
+        session.build_session("local[1]", {}, log=tmp_path / "spark.log")
 
 
 def test_what_a_name_means_is_asked_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

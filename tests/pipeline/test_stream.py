@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake, LakeUnusable
 from lethe.pipeline.io.lock import Locked
-from lethe.pipeline.io.stream_notes import STREAMS
+from lethe.pipeline.io.stream_commits import STREAMS
 from lethe.pipeline.jobs import batch
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.transforms.bronze_events import LATE, LOST
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from tests.pipeline.streams import AT_THE_END, NEVER, NOW, Growing, Killed, follow
 from tests.pipeline.test_batch import FIRST, SECOND, event, keep_survey, phase, rows, spans
 
@@ -111,11 +111,11 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
     before = spans(tmp_path)
     with file.open("ab") as appended:
         appended.write(phase(9, "05T12:00:00", "queued", "late") + phase(10, "06T08:10:00", "started", "users"))
-    (second,) = follow(spark, lake, journal, delay=hour, most_files=1)
+    (second,) = follow(spark, lake, journal, delay=hour, max_files_per_day=1)
     assert (second.done.counts.new, second.done.counts.late) == (1, 1)
     assert second.done.watermark == datetime.datetime(2026, 1, 6, 7, tzinfo=datetime.UTC)
     assert spans(tmp_path) == before
-    assert Lake(spark, str(lake)).files_of(tables.CONTROLLER_EVENTS, datetime.date(2026, 1, 6)) == 1
+    assert Lake(spark, str(lake)).count_files(tables.CONTROLLER_EVENTS, datetime.date(2026, 1, 6)) == 1
     aside = Lake(spark, str(lake)).read(tables.QUARANTINE)
     (late,) = aside.collect()
     assert late.reason == LATE
@@ -133,14 +133,14 @@ def test_a_pause_is_told_though_nobody_was_elected(spark: SparkSession, tmp_path
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()
     file = journal / "a.jsonl"
-    active = event(1, "06T07:00:00", FactType.ELECTION, what="active", epoch=1, loading_ms=30)
+    active = event(1, "06T07:00:00", EventRecordType.ELECTION, what="active", epoch=1, loading_ms=30)
     file.write_bytes(active + phase(2, "06T08:00:00", "queued", "users"))
     waits = []
     for _ in range(2):
         follow(spark, lake, journal)
         waits += [row.remedy for row in Lake(spark, str(lake)).read(tables.STUCK_NOW).collect()]
         with file.open("ab") as appended:
-            appended.write(event(3, "06T09:00:00", FactType.EVENT, what="deletions are paused"))
+            appended.write(event(3, "06T09:00:00", EventRecordType.EVENT, what="deletions are paused"))
     assert waits == ["lethe explain users", "lethe topics resume-deletions"]
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.rules import Wishes, settled
-from lethe.pipeline.jobs.stream import Plan, Progress, Stream
+from lethe.pipeline.jobs.rules import RuleChanges, store_changes
+from lethe.pipeline.jobs.stream import BatchProgress, Stream, StreamOptions
 from tests.pipeline.test_batch import FIRST, rows
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,7 +24,7 @@ def test_what_waits_becomes_stuck_though_no_line_comes(spark: SparkSession, tmp_
     (tmp_path / "journal" / "a.jsonl").write_bytes(b"".join(FIRST))
     lake = Lake(spark, str(tmp_path / "lake"))
     now = MARKED + datetime.timedelta(seconds=90)
-    told: list[Progress] = []
+    told: list[BatchProgress] = []
     seen: list[int] = []
     stopping = threading.Event()
 
@@ -37,9 +37,11 @@ def test_what_waits_becomes_stuck_though_no_line_comes(spark: SparkSession, tmp_
         if len(seen) == 2:
             stopping.set()
 
-    plan = Plan((str(tmp_path / "journal"),), every_s=1, wishes=Wishes(stuck_after_ms=100_000), refresh_s=0.1)
-    stream = Stream(spark, lake, plan, lambda: now, told.append, stopping=stopping, time_passed=time_passed)
+    plan = StreamOptions(
+        (str(tmp_path / "journal"),), every_s=1, rule_changes=RuleChanges(stuck_after_ms=100_000), refresh_s=0.1
+    )
+    stream = Stream(spark, lake, plan, lambda: now, told.append, stopping=stopping, on_time_refresh=time_passed)
     stream.run()
     assert seen == [0, 1]
     with lake.writer("another"):
-        assert settled(lake.files, Wishes()).stuck_after_ms == 100_000, "whoever comes next goes by the same"
+        assert store_changes(lake.files, RuleChanges()).stuck_after_ms == 100_000, "whoever comes next goes by the same"

@@ -15,8 +15,8 @@ from lethe.pipeline.io.frames import empty, frame_of
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
-from lethe.pipeline.transforms.stuck_causes import cause, filled
+from lethe.pipeline.transforms.stuck import SurveyTables, stuck_now
+from lethe.pipeline.transforms.stuck_causes import cause, fill_topic
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.causes import CauseKind, remedy
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
@@ -102,7 +102,7 @@ def _asked_again(journal: Journal) -> None:
     journal.moved(HOUR_MS - 30_000, "lost-since", 25, "DELETION_INELIGIBLE")
 
 
-def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> Surveyed:
+def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> SurveyTables:
     def rows(schema: Any, *said: Row) -> Any:
         common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
         return frame_of(spark, schema, (tuple((common | row).get(name) for name in schema.names) for row in said))
@@ -117,7 +117,7 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
 
     old = {"survey_id": "20260101T000000.000Z", "taken_at": SURVEYED_AT - datetime.timedelta(days=1)}
     ahead = {"survey_id": "ahead", "taken_at": NOW + datetime.timedelta(milliseconds=CLOCKS_DIFFER_MS + 1)}
-    return Surveyed(
+    return SurveyTables(
         rows(
             schemas.SURVEYS,
             {
@@ -185,7 +185,7 @@ def silver(spark: SparkSession) -> Iterator[_Silver]:
 class _Stuck:
     """The table by topic."""
 
-    def __init__(self, silver: _Silver, surveyed: Surveyed | None) -> None:
+    def __init__(self, silver: _Silver, surveyed: SurveyTables | None) -> None:
         table = stuck_now(silver.spans, silver.replicas, silver.tenures, now=NOW, surveyed=surveyed)
         self.columns = table.columns
         rows = rows_of(table)
@@ -367,7 +367,9 @@ def test_a_survey_that_does_not_know_all_of_zookeeper_proves_little(spark: Spark
 
 def test_names_in_commands_are_for_a_shell(spark: SparkSession) -> None:
     names = ("orders", "$(reboot)", "-orders", "-a b", "it's", "a\n", "{option}{operand}")
-    rescue, explain = (filled(cause(kind)["remedy"]) for kind in (CauseKind.MARKED, CauseKind.TOMBSTONE_OF_SOME_BROKER))
+    rescue, explain = (
+        fill_topic(cause(kind)["remedy"]) for kind in (CauseKind.MARKED, CauseKind.TOMBSTONE_OF_SOME_BROKER)
+    )
     rows = frame_of(spark, StructType([StructField("topic", StringType())]), ((name,) for name in names))
     said = {
         row.topic: (row.rescue, row.explain)

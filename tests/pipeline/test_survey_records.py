@@ -8,16 +8,16 @@ import pytest
 from pyspark.sql.types import StructType
 
 from lethe.pipeline import schemas
-from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, ColumnKind, File
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES, ColumnKind, SurveyFile
 
 TYPES: Final = {
-    ColumnKind.TEXT: schemas.TEXT,
-    ColumnKind.NUMBER: schemas.NUMBER,
+    ColumnKind.TEXT: schemas.STRING,
+    ColumnKind.NUMBER: schemas.INTEGER,
     ColumnKind.LONG: schemas.LONG,
-    ColumnKind.TRUTH: schemas.TRUTH,
-    ColumnKind.INSTANT: schemas.INSTANT,
-    ColumnKind.NUMBERS: schemas.NUMBERS,
-    ColumnKind.TEXTS: schemas.TEXTS,
+    ColumnKind.TRUTH: schemas.BOOLEAN,
+    ColumnKind.INSTANT: schemas.TIMESTAMP,
+    ColumnKind.NUMBERS: schemas.INTEGERS,
+    ColumnKind.TEXTS: schemas.STRINGS,
     ColumnKind.PROBLEMS: schemas.SURVEYS["problems"].dataType,
 }
 OF_THE_LAKE: Final = {"_ingested_at", "_source_file", "_batch_id", "day"}
@@ -32,8 +32,8 @@ OF_THE_FILE: Final = {"version", "rows", "checksums"}
         (METADATA, schemas.BROKER_METADATA),
         (DIRECTORIES, schemas.AGENT_INVENTORY),
     ],
-    ids=lambda each: each.name if isinstance(each, File) else "",
+    ids=lambda each: each.name if isinstance(each, SurveyFile) else "",
 )
-def test_columns_and_types_agree(file: File, table: StructType) -> None:
+def test_columns_and_types_agree(file: SurveyFile, table: StructType) -> None:
     kept = [(column.name, TYPES[column.kind]) for column in file.columns if column.name not in OF_THE_FILE]
     assert kept == [(column.name, column.dataType) for column in table.fields if column.name not in OF_THE_LAKE]

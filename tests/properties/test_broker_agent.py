@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lethe.broker.core.agent import step
-from lethe.broker.core.effects import CreateReplica, FillReplica, ProposeIsr, RenameForDeletion, SetAside
+from lethe.broker.core.effects import CreateReplica, FillReplica, ProposeIsr, QuarantineDirectory, RenameForDeletion
 from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControlReceived,
@@ -183,12 +183,14 @@ def test_no_incarnation_is_mixed_up_and_nothing_goes_unasked(
                 assert entry.topic_id == replica.topic_id, "what is served has the id that it is served under"
         proposals_are_sound(world.driver)
         for effect in world.driver.effects:
-            fact = getattr(effect, "fact", None)
-            assert fact is None or schema_problems(fact) == ()
+            record = getattr(effect, "record", None)
+            assert record is None or schema_problems(record) == ()
     names = {name for entries in world.disk.log_dirs.values() for name in entries}
-    renamed = {str(o.topic_partition) for o in world.disk.performed if isinstance(o, RenameForDeletion | SetAside)}
+    renamed = {
+        str(o.topic_partition) for o in world.disk.performed if isinstance(o, RenameForDeletion | QuarantineDirectory)
+    }
     assert kept <= names | renamed, "what was there is there, or was asked for or set aside"
-    strays = {o.new_name for o in world.disk.performed if isinstance(o, SetAside)}
+    strays = {o.new_name for o in world.disk.performed if isinstance(o, QuarantineDirectory)}
     assert strays <= names, "what was set aside is never removed"
 
 

@@ -14,7 +14,7 @@ from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.broker.core.effects import DirectoryRef
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.runtime.app import AgentApp, ExitCode
-from lethe.protocol.journal import Entry, FactType, decode_lines
+from lethe.protocol.journal import EventRecordType, JournalEntry, decode_lines
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed, ControlRequest
 from lethe.protocol.kafka.directory_names import deletion_name, stray_name
@@ -320,13 +320,13 @@ async def test_the_journal_tells_what_was_freed_and_acknowledged(tmp_path: Path)
         await connection.ask(addressed(app, stop(partitions=(0, 1, 2))))
         await reach(lambda: not app.loop.state.removal.pending)
     lines = [line for path in (tmp_path / "journal").iterdir() for line in path.read_bytes().splitlines(keepends=True)]
-    entries = [entry for entry in decode_lines(lines) if isinstance(entry, Entry)]
+    entries = [entry for entry in decode_lines(lines) if isinstance(entry, JournalEntry)]
     assert len(entries) == len(lines)
     assert {entry.source for entry in entries} == {"/lethe/broker/1"}
-    assert [problem for entry in entries for problem in schema_problems(entry.fact)] == []
-    (ack,) = [entry.fact for entry in entries if entry.fact.type is FactType.ACK]
+    assert [problem for entry in entries for problem in schema_problems(entry.record)] == []
+    (ack,) = [entry.record for entry in entries if entry.record.type is EventRecordType.ACK]
     assert ack.data["partitions"] == "0-2"
-    freed = [entry.fact.data for entry in entries if entry.fact.type is FactType.BYTES_FREED]
+    freed = [entry.record.data for entry in entries if entry.record.type is EventRecordType.BYTES_FREED]
     assert sum(int(str(data["directories"])) for data in freed) == 3
     assert {data["topic"] for data in freed} == {"t"}
 

@@ -34,9 +34,9 @@ async def test_one_forged_frame_changes_nothing_and_the_true_controller_is_obeye
     async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as controller:
         mine = app.loop.state.broker_epoch
         await controller.ask(Addressed(become(is_new=True), mine))
-        async with connected(app) as stranger:
+        async with connected(app) as foreign_member:
             with pytest.raises(ConnectionFailed):
-                await stranger.ask(Addressed(forged, NO_EPOCH))
+                await foreign_member.ask(Addressed(forged, NO_EPOCH))
         assert TopicPartition("t", 0) in app.loop.state.replicas
         for request in (become(), metadata(), stop()):
             answer = await controller.ask(Addressed(request, mine))

@@ -20,8 +20,8 @@ from lethe.broker.core.effects import (
     Effect,
     FillReplica,
     PerformDisk,
+    QuarantineDirectory,
     RenameForDeletion,
-    SetAside,
 )
 from lethe.broker.core.inputs import (
     ControlReceived,
@@ -29,7 +29,7 @@ from lethe.broker.core.inputs import (
     FoundLogDir,
     InventoryLoaded,
     TopicAbsence,
-    TopicIdsAnswered,
+    TopicIdsReceived,
 )
 from lethe.broker.core.state import AgentState, Settings
 from lethe.broker.runtime.log_dirs import LogDirs, Removed
@@ -104,7 +104,7 @@ def test_a_replica_is_made_empty_and_filled_once(opened: Opener, tmp_path: Path)
     here, directory = str(tmp_path / "a"), tmp_path / "a" / "t-0"
     assert one(log_dirs, CreateReplica(here, T0, X)) is None
     assert [path.name for path in directory.iterdir()] == ["partition.metadata"]
-    assert "somebody has removed it" in (one(log_dirs, FillReplica(here, T1, X)) or "")
+    assert "another process has removed it" in (one(log_dirs, FillReplica(here, T1, X)) or "")
     assert "is not the incarnation" in (one(log_dirs, FillReplica(here, T0, Y)) or "")
     assert one(log_dirs, FillReplica(here, T0, X)) is None
     assert "holds 10 files already" in (one(log_dirs, FillReplica(here, T0, X)) or "")
@@ -304,7 +304,7 @@ def test_a_link_in_the_place_of_a_replica_is_never_followed(opened: Opener, tmp_
         CreateReplica(here, T0, X),
         AssignTopicId(here, T0, X),
         RenameForDeletion(here, T0, None, deletion_name(T0, UNIQUE)),
-        SetAside(here, T0, stray_name(T0, UNIQUE)),
+        QuarantineDirectory(here, T0, stray_name(T0, UNIQUE)),
     ):
         (outcome,) = log_dirs.perform([operation])
         assert outcome.error is not None
@@ -494,7 +494,7 @@ class Run:
                 self._perform(step(self.state, DiskPerformed(outcomes), 0))
             elif isinstance(effect, AskTopicIds):
                 answers = tuple(X if topic == "t" else TopicAbsence.NO_ID for topic in effect.topics)
-                self._perform(step(self.state, TopicIdsAnswered(answers), 0))
+                self._perform(step(self.state, TopicIdsReceived(answers), 0))
 
 
 def _whose(root: Path) -> dict[str, set[str]]:

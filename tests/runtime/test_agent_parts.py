@@ -20,7 +20,7 @@ from lethe.broker.runtime.ownership import CannotStart
 from lethe.broker.runtime.recorder import Recorder
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.sessions import Sessions
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.directory_names import deletion_name
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
 from lethe.protocol.zookeeper.operations import Create
@@ -144,33 +144,35 @@ async def test_the_registration_of_a_process_that_died_is_waited_for() -> None:
             run.cancel()
 
 
-# --- facts and metrics --------------------------------------------------------------------------------------------
+# --- event records and metrics ----------------------------------------------------------------------------------
 
 
 def test_a_failed_log_directory_is_an_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(None, AgentCounts())
     with caplog.at_level(logging.INFO):
-        recorder.record(Fact(FactType.BROKER, "broker/1", {"happened": "registered", "broker_epoch": 3}))
+        recorder.record(EventRecord(EventRecordType.BROKER, "broker/1", {"happened": "registered", "broker_epoch": 3}))
         failed = {"happened": "log directory failed", "log_dir": "/a", "error": "EROFS: Read-only file system"}
-        recorder.record(Fact(FactType.BROKER, "broker/1", failed))
+        recorder.record(EventRecord(EventRecordType.BROKER, "broker/1", failed))
     assert [record.levelno for record in caplog.records] == [logging.INFO, logging.ERROR]
 
 
 def test_facts_go_to_journal_and_counts_and_a_flood_of_refusals_is_a_few_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    facts, counts = Facts(), AgentCounts()
-    recorder = Recorder(facts, counts)
+    records, counts = Facts(), AgentCounts()
+    recorder = Recorder(records, counts)
     with caplog.at_level(logging.INFO):
         for _ in range(100):
-            recorder.record(Fact(FactType.REFUSAL, "broker/1", {"what": "STOP_REPLICA", "why": "x"}))
+            recorder.record(EventRecord(EventRecordType.REFUSAL, "broker/1", {"what": "STOP_REPLICA", "why": "x"}))
         recorder.record(
-            Fact(
-                FactType.REQUEST, "broker/1", {"api": "STOP_REPLICA", "answers": {"NONE": 3, "KAFKA_STORAGE_ERROR": 1}}
+            EventRecord(
+                EventRecordType.REQUEST,
+                "broker/1",
+                {"api": "STOP_REPLICA", "answers": {"NONE": 3, "KAFKA_STORAGE_ERROR": 1}},
             )
         )
-        recorder.record(Fact(FactType.SET_ASIDE, "topic/t", {"reason": "another incarnation"}))
-    assert len(facts.seen) == 102
+        recorder.record(EventRecord(EventRecordType.SET_ASIDE, "topic/t", {"reason": "another incarnation"}))
+    assert len(records.seen) == 102
     assert sum("refusal" in record.message for record in caplog.records) == 20
     assert sum("set-aside" in record.message for record in caplog.records) == 1
     assert counts.refusals == {"STOP_REPLICA": 100}

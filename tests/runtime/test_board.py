@@ -96,7 +96,7 @@ async def test_a_snapshot_and_then_what_changes(scene: Scene) -> None:
         assert (card["replicas"], card["broker"], card["cause"]) == (4, 4, "BROKER_TO_RETURN")
         assert card["note"] == "waits for broker 4, which is not registered in ZooKeeper"
         assert reader.model["lists"]["brokers"]["rows"]["4"]["status"] == "not registered"
-        assert reader.model["lists"]["tenures"]["count"] == 1
+        assert reader.model["lists"]["terms"]["count"] == 1
         assert set(reader.names) == {"snapshot", "delta"}
         number = reader.last_id
     again = {"Last-Event-ID": number}
@@ -182,7 +182,7 @@ async def test_a_standby_says_who_leads_and_where(scene: Scene) -> None:
                 await reader.next()
             shown = reader.model["values"]["controller"]
             assert (shown["leads"], shown["active_controller"]) == (False, 1001)
-            assert next(iter(reader.model["lists"]["tenures"]["rows"].values()))["controller"] == 1001
+            assert next(iter(reader.model["lists"]["terms"]["rows"].values()))["controller"] == 1001
             scene.app.stop("SIGTERM")
             while not reader.model["values"]["controller"]["leads"]:
                 await reader.next()

@@ -9,9 +9,14 @@ import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.controller.core.effects import OpenChannel, Send
-from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.core.events import (
+    Answer,
+    LeaderAndIsrResponseReceived,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
 from lethe.controller.runtime import brokers
-from lethe.controller.runtime.brokers import Channels, ChannelSettings, Wire
+from lethe.controller.runtime.brokers import BrokerConnection, Channels, ChannelSettings
 from lethe.controller.runtime.metrics import ChannelCounts
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
@@ -68,7 +73,7 @@ class Bench:
         )
         self._ids = 0
 
-    async def _connect(self, endpoint: Endpoint) -> Wire:
+    async def _connect(self, endpoint: Endpoint) -> BrokerConnection:
         self.connects += 1
         limit_ms = 40 if self.connects <= self.impatient else 60_000
         return await KafkaConnection.open(
@@ -112,7 +117,7 @@ async def test_requests_are_answered_in_order() -> None:
         numbers = [b.send(request) for request in (first, second, third)]
         await reach(lambda: len(b.answers) == 3)
         assert b.numbers() == numbers
-        kinds = [LeaderAndIsrAnswered, UpdateMetadataAnswered, StopReplicaAnswered]
+        kinds = [LeaderAndIsrResponseReceived, UpdateMetadataResponseReceived, StopReplicaResponseReceived]
         assert [type(answer) for answer in b.answers] == kinds
         assert [(answer.broker, answer.broker_epoch) for answer in b.answers] == [(1, 10)] * 3
         assert [type(request) for request in broker.requests] == [type(first), type(second), type(third)]
@@ -287,7 +292,7 @@ async def test_cancelled_wherever_it_waits_a_channel_leaves_nothing(
             b.room.clear()
         if stage == "connecting":
 
-            async def never(endpoint: Endpoint) -> Wire:
+            async def never(endpoint: Endpoint) -> BrokerConnection:
                 connecting.set()
                 await asyncio.Event().wait()
                 raise ConnectionFailed("not reached")

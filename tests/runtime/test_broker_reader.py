@@ -11,12 +11,12 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, MetadataRequest
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
-from lethe.survey.brokers import Scope, ask_all, kept_connections
-from lethe.survey.views import BrokerAnswers, Failure, Place
+from lethe.survey.brokers import QueryScope, ask_all, reused_connections
+from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace
 from tests.fakes.answering_broker import SSL, AnsweringBroker, served
 
 TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))
-BOTH = Scope({"orders", "bills"}, {"orders": (0, 1), "bills": (0,)})
+BOTH = QueryScope({"orders", "bills"}, {"orders": (0, 1), "bills": (0,)})
 
 
 def broker() -> AnsweringBroker:
@@ -30,9 +30,9 @@ def stored(answers: BrokerAnswers) -> list[str]:
 
 async def test_cached_and_stored() -> None:
     handler = broker()
-    async with served(handler) as registered, kept_connections() as ask:
+    async with served(handler) as registered, reused_connections() as ask:
         told = await ask(BOTH)(registered)
-        again = await ask(Scope({"bills"}))(registered)
+        again = await ask(QueryScope({"bills"}))(registered)
     assert {name: cached.topic_id for name, cached in (told.cache or {}).items()} == {"orders": TOPIC_ID}
     assert (stored(told), told.unseen) == (["orders-1"], ())
     assert (again.cache, stored(again), again.unseen) == ({}, [], ())
@@ -46,14 +46,14 @@ async def test_cached_and_stored() -> None:
 async def test_an_old_broker_is_asked_for_everything_lest_it_create_a_topic() -> None:
     handler = broker()
     versions = {**SPOKEN, ApiKey.METADATA: VersionRange(0, 3)}
-    async with served(handler, versions=versions) as registered, kept_connections() as ask:
+    async with served(handler, versions=versions) as registered, reused_connections() as ask:
         told = await ask(BOTH)(registered)
     assert {name: cached.topic_id for name, cached in (told.cache or {}).items()} == {"orders": None}
     assert [request.topics for request in handler.asked if isinstance(request, MetadataRequest)] == [None]
 
 
 async def test_log_directories_that_have_failed_are_told() -> None:
-    async with served(AnsweringBroker(failed_dirs=("/d", "/c"))) as registered, kept_connections() as ask:
+    async with served(AnsweringBroker(failed_dirs=("/d", "/c"))) as registered, reused_connections() as ask:
         told = await ask(BOTH)(registered)
     assert [view.path for view in told.log_dirs or () if view.has_failed] == ["/c", "/d"]
 
@@ -63,59 +63,59 @@ async def test_log_directories_that_have_failed_are_told() -> None:
     [
         (
             AnsweringBroker(log_dirs_error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-            Place.LOGS,
-            Failure.REFUSED,
+            BrokerPlace.LOGS,
+            BrokerFailure.REFUSED,
             "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED",
         ),
         (
             AnsweringBroker(log_dirs_error=ErrorCode.UNKNOWN_SERVER_ERROR),
-            Place.LOGS,
-            Failure.ERROR,
+            BrokerPlace.LOGS,
+            BrokerFailure.ERROR,
             "DescribeLogDirs: UNKNOWN_SERVER_ERROR",
         ),
         (
             AnsweringBroker(names_no_log_dir=True),
-            Place.LOGS,
-            Failure.REFUSED,
+            BrokerPlace.LOGS,
+            BrokerFailure.REFUSED,
             "DescribeLogDirs: it names no log directory; does it let this client ask?",
         ),
         (
             AnsweringBroker(metadata_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-            Place.CACHE,
-            Failure.REFUSED,
+            BrokerPlace.CACHE,
+            BrokerFailure.REFUSED,
             "Metadata: it does not let this client ask about topic orders, nor perhaps others",
         ),
         (
             AnsweringBroker(metadata_error=ErrorCode.UNKNOWN_SERVER_ERROR),
-            Place.CACHE,
-            Failure.ERROR,
+            BrokerPlace.CACHE,
+            BrokerFailure.ERROR,
             "Metadata: UNKNOWN_SERVER_ERROR for topic orders",
         ),
         (
             # What a broker says of a topic that is being created; it describes no partition.
             AnsweringBroker(metadata_error=ErrorCode.LEADER_NOT_AVAILABLE),
-            Place.CACHE,
-            Failure.ERROR,
+            BrokerPlace.CACHE,
+            BrokerFailure.ERROR,
             "Metadata: LEADER_NOT_AVAILABLE for topic orders",
         ),
     ],
 )
 async def test_an_error_or_a_refusal_is_unseen_and_the_other_place_is_seen(
-    handler: AnsweringBroker, place: Place, failure: Failure, why: str
+    handler: AnsweringBroker, place: BrokerPlace, failure: BrokerFailure, why: str
 ) -> None:
-    async with served(handler) as registered, kept_connections() as ask:
-        told = await ask(Scope({"orders"}))(registered)
+    async with served(handler) as registered, reused_connections() as ask:
+        told = await ask(QueryScope({"orders"}))(registered)
     assert told.unseen_at(place) == (failure, why, place)
-    (other,) = set(Place) - {place}
+    (other,) = set(BrokerPlace) - {place}
     assert told.unseen_at(other) is None
 
 
 async def test_a_broker_that_fails_is_asked_again_over_a_new_connection() -> None:
     handler = broker()
-    async with served(handler) as registered, kept_connections() as ask:
+    async with served(handler) as registered, reused_connections() as ask:
         handler.hangs_up = True
         told = await ask(BOTH)(registered)
-        assert (told.cache, told.log_dirs, told.failure) == (None, None, Failure.UNREACHABLE)
+        assert (told.cache, told.log_dirs, told.failure) == (None, None, BrokerFailure.UNREACHABLE)
         handler.hangs_up = False
         assert (await ask(BOTH)(registered)).unseen == ()
 
@@ -123,21 +123,25 @@ async def test_a_broker_that_fails_is_asked_again_over_a_new_connection() -> Non
 @pytest.mark.parametrize(
     "endpoints, failure",
     [
-        ((), Failure.UNASKED),
-        ((SSL,), Failure.UNASKED),
-        ((Endpoint("PLAINTEXT", "127.0.0.1", 1),), Failure.UNREACHABLE),
+        ((), BrokerFailure.UNASKED),
+        ((SSL,), BrokerFailure.UNASKED),
+        ((Endpoint("PLAINTEXT", "127.0.0.1", 1),), BrokerFailure.UNREACHABLE),
     ],
 )
 async def test_a_broker_that_cannot_be_asked_is_unseen_at_both_places(
-    endpoints: tuple[Endpoint, ...], failure: Failure
+    endpoints: tuple[Endpoint, ...], failure: BrokerFailure
 ) -> None:
     registered = Broker(BrokerId(1), BrokerEpoch(9), endpoints)
-    async with kept_connections(timeout_ms=2_000) as ask:
+    async with reused_connections(timeout_ms=2_000) as ask:
         told = await ask(BOTH)(registered)
-    assert [unseen and unseen.failure for unseen in map(told.unseen_at, Place)] == [failure, failure]
+    assert [unseen and unseen.failure for unseen in map(told.unseen_at, BrokerPlace)] == [failure, failure]
 
 
 async def test_all_brokers_are_asked_and_one_that_fails_leaves_the_others_seen() -> None:
-    async with served(broker(), 1) as one, served(AnsweringBroker(hangs_up=True), 2) as two, kept_connections() as ask:
+    async with (
+        served(broker(), 1) as one,
+        served(AnsweringBroker(hangs_up=True), 2) as two,
+        reused_connections() as ask,
+    ):
         answers = await ask_all([two, one], ask(BOTH))
-    assert [(answer.broker, answer.failure) for answer in answers] == [(2, Failure.UNREACHABLE), (1, None)]
+    assert [(answer.broker, answer.failure) for answer in answers] == [(2, BrokerFailure.UNREACHABLE), (1, None)]

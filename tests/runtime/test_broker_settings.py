@@ -22,7 +22,7 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
-from lethe.survey.broker_settings import BrokerSettings, ask_settings
+from lethe.survey.broker_settings import BrokerSettings, read_settings
 
 OLD = {
     ApiKey.API_VERSIONS: VersionRange(0, 3),
@@ -67,30 +67,30 @@ async def test_a_broker_tells_what_concerns_its_controller() -> None:
         "control.plane.listener.name": None,
     }
     async with configured(config) as broker:
-        found = await ask_settings(broker, 20_000)
+        found = await read_settings(broker, 20_000)
     assert found == BrokerSettings(BrokerId(3), False, InterBrokerProtocol.parse("2.8-IV1"), "INSIDE")
 
 
 async def test_a_listener_for_controllers_comes_before_the_one_between_brokers() -> None:
     listeners = {"inter.broker.listener.name": "INSIDE", "control.plane.listener.name": "CONTROL"}
     async with configured(listeners) as broker:
-        assert (await ask_settings(broker, 20_000)).listener == "CONTROL"
+        assert (await read_settings(broker, 20_000)).listener == "CONTROL"
     async with configured({"security.inter.broker.protocol": "PLAINTEXT"}) as broker:
-        assert (await ask_settings(broker, 20_000)).listener == "PLAINTEXT"
+        assert (await read_settings(broker, 20_000)).listener == "PLAINTEXT"
 
 
 async def test_what_is_not_told_is_not_known_and_versions_speak_for_the_protocol() -> None:
     async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
-        found = await ask_settings(broker, 20_000)
+        found = await read_settings(broker, 20_000)
     assert (found.deletes_topics, found.listener, found.problem) == (None, None, None)
     assert found.inter_broker_protocol == InterBrokerProtocol.parse("3.9")
     async with configured({}, versions=OLD) as broker:
-        assert (await ask_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+        assert (await read_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
 
 
 async def test_an_unknown_protocol_is_not_believed() -> None:
     async with configured({"inter.broker.protocol.version": "4.7-IV0"}, versions={**SPOKEN, **OLD}) as broker:
-        assert (await ask_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+        assert (await read_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_an_unknown_protocol_is_not_believed() -> None:
     ],
 )
 async def test_a_broker_that_cannot_be_asked_says_why(endpoint: Endpoint, problem: str) -> None:
-    found = await ask_settings(Broker(BrokerId(3), BrokerEpoch(9), (endpoint,)), 2_000)
+    found = await read_settings(Broker(BrokerId(3), BrokerEpoch(9), (endpoint,)), 2_000)
     assert found.problem is not None
     assert problem in found.problem
     assert found.inter_broker_protocol is None

@@ -17,8 +17,8 @@ from lethe.adapters.http import HttpServer, serve_http
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.context import Context, Role
 from lethe.controller.runtime.app import ControllerApp, ExitCode, reachable_url, run
-from lethe.controller.runtime.brokers import Wire
-from lethe.protocol.journal import Entry, Fact, FactType, decode_lines
+from lethe.controller.runtime.brokers import BrokerConnection
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, decode_lines
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment
@@ -29,7 +29,7 @@ from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 
-async def connect(endpoint: Endpoint) -> Wire:
+async def connect(endpoint: Endpoint) -> BrokerConnection:
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
 
 
@@ -82,9 +82,9 @@ async def observer(zookeeper: FakeZooKeeper) -> AsyncIterator[FakeSession]:
         yield session
 
 
-def journal_of(directory: Path) -> list[Fact]:
+def journal_of(directory: Path) -> list[EventRecord]:
     (path,) = directory.iterdir()
-    return [entry.fact for entry in decode_lines(path.read_bytes().splitlines()) if isinstance(entry, Entry)]
+    return [entry.record for entry in decode_lines(path.read_bytes().splitlines()) if isinstance(entry, JournalEntry)]
 
 
 async def present(session: FakeSession, path: str) -> bool:
@@ -123,7 +123,7 @@ async def test_elected_on_an_empty_zookeeper_and_stops_in_order(tmp_path: Path) 
         assert not await present(session, "/controller")
         assert len(zookeeper.sessions) == 1
     found = journal_of(tmp_path)
-    elections = [fact.data["what"] for fact in found if fact.type is FactType.ELECTION]
+    elections = [record.data["what"] for record in found if record.type is EventRecordType.ELECTION]
     assert elections == ["elected", "active", "resigned"]
     assert (found[0].data["event"], found[-1].data["event"]) == ("process started", "process stopping")
 
@@ -166,7 +166,7 @@ async def test_a_topic_is_created_and_deleted_with_real_sockets(tmp_path: Path) 
         await one.becomes(Role.ACTIVE)
         await register(session, 1, broker.endpoint)
         await create_topic(session, "orders", (1,))
-        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leader_and_isr == 1)
         await session.multi([Create(paths.delete_topic("orders"), None)])
         await until_absent(session, paths.delete_topic("orders"))
         assert not await present(session, paths.topic("orders"))
@@ -182,9 +182,11 @@ async def test_a_topic_is_created_and_deleted_with_real_sockets(tmp_path: Path) 
         _, metrics = await one.get("/metrics")
         assert 'kafka_controller_controllerchannelmanager_queuesize{broker_id="1"}' in metrics
         assert 'lethe_controller_deletion_phase_seconds_count{phase="acknowledged"} 1.0' in metrics
-    facts = journal_of(tmp_path)
-    assert {FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE} <= {fact.type for fact in facts}
-    assert [(fact, schema_problems(fact)) for fact in facts if schema_problems(fact)] == []
+    records = journal_of(tmp_path)
+    assert {EventRecordType.TRANSITION, EventRecordType.REQUEST, EventRecordType.ACK, EventRecordType.ZNODE_WRITE} <= {
+        record.type for record in records
+    }
+    assert [(record, schema_problems(record)) for record in records if schema_problems(record)] == []
 
 
 async def test_why_a_deletion_is_not_done_can_be_asked() -> None:
@@ -193,7 +195,7 @@ async def test_why_a_deletion_is_not_done_can_be_asked() -> None:
         await register(session, 1, broker.endpoint)
         await one.becomes(Role.ACTIVE)
         await create_topic(session, "orders", (1, 2))
-        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leader_and_isr == 1)
         await session.multi([Create(paths.delete_topic("orders"), None)])
         await reach(lambda: "orders" in one.context.cluster.deletions)
         status, text = await one.get("/deletions/orders")
@@ -211,8 +213,8 @@ async def test_what_all_marked_topics_wait_for_can_be_asked() -> None:
         await session.multi([Create(paths.topic("garbled"), b"?")])
         await reach(
             lambda: (
-                one.context.cluster.partitions_with_leadership == 1
-                and "garbled" in one.context.cluster.set_aside_topics
+                one.context.cluster.partitions_with_leader_and_isr == 1
+                and "garbled" in one.context.cluster.quarantined_topics
             )
         )
         for name in ("orders", "garbled"):
@@ -238,7 +240,7 @@ async def test_why_topics_are_not_gone_is_explained_with_what_the_channels_met()
         await register(session, 1, broker.endpoint)
         await one.becomes(Role.ACTIVE)
         await create_topic(session, "orders", (1, 2))
-        await reach(lambda: one.context.cluster.partitions_with_leadership == 1)
+        await reach(lambda: one.context.cluster.partitions_with_leader_and_isr == 1)
         async with FakeBroker() as other:
             nobody_there = other.endpoint
         await register(session, 2, nobody_there)
@@ -307,17 +309,17 @@ async def test_a_standby_takes_over_when_controller_is_deleted() -> None:
             await two.stands_by(1001)
             assert (await two.get("/readyz"))[0] == 200
             assert (await two.get("/deletions/orders"))[0] == 409
-            for tenure in range(2, 6):
+            for term in range(2, 6):
                 await session.multi([Delete("/controller")])
-                await reach(functools.partial(leads_alone, tenure, one, two))
+                await reach(functools.partial(leads_alone, term, one, two))
             assert one.context.active_controller == two.context.active_controller
 
 
-def leads_alone(tenure: int, *controllers: Running) -> bool:
-    """Exactly one of them is active, in that tenure, and the others know who it is."""
+def leads_alone(term: int, *controllers: Running) -> bool:
+    """Exactly one of them is active, in that term, and the others know who it is."""
     active = [each.context for each in controllers if each.context.role is Role.ACTIVE]
     known = {each.context.active_controller for each in controllers}
-    return len(active) == 1 and active[0].cluster.epoch == tenure and known == {active[0].config.controller_id}
+    return len(active) == 1 and active[0].cluster.epoch == term and known == {active[0].config.controller_id}
 
 
 async def test_resigning_on_request_lets_the_other_one_win() -> None:
@@ -386,8 +388,8 @@ async def test_sigterm_stops_it() -> None:
     assert zookeeper.sessions == {}
 
 
-@pytest.mark.parametrize("turns", range(0, 60, 3))
-async def test_cancelled_anywhere_it_leaves_no_session_and_no_connection(turns: int) -> None:
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+async def test_cancelled_anywhere_it_leaves_no_session_and_no_connection(steps: int) -> None:
     zookeeper = FakeZooKeeper()
     async with FakeBroker() as broker, observer(zookeeper) as session:
         await session.ensure_path("/brokers/ids")
@@ -395,7 +397,7 @@ async def test_cancelled_anywhere_it_leaves_no_session_and_no_connection(turns: 
         app = ControllerApp(controller_config(), zookeeper.open_session, connect)
         task = asyncio.create_task(app.run(), name="controller")
         await app.started.wait()
-        for _ in range(turns):
+        for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task], timeout=30)

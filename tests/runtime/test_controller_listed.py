@@ -12,7 +12,7 @@ from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.controller.core.context import Role
 from lethe.controller.core.events import BrokerRequested, BrokersChanged
 from lethe.controller.runtime.app import ControllerApp, ExitCode
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import Response
@@ -34,7 +34,7 @@ SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(7))
 ALTER = AlterPartitionRequest(BrokerId(1), BrokerEpoch(7), ())
 
 
-async def connect(endpoint: Endpoint) -> Wire:
+async def connect(endpoint: Endpoint) -> BrokerConnection:
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
 
 

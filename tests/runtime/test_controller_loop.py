@@ -20,7 +20,7 @@ from lethe.controller.core.events import (
     SessionEstablished,
     SessionLost,
     TopicsChanged,
-    UpdateMetadataAnswered,
+    UpdateMetadataResponseReceived,
     ZnodesRead,
     ZnodesWritten,
 )
@@ -28,14 +28,14 @@ from lethe.controller.runtime.faults import FaultWhileResigning
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics, QueueView
 from lethe.controller.runtime.steps import MANY_PARTITIONS, may_be_long
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 from lethe.protocol.zookeeper.operations import Data, ReadFailed, Stat, ZkError
 from lethe.protocol.zookeeper.packing import GroupDone
 from tests.fakes.runtime import Facts, HeldPerformer, ManualClock, new_context, reach
 
-ANSWER = UpdateMetadataAnswered(BrokerId(1), BrokerEpoch(10), 1, UpdateMetadataResponse(0))
+ANSWER = UpdateMetadataResponseReceived(BrokerId(1), BrokerEpoch(10), 1, UpdateMetadataResponse(0))
 TIMERS = "kafka_controller_controllerstats"
 
 
@@ -45,7 +45,7 @@ class Bench:
     def __init__(self, react: Callable[[Context, Event], list[Effect]], **settings: int) -> None:
         self.react = react
         self.fed: list[Event] = []
-        self.facts = Facts()
+        self.records = Facts()
         self.metrics = ControllerMetrics()
         self.performer = HeldPerformer()
         self.loop = ControllerLoop(
@@ -55,7 +55,7 @@ class Bench:
             self.performer,
             ManualClock(),
             self.metrics,
-            self.facts.record,
+            self.records.record,
             idle_reset_ms=settings.get("idle_reset_ms", 300_000),
         )
         self.metrics.sources.queue = lambda: QueueView(
@@ -72,7 +72,7 @@ class Bench:
         return float(line.split()[-1])
 
     def outcomes(self) -> list[object]:
-        return [fact.data["outcome"] for fact in self.facts.of(FactType.EVENT)]
+        return [record.data["outcome"] for record in self.records.of(EventRecordType.EVENT)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
@@ -216,8 +216,8 @@ async def test_the_loss_of_the_session_overtakes(result: ZnodesRead | Exception 
         await reach(lambda: len(bench.fed) == 3)
     # Neither the result nor what waited was fed.
     assert bench.fed == [BrokersChanged(), SessionLost("expired"), SessionEstablished(8, b"")]
-    (preemption,) = [fact for fact in bench.facts.of(FactType.EVENT) if "preempted" in fact.data]
-    assert preemption.data["preempted"] == {"TopicsChanged": 1, "UpdateMetadataAnswered": 1}
+    (preemption,) = [record for record in bench.records.of(EventRecordType.EVENT) if "preempted" in record.data]
+    assert preemption.data["preempted"] == {"TopicsChanged": 1, "UpdateMetadataResponseReceived": 1}
 
 
 async def test_without_a_session_the_loop_waits_for_the_news_of_its_loss() -> None:
@@ -273,7 +273,7 @@ async def test_a_fault_of_a_helper_is_dealt_with_like_one_of_a_step() -> None:
         await asyncio.sleep(0)
         bench.loop.fault(LookupError("planted"), "sending to broker 1")
         await reach(lambda: bench.performer.performed)
-    (fault,) = bench.facts.of(FactType.EVENT)
+    (fault,) = bench.records.of(EventRecordType.EVENT)
     assert fault.data["event"] == "sending to broker 1"
     assert "LookupError: planted" in str(fault.data["error"])
 
@@ -337,7 +337,7 @@ def slow() -> Iterator[Slow]:
 
 async def test_a_long_step_does_not_hold_the_event_loop_up(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -352,7 +352,7 @@ async def test_a_long_step_does_not_hold_the_event_loop_up(slow: Slow) -> None:
 
 async def test_nothing_is_sent_after_the_session_was_lost_during_a_long_step(slow: Slow) -> None:
     bench = Bench(lambda context, event: slow(context, event) if event == BrokersChanged() else [])
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -371,7 +371,7 @@ async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_open
         return [*ask(context), WriteZnodes(1, (), None)]
 
     bench = Bench(react)
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -386,7 +386,7 @@ async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_open
 
 async def test_memory_is_not_read_in_the_step_that_follows_at_once(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         bench.loop.post(TopicsChanged())
@@ -401,7 +401,7 @@ async def test_a_fault_in_a_long_step_is_a_fault() -> None:
         raise LookupError("planted")
 
     bench = Bench(react)
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.outcomes() == ["fault"])
@@ -410,7 +410,7 @@ async def test_a_fault_in_a_long_step_is_a_fault() -> None:
 
 async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it(slow: Slow) -> None:
     bench = Bench(slow)
-    bench.loop.context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     async with bench.running():
         bench.loop.post(BrokersChanged())
         await reach(lambda: bench.loop.steps.is_stepping)
@@ -432,5 +432,5 @@ async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it(slow: 
 def test_which_steps_may_be_long(event: Event, long: bool) -> None:
     context = new_context()
     assert may_be_long(context, event) is long
-    context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     assert may_be_long(context, event)

@@ -27,7 +27,7 @@ def frozen() -> Iterator[None]:
 
 def large() -> Context:
     context = Context(CoreConfig(BrokerId(1001), LATEST))
-    context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     return context
 
 

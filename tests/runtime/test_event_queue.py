@@ -11,7 +11,7 @@ from lethe.controller.core.events import (
     TimerFired,
     TopicsChanged,
     TopicsModified,
-    UpdateMetadataAnswered,
+    UpdateMetadataResponseReceived,
 )
 from lethe.controller.runtime.queue import EventQueue
 from lethe.protocol.kafka.control import UpdateMetadataResponse
@@ -19,8 +19,8 @@ from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from tests.fakes.runtime import reach
 
 
-def answer(request_id: int) -> UpdateMetadataAnswered:
-    return UpdateMetadataAnswered(BrokerId(1), BrokerEpoch(10), request_id, UpdateMetadataResponse(0))
+def answer(request_id: int) -> UpdateMetadataResponseReceived:
+    return UpdateMetadataResponseReceived(BrokerId(1), BrokerEpoch(10), request_id, UpdateMetadataResponse(0))
 
 
 async def taken(queue: EventQueue) -> object:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lethe.adapters.http import Health, HttpServer, Reply, Request, Route, Stream, serve_http, standard_routes
-from lethe.adapters.http_door import HttpLimits
+from lethe.adapters.http_listener import HttpLimits
 
 LIMIT_S = 60
 ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

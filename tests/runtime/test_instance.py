@@ -10,7 +10,7 @@ import pytest
 
 from lethe.controller.runtime import instance
 from lethe.controller.runtime.app import ControllerApp, ExitCode
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from lethe.protocol.zookeeper import paths, znodes
@@ -116,5 +116,5 @@ async def test_a_controller_for_one_command_leaves_nothing_in_zookeeper() -> Non
         assert isinstance(found, Data | Present)
 
 
-async def _nobody(endpoint: Endpoint) -> Wire:
+async def _nobody(endpoint: Endpoint) -> BrokerConnection:
     raise ConnectionError(f"nobody listens at {endpoint}")

@@ -10,13 +10,13 @@ from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.context import Role
 from lethe.controller.core.events import TopicsChanged
 from lethe.controller.runtime.app import ControllerApp
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeZooKeeper
 
 
-async def connect(endpoint: Endpoint) -> Wire:
+async def connect(endpoint: Endpoint) -> BrokerConnection:
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
 
 

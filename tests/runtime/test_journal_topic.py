@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from lethe.adapters.kafka import journal_topic
-from lethe.adapters.kafka.journal_topic import Producer, ProducerFailed, TopicOutlet, aiokafka_producer
+from lethe.adapters.kafka.journal_topic import Producer, ProducerFailed, TopicDestination, aiokafka_producer
 
 KEY = b"/lethe/controller/1"
 LINES = [b"a\n", b"b\n", b"c\n"]
@@ -55,8 +55,8 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_topic, "PAUSE_S", 0.001)
 
 
-def outlet_to(kafka: FakeKafka, patience_s: float = 60.0) -> TopicOutlet:
-    return TopicOutlet(KEY.decode(), kafka.start, patience_s=patience_s)
+def outlet_to(kafka: FakeKafka, patience_s: float = 60.0) -> TopicDestination:
+    return TopicDestination(KEY.decode(), kafka.start, patience_s=patience_s)
 
 
 def test_lines_go_keyed_by_their_source_through_one_producer(kafka: FakeKafka) -> None:

@@ -11,7 +11,7 @@ import pytest
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
-from lethe.controller.runtime.listener import BrokerListener, relay_for
+from lethe.controller.runtime.listener import BrokerListener, proxy_for
 from lethe.protocol.kafka.codec import encode_request
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -55,12 +55,12 @@ class Bench:
         self.posted: list[BrokerRequested] = []
         self.times: Counter[str] = Counter()
         self.errors: Counter[tuple[str, str]] = Counter()
-        relay = relay_for("1000", connect_timeout_ms=1_000, max_answer_bytes=1 << 20)
+        proxy = proxy_for("1000", connect_timeout_ms=1_000, max_answer_bytes=1 << 20)
         self.listener = BrokerListener(
             self.posted.append,
             self,
             controller_id=BrokerId(1000),
-            relay=relay,
+            proxy=proxy,
             max_wait_ms=max_wait_ms,
             max_at_once=max_at_once,
         )

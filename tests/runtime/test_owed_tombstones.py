@@ -54,7 +54,7 @@ async def orders_deleted_in_front_of(one: Running, session: FakeSession, host: F
     await register(session, 2, silent.endpoint)
     await one.becomes(Role.ACTIVE)
     await create_topic(session, "orders", (1,))
-    await reach(lambda: one.context.cluster.partitions_with_leadership == 1 and not one.context.cluster.outstanding)
+    await reach(lambda: one.context.cluster.partitions_with_leader_and_isr == 1 and not one.context.cluster.outstanding)
     silent.acts.extend([Act.HOLD] * 20)
     await session.multi([Create(paths.delete_topic("orders"), None)])
     await reach(lambda: any(is_tombstone(each.request) for each in silent.seen))
@@ -131,7 +131,7 @@ async def test_when_the_time_is_over_it_says_what_it_leaves(limit_ms: int, caplo
         else:
             await acknowledged(one)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(one.task, 30) == ExitCode.LEFT_BEHIND
+        assert await asyncio.wait_for(one.task, 30) == ExitCode.UNCONFIRMED_DELETIONS
     said = "broker 2 has not confirmed that its metadata cache has dropped 1 topic (orders)"
     (line,) = [record.getMessage() for record in caplog.records if said in record.getMessage()]
     assert ("lethe rescue" in line) is bool(limit_ms)
@@ -152,7 +152,7 @@ async def test_a_second_sigterm_ends_at_once_and_says_so(caplog: pytest.LogCaptu
         os.kill(os.getpid(), signal.SIGTERM)
         await reach(lambda: one.context.cluster.leaving is not None)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert await asyncio.wait_for(one.task, 30) == ExitCode.LEFT_BEHIND
+        assert await asyncio.wait_for(one.task, 30) == ExitCode.UNCONFIRMED_DELETIONS
         await until_absent(session, paths.CONTROLLER)
     assert "received SIGTERM once more: stopping at once" in caplog.text
     assert "broker 2 has not confirmed" in caplog.text

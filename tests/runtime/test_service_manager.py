@@ -25,7 +25,7 @@ from lethe.cluster.process import ChildProcess
 from lethe.controller.core.events import BrokersChanged
 from lethe.controller.runtime import admin
 from lethe.controller.runtime.app import ControllerApp
-from lethe.controller.runtime.brokers import Wire
+from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.agents import agent_config
 from tests.fakes.runtime import controller_config, reach
@@ -36,7 +36,7 @@ BLOCKED_WATCHDOG_S: Final = 0.6
 WELL = Health(True, (), {"role": "active"})
 
 
-async def connect(endpoint: Endpoint) -> Wire:
+async def connect(endpoint: Endpoint) -> BrokerConnection:
     raise ConnectionFailed(f"there is no broker at {endpoint}")
 
 

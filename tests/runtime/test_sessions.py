@@ -20,7 +20,7 @@ from lethe.controller.runtime.queue import EventQueue
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.controller.runtime.timers import Timers
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.zookeeper.operations import (
     Check,
@@ -53,14 +53,14 @@ class Bench:
         )
         self.overtaken: list[object] = []
         self.clock = ManualClock()
-        self.facts = Facts()
+        self.records = Facts()
         self.latencies: list[str] = []
         self.channels = Channels()
         self.performer = Performer(
             self.keeper,
             self.channels,
             Timers(self.clock, self.queue.post),
-            self.facts.record,
+            self.records.record,
             lambda kind, _took_s, _counts: self.latencies.append(kind),
             "controller/1001",
         )
@@ -250,10 +250,10 @@ async def test_a_group_that_fails_is_set_apart() -> None:
         result = await b.performer.result()
         assert isinstance(result, ZnodesWritten)
         assert [type(outcome) for outcome in result.outcomes] == [GroupDone, GroupFailed, GroupDone]
-        (fact,) = b.facts.of(FactType.ZNODE_WRITE)
-        assert schema_problems(fact) == ()
-        assert fact.data["outcomes"] == {"done": 2, "failed: NO_NODE": 1}
-        assert fact.data["operations"] == {"Create": 2, "Delete": 1}
+        (record,) = b.records.of(EventRecordType.ZNODE_WRITE)
+        assert schema_problems(record) == ()
+        assert record.data["outcomes"] == {"done": 2, "failed: NO_NODE": 1}
+        assert record.data["operations"] == {"Create": 2, "Delete": 1}
         assert not result.controller_moved
 
 
@@ -299,7 +299,7 @@ async def test_a_result_of_a_dead_session_is_none(when: str) -> None:
 
 async def test_waiting_for_what_was_not_asked_is_a_fault() -> None:
     b = Bench()
-    with pytest.raises(LookupError, match="asked for nothing"):
+    with pytest.raises(LookupError, match="of no request"):
         await b.performer.result()
 
 

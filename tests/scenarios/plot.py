@@ -6,7 +6,7 @@ import textwrap
 
 from lethe.controller.core.context import Role
 from lethe.controller.core.waiting import waits
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
@@ -49,7 +49,7 @@ def causes(world: OneController, name: str) -> list[tuple[int | None, int | None
 
 def refusals(world: OneController, subject: str) -> list[str]:
     """Why something was not done, for one subject."""
-    return [str(f.data["why"]) for f in world.recorded(FactType.REFUSAL) if f.subject == subject]
+    return [str(f.data["why"]) for f in world.recorded(EventRecordType.REFUSAL) if f.subject == subject]
 
 
 def state(world: OneController, name: str, partition: int) -> str:
@@ -62,8 +62,8 @@ def state(world: OneController, name: str, partition: int) -> str:
 
 def led(world: OneController, name: str, partition: int = 0) -> tuple[int, int, tuple[int, ...]] | None:
     """(leader, leader epoch, ISR) in the controller's memory."""
-    leadership = world.context.cluster.topics[name].partitions[partition].leadership
-    return None if leadership is None else (leadership.leader, leadership.leader_epoch, leadership.isr)
+    leader_and_isr = world.context.cluster.topics[name].partitions[partition].leader_and_isr
+    return None if leader_and_isr is None else (leader_and_isr.leader, leader_and_isr.leader_epoch, leader_and_isr.isr)
 
 
 def another_is_elected_meanwhile(world: OneController, broker: int = 7) -> None:

@@ -7,7 +7,7 @@ import pytest
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.waiting import marked_since_ms, oldest
 from lethe.controller.runtime.sources import oldest_view
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Exists, ZkError
 from tests.fakes.one_controller import OneController
@@ -27,9 +27,9 @@ def stuck() -> OneController:
 def marked_at(world: OneController, topic: str) -> list[int]:
     """What the journal says of it, one for each time it was queued or held."""
     return [
-        int(str(fact.data["marked_at_ms"]))
-        for fact in world.recorded(FactType.DELETION_PHASE)
-        if fact.subject == f"topic/{topic}" and fact.data["phase"] in ("queued", "held")
+        int(str(record.data["marked_at_ms"]))
+        for record in world.recorded(EventRecordType.DELETION_PHASE)
+        if record.subject == f"topic/{topic}" and record.data["phase"] in ("queued", "held")
     ]
 
 

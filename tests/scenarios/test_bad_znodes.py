@@ -1,4 +1,4 @@
-"""Znodes that cannot be read, understood or written: what is concerned is set aside and shown, all others go on."""
+"""Znodes that cannot be read, understood or written: what is concerned is quarantined and shown, all others go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_unreadable_topic_is_set_aside_and_the_others_go_on_until_it_is_repaired
     if when == "at failover":
         world.elect()
     world.run()
-    assert list(world.context.cluster.set_aside_topics) == ["broken"]
+    assert list(world.context.cluster.quarantined_topics) == ["broken"]
     assert led(world, "sound") == (1, 0, (1, 2))
 
     for name in ("broken", "sound"):
@@ -42,7 +42,7 @@ def test_unreadable_topic_is_set_aside_and_the_others_go_on_until_it_is_repaired
     world.write(SetData(paths.topic("broken"), repaired, ANY_VERSION))
     world.run()
     assert is_gone(world, "broken")
-    assert not world.context.cluster.set_aside_topics
+    assert not world.context.cluster.quarantined_topics
 
 
 @pytest.mark.parametrize("when", ["while leading", "at failover"])
@@ -98,7 +98,7 @@ def test_topic_that_may_not_be_read_is_neither_forgotten_nor_is_its_deletion() -
     world.refusals[paths.topic("secret")] = ZkError.NO_AUTH
     world.crash()
     world.elect()
-    assert world.context.cluster.set_aside_topics["secret"].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.quarantined_topics["secret"].reason == "reading it failed with NO_AUTH"
     assert world.exists(paths.delete_topic("secret"))
     assert world.exists(paths.config_topic("secret"))
 
@@ -109,7 +109,7 @@ def test_topic_of_an_illegal_name_is_set_aside_whatever_its_znode_says(name: str
     world.create_topic(name, (1, 2))
     world.create_topic("sound", (1, 2))
     world.run()
-    assert list(world.context.cluster.set_aside_topics) == [name]
+    assert list(world.context.cluster.quarantined_topics) == [name]
     assert not world.exists(paths.topic_partitions(name))
     assert led(world, "sound") == (1, 0, (1, 2))
 
@@ -119,14 +119,14 @@ def test_malformed_broker_counts_as_absent_until_it_is_repaired() -> None:
     session = world.zookeeper.open_session()
     world.zookeeper.multi(session, [Create(paths.broker_id(2), b"{}", ephemeral=True)])
     with_topic(world, "orders", (1, 2))
-    assert list(world.context.cluster.set_aside_brokers) == [2]
+    assert list(world.context.cluster.quarantined_brokers) == [2]
     assert led(world, "orders") == (1, 0, (1,))
     sound = world.read(paths.broker_id(1))
     assert sound is not None
     world.write(SetData(paths.broker_id(2), sound.data, ANY_VERSION))
     world.run()
     assert list(world.context.cluster.brokers) == [1, 2]
-    assert not world.context.cluster.set_aside_brokers
+    assert not world.context.cluster.quarantined_brokers
 
 
 def test_broker_whose_registration_may_not_be_read_is_shown() -> None:
@@ -134,7 +134,7 @@ def test_broker_whose_registration_may_not_be_read_is_shown() -> None:
     world.refusals[paths.broker_id(2)] = ZkError.NO_AUTH
     world.start_broker(2)
     world.run()
-    assert world.context.cluster.set_aside_brokers[BrokerId(2)].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.quarantined_brokers[BrokerId(2)].reason == "reading it failed with NO_AUTH"
 
 
 def test_a_child_of_the_brokers_that_is_no_number_is_nobodys() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core.context import Context, Role
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint, LeaderAndIsr
@@ -119,8 +119,8 @@ def test_many_partitions_without_a_live_replica_are_one_refusal_for_each_topic()
     world = with_topic(cluster(), "orders", *[(1,)] * 40)
     world.stop_broker(1)
     world.run()
-    found = [fact for fact in world.facts if fact.data.get("why") == "no live replica may lead the partition"]
-    assert [(fact.subject, fact.data["partitions"]) for fact in found] == [("topic/orders", "0-39")]
+    found = [record for record in world.records if record.data.get("why") == "no live replica may lead the partition"]
+    assert [(record.subject, record.data["partitions"]) for record in found] == [("topic/orders", "0-39")]
 
 
 @pytest.mark.parametrize(
@@ -241,13 +241,13 @@ def test_broker_under_the_id_of_a_listed_controller_is_set_aside_and_used_once_i
     world.start_broker(CONTROLLER_ID)
     world.run()
     assert sorted(world.context.cluster.brokers) == [1, 2]
-    assert "another broker.id" in world.context.cluster.set_aside_brokers[CONTROLLER_ID].reason
-    (fact,) = world.recorded(FactType.SET_ASIDE)
-    assert fact.subject == f"broker/{CONTROLLER_ID}"
+    assert "another broker.id" in world.context.cluster.quarantined_brokers[CONTROLLER_ID].reason
+    (record,) = world.recorded(EventRecordType.SET_ASIDE)
+    assert record.subject == f"broker/{CONTROLLER_ID}"
     world.take_sent()
     world.stop_broker(CONTROLLER_ID)
     world.start_broker(3)
     world.run()
-    assert world.context.cluster.set_aside_brokers == {}
+    assert world.context.cluster.quarantined_brokers == {}
     last = [send.request for send in world.take_sent() if isinstance(send.request, UpdateMetadataRequest)][-1]
     assert [broker.id for broker in last.live_brokers] == [1, 2, 3, CONTROLLER_ID]

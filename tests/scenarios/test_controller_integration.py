@@ -11,7 +11,7 @@ from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import OpenChannel
 from lethe.controller.core.preferred import FIRST_REBALANCE_MS
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
@@ -73,11 +73,11 @@ def test_controller_epoch_persists_when_all_are_down() -> None:
 
 def test_metadata_propagation_on_control_plane() -> None:
     config = CoreConfig(BrokerId(1000), LATEST, control_listener="CONTROL")
-    turn = Turn(Context(config), 0)
+    step = StepContext(Context(config), 0)
     plain, control = Endpoint("PLAINTEXT", "b1", 9092), Endpoint("CONTROL", "b1", 9093)
-    brokers.open_channel(turn, Broker(BrokerId(1), BrokerEpoch(7), (plain, control)))
-    brokers.open_channel(turn, Broker(BrokerId(2), BrokerEpoch(8), (plain,)))
-    assert turn.effects == [
+    brokers.open_channel(step, Broker(BrokerId(1), BrokerEpoch(7), (plain, control)))
+    brokers.open_channel(step, Broker(BrokerId(2), BrokerEpoch(8), (plain,)))
+    assert step.effects == [
         OpenChannel(BrokerId(1), BrokerEpoch(7), control),
         OpenChannel(BrokerId(2), BrokerEpoch(8), plain),
     ]
@@ -233,7 +233,7 @@ def test_shutdown_broker_is_not_added_to_the_isr_and_rejoins_when_it_is_back() -
 
 
 def ask_for_isr(world: OneController, isr: tuple[int, ...]) -> object:
-    state = world.context.cluster.topics["t"].partitions[0].leadership
+    state = world.context.cluster.topics["t"].partitions[0].leader_and_isr
     assert state is not None
     row = AlterPartition(0, state.leader_epoch, isr, state.recovery_state, state.partition_epoch)
     leader = world.context.cluster.brokers[BrokerId(state.leader)]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
@@ -38,8 +38,8 @@ def test_what_is_written_of_a_deletion_that_the_next_controller_refuses(why: str
     world.mark("test")
     world.run()
     world.crash()
-    told = world.recorded(FactType.DELETION_PHASE)
-    assert [fact.data["phase"] for fact in told] == ["queued", "started", "tombstoned"]
+    told = world.recorded(EventRecordType.DELETION_PHASE)
+    assert [record.data["phase"] for record in told] == ["queued", "started", "tombstoned"]
     if why == DISABLED:
         config = b'{"version":1,"config":{"delete.topic.enable":"false"}}'
         world.write(Create(paths.config_broker_default(), config))
@@ -49,8 +49,8 @@ def test_what_is_written_of_a_deletion_that_the_next_controller_refuses(why: str
         world.write(*(Delete(path) for path in tree))
     world.elect()
     assert not world.exists(paths.delete_topic("test"))
-    assert world.recorded(FactType.DELETION_PHASE) == told
-    assert [fact.data for fact in world.recorded(FactType.REFUSAL)] == [{"what": DELETING, "why": why}]
+    assert world.recorded(EventRecordType.DELETION_PHASE) == told
+    assert [record.data for record in world.recorded(EventRecordType.REFUSAL)] == [{"what": DELETING, "why": why}]
 
 
 @pytest.mark.parametrize("config", [None, b'{"version":1,"config":{"delete.topic.enable":"false"}}'])
@@ -143,8 +143,11 @@ def test_facts_of_a_deletion_name_the_incarnation_they_are_about() -> None:
         world.run()
         assert is_gone(world, "test")
         with_topic(world, "test", (1, 2, 3))
-    for kind in (FactType.ACK, FactType.TRANSITION, FactType.DELETION_PHASE):
-        told = [fact.data["topic_id"] for fact in world.recorded(kind) if fact.subject == "topic/test"]
+    for kind in (EventRecordType.ACK, EventRecordType.TRANSITION, EventRecordType.DELETION_PHASE):
+        told = [record.data["topic_id"] for record in world.recorded(kind) if record.subject == "topic/test"]
         last = world.context.cluster.topics["test"].id
         assert last is not None
-        assert list(dict.fromkeys(told)) == [*ids, topic_id_to_text(last)][: 3 if kind is FactType.TRANSITION else 2]
+        assert (
+            list(dict.fromkeys(told))
+            == [*ids, topic_id_to_text(last)][: 3 if kind is EventRecordType.TRANSITION else 2]
+        )

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.core.events import (
+    Answer,
+    LeaderAndIsrResponseReceived,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.waiting import waits
 from lethe.protocol.kafka.control import (
@@ -223,7 +228,7 @@ def test_error_for_the_whole_request_which_kafka_would_wait_for_without_end_is_t
 
     def refuse(send: Send) -> Answer:
         if send.broker == 2 and is_delete(send):
-            return StopReplicaAnswered(*send[:3], StopReplicaResponse(error, ()))
+            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(error, ()))
         return consent(send)
 
     world.answer = refuse
@@ -240,7 +245,7 @@ def test_answer_that_does_not_list_the_partition_is_no_acknowledgement() -> None
 
     def forget(send: Send) -> Answer:
         if send.broker == 2 and is_delete(send):
-            return StopReplicaAnswered(*send[:3], StopReplicaResponse(0, ()))
+            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(0, ()))
         return consent(send)
 
     world.answer = forget
@@ -272,14 +277,14 @@ def test_storage_error_on_leader_and_isr_blocks_until_the_broker_restarts(return
 
     def broken_disk(send: Send) -> Answer:
         answer = consent(send)
-        if send.broker == 2 and isinstance(answer, LeaderAndIsrAnswered):
+        if send.broker == 2 and isinstance(answer, LeaderAndIsrResponseReceived):
             rows = tuple(r._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for r in answer.response.partitions)
-            return LeaderAndIsrAnswered(*send[:3], LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
         return answer
 
     world.answer = broken_disk
     with_topic(world, "orders", (2, 1), (1, 2))
-    assert world.context.cluster.topics["orders"].partitions[0].leadership is not None
+    assert world.context.cluster.topics["orders"].partitions[0].leader_and_isr is not None
     assert replica(world, 2) is ReplicaState.OFFLINE
     world.mark("orders")
     world.run()
@@ -304,7 +309,9 @@ def test_storage_error_of_a_running_broker_moves_its_leaders_away() -> None:
     request_id, outstanding = next((i, o) for i, o in world.context.cluster.outstanding.items() if o.broker == 1)
     rows = (TopicIdError("orders", None, 0, ErrorCode.KAFKA_STORAGE_ERROR),)
     world.take_story()
-    world.feed(LeaderAndIsrAnswered(BrokerId(1), outstanding.broker_epoch, request_id, LeaderAndIsrResponse(0, rows)))
+    world.feed(
+        LeaderAndIsrResponseReceived(BrokerId(1), outstanding.broker_epoch, request_id, LeaderAndIsrResponse(0, rows))
+    )
     world.run()
     assert world.take_story() == text("""
         <- 1 LeaderAndIsr orders-0 KAFKA_STORAGE_ERROR
@@ -339,8 +346,8 @@ def test_refused_tombstone_is_sent_again_though_another_broker_is_silent() -> No
 
     def refuse(send: Send) -> Answer:
         answer = consent(send)
-        if send.broker == 3 and isinstance(answer, UpdateMetadataAnswered):
-            return UpdateMetadataAnswered(*send[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
+        if send.broker == 3 and isinstance(answer, UpdateMetadataResponseReceived):
+            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         return answer
 
     world.answer = refuse
@@ -384,7 +391,7 @@ def test_topic_znodes_removed_by_hand_while_it_is_being_deleted() -> None:
     world.write(Delete(paths.topic("orders")), Delete(paths.config_topic("orders")))
     world.run()
     assert is_gone(world, "orders")
-    assert refusals(world, "topic/orders")[0] == "its znode was removed by somebody else"
+    assert refusals(world, "topic/orders")[0] == "another process removed its znode"
 
 
 def test_topic_removed_by_hand_is_forgotten_by_every_cache_and_can_be_created_again() -> None:
@@ -400,7 +407,7 @@ def test_topic_removed_by_hand_is_forgotten_by_every_cache_and_can_be_created_ag
         <- 1,2,3 UpdateMetadata ok
     """)
     with_topic(world, "orders", (2, 3))
-    assert world.context.cluster.topics["orders"].partitions[0].leadership is not None
+    assert world.context.cluster.topics["orders"].partitions[0].leader_and_isr is not None
 
 
 def test_late_answer_to_a_topic_of_the_same_name_before_is_no_acknowledgement() -> None:
@@ -432,8 +439,8 @@ def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_agai
     world.mark("orders")
     world.run()
     asked = next(s for s in world.take_sent() if s.broker == 2 and is_delete(s))
-    hosting = world.context.cluster.topics["orders"].partitions[0].hosting
-    hosting[2] = hosting[2]._replace(request_id=asked.request_id + 1, confirmed=True)
+    confirmations = world.context.cluster.topics["orders"].partitions[0].confirmations
+    confirmations[2] = confirmations[2]._replace(request_id=asked.request_id + 1, confirmed=True)
     world.feed(consent(asked))
     world.run()
     assert replica(world, 2) is not ReplicaState.DELETION_SUCCESSFUL
@@ -491,9 +498,9 @@ def test_equal_leader_epoch_which_a_broker_refuses_still_proves_that_it_reaches_
 
     def known(send: Send) -> Answer:
         answer = consent(send)
-        if isinstance(answer, LeaderAndIsrAnswered):
+        if isinstance(answer, LeaderAndIsrResponseReceived):
             rows = tuple(r._replace(error=ErrorCode.STALE_CONTROLLER_EPOCH) for r in answer.response.partitions)
-            return LeaderAndIsrAnswered(*send[:3], LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
         return answer
 
     world.answer = known

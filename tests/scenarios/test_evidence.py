@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, LeaderAndIsrAnswered, LogDirsDescribed, StopReplicaAnswered
+from lethe.controller.core.events import (
+    Answer,
+    LeaderAndIsrResponseReceived,
+    LogDirsDescribed,
+    StopReplicaResponseReceived,
+)
 from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
@@ -30,9 +35,9 @@ class Describing:
             return answer
         if isinstance(answer, LogDirsDescribed):
             return LogDirsDescribed(*send[:3], self.described)
-        if isinstance(answer, LeaderAndIsrAnswered) and self.lies_on_failed:
+        if isinstance(answer, LeaderAndIsrResponseReceived) and self.lies_on_failed:
             rows = tuple(row._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for row in answer.response.partitions)
-            return LeaderAndIsrAnswered(*send[:3], LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
         return answer
 
 
@@ -93,8 +98,8 @@ def test_look_that_a_later_incarnation_has_answered_proves_nothing() -> None:
 
     def restarted(send: Send) -> Answer | None:
         answer = consent(send)
-        if send.broker == 2 and isinstance(answer, StopReplicaAnswered) and not answer.response.partitions:
-            return StopReplicaAnswered(*send[:3], StopReplicaResponse(ErrorCode.STALE_BROKER_EPOCH, ()))
+        if send.broker == 2 and isinstance(answer, StopReplicaResponseReceived) and not answer.response.partitions:
+            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(ErrorCode.STALE_BROKER_EPOCH, ()))
         return answer
 
     world.answer = restarted

@@ -9,7 +9,7 @@ from lethe.controller.core.caches import INTERNAL
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadCache, ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import StopReplicaRequest, UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId, TopicId, topic_id_to_text
@@ -34,7 +34,7 @@ def with_ghost() -> OneController:
     world.cache(2).plant("gone", 0, 3, topic_id=EARLIER)
     world.crash()
     world.take_sent()
-    world.facts.clear()
+    world.records.clear()
     return world
 
 
@@ -52,9 +52,9 @@ def tombstones(sent: list[Send]) -> list[tuple[int, str, tuple[int, ...]]]:
 def told(world: OneController) -> list[tuple[str, str, object, object]]:
     """(broker, what, topic, reason) of what the journal has of ghosts."""
     return [
-        (fact.subject, str(fact.data["what"]), fact.data["topic"], fact.data.get("reason"))
-        for fact in world.recorded(FactType.BROKER)
-        if "ghost" in str(fact.data["what"])
+        (record.subject, str(record.data["what"]), record.data["topic"], record.data.get("reason"))
+        for record in world.recorded(EventRecordType.BROKER)
+        if "ghost" in str(record.data["what"])
     ]
 
 
@@ -73,7 +73,7 @@ def test_golden_story_of_a_ghost_that_is_cured_by_a_takeover() -> None:
     assert not world.context.cluster.caches.ghosts
     assert not world.context.cluster.caches.unseen
     assert told(world) == [("broker/2", "kept a ghost", "gone", None), ("broker/2", "dropped a ghost", "gone", None)]
-    (cured,) = (fact for fact in world.recorded(FactType.BROKER) if fact.data["what"] == "dropped a ghost")
+    (cured,) = (record for record in world.recorded(EventRecordType.BROKER) if record.data["what"] == "dropped a ghost")
     assert cured.data["partitions"] == "0,3"
     assert cured.data["topic_id"] == topic_id_to_text(EARLIER)
 
@@ -226,7 +226,7 @@ def test_a_tombstone_that_is_refused_is_sent_again_later_and_the_ghost_is_shown_
         if is_tombstone and refusing:
             refusing -= 1
             error = UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return events.UpdateMetadataAnswered(send.broker, send.broker_epoch, send.request_id, error)
+            return events.UpdateMetadataResponseReceived(send.broker, send.broker_epoch, send.request_id, error)
         return consent(send)
 
     world.answer = refuse

@@ -6,7 +6,7 @@ import pytest
 
 from lethe.controller.core.effects import WriteZnodes
 from lethe.controller.core.gauges import gauges
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import topic_id_to_text
@@ -101,7 +101,7 @@ def test_deletion_tombstone_then_stop_then_delete_then_all_znodes_at_once_with_t
         * TopicDeletionsRequested
     """)
     assert is_gone(world, "orders")
-    phases = [fact.data["phase"] for fact in world.recorded(FactType.DELETION_PHASE)]
+    phases = [record.data["phase"] for record in world.recorded(EventRecordType.DELETION_PHASE)]
     assert phases == ["queued", "started", "tombstoned", "acknowledged", "removed", "done"]
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from lethe.controller.core.context import NOTHING_LEFT, Role
+from lethe.controller.core.context import NOTHING_UNCONFIRMED, Role
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, ResignationRequested, UpdateMetadataAnswered
-from lethe.controller.core.leaving import left_behind
+from lethe.controller.core.events import Answer, ResignationRequested, UpdateMetadataResponseReceived
+from lethe.controller.core.leaving import unconfirmed_deletions
 from lethe.controller.runtime.explanation import explain_topic
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
@@ -42,7 +42,7 @@ def delete_without_answer_of_4(limit_ms: int = LIMIT_MS) -> OneController:
 
 
 def owed(world: OneController) -> dict[int, list[str]]:
-    return {int(broker): list(debtor.topics) for broker, debtor in world.context.cluster.owed.items()}
+    return {int(broker): list(owing_broker.topics) for broker, owing_broker in world.context.cluster.owed.items()}
 
 
 def wake(world: OneController, broker: int, error: int = 0) -> None:
@@ -51,7 +51,7 @@ def wake(world: OneController, broker: int, error: int = 0) -> None:
     for request_id, waiting in list(world.context.cluster.outstanding.items()):
         if waiting.broker == broker:
             answer = consent(Send(waiting.broker, waiting.broker_epoch, request_id, waiting.request))
-            if isinstance(answer, UpdateMetadataAnswered):
+            if isinstance(answer, UpdateMetadataResponseReceived):
                 answer = replace(answer, response=UpdateMetadataResponse(error))
             world.feed(answer)
     world.run()
@@ -75,7 +75,7 @@ def refusing_tombstones(send: Send) -> Answer:
     request = send.request
     if (
         send.broker == 4
-        and isinstance(answer, UpdateMetadataAnswered)
+        and isinstance(answer, UpdateMetadataResponseReceived)
         and isinstance(request, UpdateMetadataRequest)
         and any(row.leader == LEADER_DURING_DELETE for topic in request.topics for row in topic.partitions)
     ):
@@ -106,7 +106,9 @@ def test_after_the_limit_the_znodes_go_and_the_silent_broker_owes_the_tombstone(
     """)
     assert is_gone(world, "orders")
     assert owed(world) == {4: ["orders"]}
-    phases = {fact.data["phase"]: fact.data.get("owed_by") for fact in world.recorded(FactType.DELETION_PHASE)}
+    phases = {
+        record.data["phase"]: record.data.get("owed_by") for record in world.recorded(EventRecordType.DELETION_PHASE)
+    }
     assert (phases["removed"], phases["done"]) == ("4", "4")
     assert "tombstoned" not in phases, "the broker has not answered: nobody may say that its cache has lost the topic"
 
@@ -201,7 +203,7 @@ def test_the_answer_settles_what_is_owed() -> None:
     world.advance(LIMIT_MS)
     wake(world, 4)
     assert owed(world) == {}
-    said = [fact.data["what"] for fact in world.recorded(FactType.BROKER) if fact.subject == "broker/4"]
+    said = [record.data["what"] for record in world.recorded(EventRecordType.BROKER) if record.subject == "broker/4"]
     assert said[-2:] == ["owes tombstones", "tombstones answered"]
 
 
@@ -240,9 +242,9 @@ def test_a_broker_that_answers_with_an_error_owes_too_and_is_asked_with_growing_
     assert told_of(world, 4, "orders") == [], "a broker whose cache shows the old topic is not told of the new one"
     world.advance(60_000)
     assert told_of(world, 4, "orders") == [LEADER_DURING_DELETE]
-    debtor = world.context.cluster.owed[BrokerId(4)]
-    assert debtor.problem is not None
-    assert (debtor.problem.what, debtor.problem.attempts) == ("UNKNOWN_SERVER_ERROR", 2)
+    owing_broker = world.context.cluster.owed[BrokerId(4)]
+    assert owing_broker.problem is not None
+    assert (owing_broker.problem.what, owing_broker.problem.attempts) == ("UNKNOWN_SERVER_ERROR", 2)
     world.answer = consent
     world.advance(60_000)
     assert owed(world) == {}
@@ -267,7 +269,7 @@ def test_an_answer_for_one_topic_keeps_the_time_at_which_another_one_is_sent_aga
     world.advance(LIMIT_MS)
     assert owed(world) == {4: ["orders", "bills"]}
     first, second = kept
-    world.feed(UpdateMetadataAnswered(*first[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)))
+    world.feed(UpdateMetadataResponseReceived(*first[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)))
     world.feed(consent(second))
     world.run()
     assert owed(world) == {4: ["orders"]}
@@ -354,7 +356,7 @@ def test_who_is_to_stop_waits_for_the_answer_to_the_tombstone(limit_is_over: boo
     assert role(world) is Role.RETIRED
     assert not world.exists(paths.CONTROLLER)
     assert not world.exists(paths.topic("orders")), "what was answered while it waited was finished"
-    assert world.context.left_behind.is_nothing
+    assert world.context.unconfirmed_deletions.is_nothing
 
 
 @pytest.mark.parametrize("limit_is_over", [False, True], ids=["marked", "znodes gone"])
@@ -367,7 +369,7 @@ def test_when_the_time_is_over_it_goes_and_says_what_it_leaves(limit_is_over: bo
     assert role(world) is Role.ACTIVE
     world.advance(1)
     assert role(world) is Role.RETIRED
-    left = world.context.left_behind
+    left = world.context.unconfirmed_deletions
     assert (left.gone if limit_is_over else left.marked) == {4: ("orders",)}
     assert (left.marked if limit_is_over else left.gone) == {}
 
@@ -382,7 +384,7 @@ def test_who_is_to_stop_begins_no_deletion_and_lets_no_znodes_go_for_the_limit()
     assert told_of(world, 1, "billing") == []
     assert world.exists(paths.topic("orders"))
     world.advance(LIMIT_MS)
-    assert world.context.left_behind.marked == {4: ("orders",)}
+    assert world.context.unconfirmed_deletions.marked == {4: ("orders",)}
 
 
 def test_who_owes_nothing_and_who_is_asked_again_goes_at_once() -> None:
@@ -393,7 +395,7 @@ def test_who_owes_nothing_and_who_is_asked_again_goes_at_once() -> None:
     leave(world)
     leave(world)
     assert world.context.role is Role.RETIRED
-    assert world.context.left_behind.marked == {4: ("orders",)}
+    assert world.context.unconfirmed_deletions.marked == {4: ("orders",)}
 
 
 def test_a_broker_that_goes_is_not_waited_for() -> None:
@@ -402,8 +404,8 @@ def test_a_broker_that_goes_is_not_waited_for() -> None:
     world.stop_broker(4)
     world.run()
     assert world.context.role is Role.RETIRED
-    left = world.context.left_behind
-    assert left == NOTHING_LEFT._replace(missed={BrokerId(4): ("orders",)}), (
+    left = world.context.unconfirmed_deletions
+    assert left == NOTHING_UNCONFIRMED._replace(missed={BrokerId(4): ("orders",)}), (
         "its process may live on: nobody has seen its cache"
     )
 
@@ -415,7 +417,7 @@ def test_what_a_broker_owes_stays_owed_when_its_session_ends() -> None:
     world.run()
     leave(world)
     assert world.context.role is Role.RETIRED, "a broker that is away answers nothing"
-    assert world.context.left_behind == NOTHING_LEFT._replace(gone={BrokerId(4): ("orders",)})
+    assert world.context.unconfirmed_deletions == NOTHING_UNCONFIRMED._replace(gone={BrokerId(4): ("orders",)})
 
 
 def test_topics_that_go_while_a_broker_is_away_are_missed_by_it_until_its_cache_is_seen() -> None:
@@ -425,12 +427,12 @@ def test_topics_that_go_while_a_broker_is_away_are_missed_by_it_until_its_cache_
     world.mark("orders")
     world.run()
     assert is_gone(world, "orders")
-    assert left_behind(world.context) == NOTHING_LEFT._replace(missed={BrokerId(4): ("orders",)})
+    assert unconfirmed_deletions(world.context) == NOTHING_UNCONFIRMED._replace(missed={BrokerId(4): ("orders",)})
     world.start_broker(4)
     world.run()
     for _ in range(30):
         world.advance(1_000)
-    assert left_behind(world.context).is_nothing, "its cache was seen, and cured of the topic"
+    assert unconfirmed_deletions(world.context).is_nothing, "its cache was seen, and cured of the topic"
 
 
 def test_a_ghost_of_a_broker_whose_session_ends_is_not_forgotten() -> None:
@@ -441,7 +443,7 @@ def test_a_ghost_of_a_broker_whose_session_ends_is_not_forgotten() -> None:
     world.elect()
     for _ in range(30):
         world.advance(1_000)
-    assert left_behind(world.context).ghosts == {BrokerId(2): (GROUP_METADATA,)}
+    assert unconfirmed_deletions(world.context).ghosts == {BrokerId(2): (GROUP_METADATA,)}
     world.stop_broker(2)
     world.run()
-    assert left_behind(world.context) == NOTHING_LEFT._replace(missed={BrokerId(2): (GROUP_METADATA,)})
+    assert unconfirmed_deletions(world.context) == NOTHING_UNCONFIRMED._replace(missed={BrokerId(2): (GROUP_METADATA,)})

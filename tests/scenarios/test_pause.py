@@ -7,7 +7,7 @@ import pytest
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer
 from lethe.controller.core.gauges import gauges
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
@@ -279,7 +279,7 @@ def test_pause_is_recorded_once_however_often_it_is_rewritten() -> None:
     world.write(SetData(paths.deletions_paused(), b"{}", ANY_VERSION))
     world.run()
     resume(world)
-    told = [f.data["what"] for f in world.recorded(FactType.EVENT) if "deletions" in str(f.data.get("what"))]
+    told = [f.data["what"] for f in world.recorded(EventRecordType.EVENT) if "deletions" in str(f.data.get("what"))]
     assert told == ["deletions are paused", "deletions go on"]
     assert role(world).name == "ACTIVE"
 

@@ -13,14 +13,14 @@ from lethe.controller.core.effects import Send
 from lethe.controller.core.epoch_raise import HIGHEST
 from lethe.controller.core.events import (
     Answer,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
-from lethe.controller.core.power import Standing
+from lethe.controller.core.power import BrokerStanding
 from lethe.protocol.causes import CauseKind, remedy
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
@@ -55,11 +55,11 @@ class Remembering:
 
 def refused(send: Send, error: int) -> Answer:
     match consent(send):
-        case LeaderAndIsrAnswered() as answer:
+        case LeaderAndIsrResponseReceived() as answer:
             return replace(answer, response=replace(answer.response, error=error))
-        case UpdateMetadataAnswered() as answer:
+        case UpdateMetadataResponseReceived() as answer:
             return replace(answer, response=replace(answer.response, error=error))
-        case StopReplicaAnswered() as answer:
+        case StopReplicaResponseReceived() as answer:
             return replace(answer, response=replace(answer.response, error=error))
         case LogDirsDescribed() as answer:
             return answer
@@ -100,7 +100,7 @@ def test_raise_keeps_controller_and_epoch_in_one_multi() -> None:
         world.start_broker(broker)
     world.elect()
     assert "zk set /controller_epoch" in world.take_story()
-    reasons = [f.data["reason"] for f in world.recorded(FactType.ELECTION) if f.data["what"] == "resigned"]
+    reasons = [f.data["reason"] for f in world.recorded(EventRecordType.ELECTION) if f.data["what"] == "resigned"]
     assert reasons == ["/controller_epoch is raised to 2, since brokers 1, 2 refuse 1 as stale"]
 
 
@@ -143,7 +143,7 @@ def test_one_broker_that_refuses_beside_others_is_not_followed_but_named() -> No
     assert epoch(world) == 1
     assert role(world) is Role.ACTIVE
     standings = {each.broker: each.standing for each in power.of_brokers(world.context, world.now_ms)}
-    assert standings == {1: Standing.OBEYS, 2: Standing.OBEYS, 3: Standing.REFUSES_EPOCH}
+    assert standings == {1: BrokerStanding.OBEYS, 2: BrokerStanding.OBEYS, 3: BrokerStanding.REFUSES_EPOCH}
     (problem,) = controller_refusals(world)
     assert problem.startswith("only 1 of 3 registered brokers refuse epoch 1 as stale: restart broker 3")
 

@@ -10,7 +10,7 @@ from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
 from lethe.controller.core.takeover import interval_ms
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
@@ -50,9 +50,9 @@ def held_by_kafka(takeover: Takeover, data: bytes = KAFKAS) -> OneController:
 
 
 def elections(world: OneController) -> list[tuple[object, object]]:
-    """(epoch, whom it was taken from) of each tenure of ours."""
-    facts = [fact.data for fact in world.recorded(FactType.ELECTION) if fact.data["what"] == "elected"]
-    return [(data["epoch"], data.get("taken_from")) for data in facts]
+    """(epoch, whom it was taken from) of each term of ours."""
+    records = [record.data for record in world.recorded(EventRecordType.ELECTION) if record.data["what"] == "elected"]
+    return [(data["epoch"], data.get("taken_from")) for data in records]
 
 
 # --- whether ------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_holder_that_changes_between_look_and_taking_keeps_control_until_it_was_
     world.elect()
     assert role(world) is Role.ACTIVE
     assert elections(world) == [(3, 8)]
-    assert world.context.takings.count == 1
+    assert world.context.takeover_history.count == 1
 
 
 def test_holder_that_goes_between_look_and_taking_leaves_an_election_like_any_other() -> None:
@@ -161,11 +161,11 @@ def test_holder_that_goes_between_look_and_taking_leaves_an_election_like_any_ot
     before_first_write(world, lambda: world.write(Delete(paths.controller())))
     world.elect()
     assert elections(world) == [(2, None)]
-    assert world.context.takings.count == 0
+    assert world.context.takeover_history.count == 0
 
 
 def test_epoch_is_read_before_its_holder_so_that_nobody_unseen_is_robbed() -> None:
-    """The other way round, the version of a later tenure would vouch for the holder of an earlier one."""
+    """The other way round, the version of a later term would vouch for the holder of an earlier one."""
     world = held_by_kafka(Takeover.ONCE)
     reads: list[ReadZnodes] = []
     world.meanwhile = lambda effect: reads.append(effect) if isinstance(effect, ReadZnodes) else None
@@ -179,7 +179,7 @@ def test_taking_whose_reply_was_lost_counts_whatever_became_of_it(loss: Loss) ->
     world = held_by_kafka(Takeover.ONCE)
     lose_first_write(world, loss)
     world.elect()
-    assert world.context.takings.count == 1
+    assert world.context.takeover_history.count == 1
     if loss is Loss.APPLIED:
         assert elections(world) == [(2, 7)]
     else:
@@ -200,7 +200,7 @@ def test_taking_that_zookeeper_refuses_backs_off() -> None:
 GRACE_MS = 5_000
 
 
-def taking() -> OneController:
+def takeover() -> OneController:
     """`/controller` is ours since a moment, and 7 may not know yet."""
     world = OneController(takeover=Takeover.ONCE, takeover_grace_ms=GRACE_MS)
     world.start_broker(1)
@@ -218,10 +218,10 @@ def epoch_of(world: OneController) -> tuple[int, int]:
 
 
 def test_writes_of_the_former_holder_take_effect_until_the_time_is_over() -> None:
-    world = taking()
+    world = takeover()
     assert epoch_of(world) == (1, 1), "its fence still holds: what it has begun it ends"
     assert world.sent == []
-    assert world.recorded(FactType.ELECTION)[-1].data == {"what": "taken", "epoch": 1, "taken_from": 7}
+    assert world.recorded(EventRecordType.ELECTION)[-1].data == {"what": "taken", "epoch": 1, "taken_from": 7}
     world.create_topic("orders", (1,))
     world.advance(GRACE_MS - 1)
     assert role(world) is Role.TAKING
@@ -235,7 +235,7 @@ def test_writes_of_the_former_holder_take_effect_until_the_time_is_over() -> Non
 
 
 def test_control_that_is_taken_from_us_meanwhile_is_lost_like_any_other() -> None:
-    world = taking()
+    world = takeover()
     usurp(world)
     world.run()
     assert role(world) is Role.STANDING_BY
@@ -246,7 +246,7 @@ def test_control_that_is_taken_from_us_meanwhile_is_lost_like_any_other() -> Non
 
 
 def test_controller_deleted_meanwhile_is_won_by_whoever_is_quickest() -> None:
-    world = taking()
+    world = takeover()
     world.write(Delete(paths.controller()))
     world.run()
     assert role(world) is Role.ACTIVE
@@ -254,12 +254,12 @@ def test_controller_deleted_meanwhile_is_won_by_whoever_is_quickest() -> None:
 
 
 def test_giving_up_for_good_meanwhile_removes_controller_and_touches_nobodys() -> None:
-    world = taking()
+    world = takeover()
     world.feed(events.ResignationRequested("interrupted", for_good=True))
     world.run()
     assert role(world) is Role.RETIRED
     assert not world.exists(paths.controller())
-    late = taking()
+    late = takeover()
     before_first_write(late, lambda: usurp(late))
     late.feed(events.ResignationRequested("interrupted", for_good=True))
     late.run()
@@ -268,7 +268,7 @@ def test_giving_up_for_good_meanwhile_removes_controller_and_touches_nobodys() -
 
 
 def test_session_lost_meanwhile_leaves_nothing() -> None:
-    world = taking()
+    world = takeover()
     world.zookeeper.close_session(world.session)
     world.feed(events.SessionLost("expired"))
     world.run()
@@ -283,7 +283,7 @@ def test_session_lost_meanwhile_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("loss", list(Loss))
 def test_reply_to_the_raised_epoch_lost_is_found_out_by_looking(loss: Loss) -> None:
-    world = taking()
+    world = takeover()
     lose_first_write(world, loss)
     world.advance(GRACE_MS)
     assert role(world) is Role.ACTIVE
@@ -293,7 +293,7 @@ def test_reply_to_the_raised_epoch_lost_is_found_out_by_looking(loss: Loss) -> N
 
 
 def test_epoch_written_by_hand_meanwhile_is_raised_from_what_it_says_now() -> None:
-    world = taking()
+    world = takeover()
     world.write(SetData(paths.controller_epoch(), b"40", ANY_VERSION))
     world.advance(GRACE_MS)
     assert role(world) is Role.ACTIVE
@@ -303,7 +303,7 @@ def test_epoch_written_by_hand_meanwhile_is_raised_from_what_it_says_now() -> No
 @pytest.mark.parametrize("loss", [None, Loss.NOT_APPLIED])
 def test_epoch_rewritten_just_before_it_is_raised_begins_no_second_term_of_that_epoch(loss: Loss | None) -> None:
     """Brokers would take the orders of the former holder for ours: both would carry epoch 1."""
-    world = taking()
+    world = takeover()
     found = world.read(paths.controller_epoch())
     assert found is not None
     before_first_write(world, lambda: world.write(SetData(paths.controller_epoch(), found.data, ANY_VERSION)))
@@ -315,7 +315,7 @@ def test_epoch_rewritten_just_before_it_is_raised_begins_no_second_term_of_that_
 
 
 def test_migration_that_begins_meanwhile_ends_the_taking() -> None:
-    world = taking()
+    world = takeover()
     world.write(Create(paths.migration(), b"{}"))
     world.advance(GRACE_MS)
     assert not world.exists(paths.controller())
@@ -363,15 +363,15 @@ def test_always_takes_again_after_intervals_that_double_up_to_the_longest() -> N
 def test_two_who_insist_change_hands_ever_more_seldom_and_never_begin_anew() -> None:
     """Counted with the intervals alone: each takes as soon as it may and the other holds."""
     config = held_by_kafka(Takeover.ALWAYS).context.config
-    takings: list[int] = []
+    takeover_history: list[int] = []
     last, count, holder, now_ms = [-(10**9)] * 2, [0, 0], 0, 0
     while now_ms < 48 * 3_600_000:
         taker = 1 - holder
         now_ms = max(now_ms, last[taker] + interval_ms(config, count[taker]))
         last[taker], count[taker], holder = now_ms, count[taker] + 1, taker
-        takings.append(now_ms)
-    in_first_hour = sum(at < 3_600_000 for at in takings)
-    later = sum(at >= 3_600_000 for at in takings)
+        takeover_history.append(now_ms)
+    in_first_hour = sum(at < 3_600_000 for at in takeover_history)
+    later = sum(at >= 3_600_000 for at in takeover_history)
     assert in_first_hour <= 14
     assert later <= 2 * 48
 
@@ -383,12 +383,12 @@ def test_intervals_begin_anew_after_twice_the_longest_one() -> None:
         usurp(world)
         world.run()
         world.advance(60_000 * 8)
-    assert world.context.takings.count == 4
+    assert world.context.takeover_history.count == 4
     world.advance(2 * 3_600_000)
     usurp(world)
     world.run()
     assert role(world) is Role.ACTIVE
-    assert world.context.takings.count == 1
+    assert world.context.takeover_history.count == 1
 
 
 # --- giving control up for good -----------------------------------------------------------------------------------

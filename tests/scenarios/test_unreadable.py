@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
@@ -29,7 +29,7 @@ def broken(world: OneController, *partitions: tuple[int, ...]) -> OneController:
     world.crash()
     world.write(SetData(T, b"{garbage", ANY_VERSION))
     world.elect()
-    assert "orders" in world.context.cluster.set_aside_topics
+    assert "orders" in world.context.cluster.quarantined_topics
     world.take_story()
     return world
 
@@ -60,7 +60,7 @@ def test_it_is_deleted_on_every_broker_and_its_tree_is_removed() -> None:
         * TopicDeletionsRequested
     """)
     assert is_gone(world, "orders")
-    (told,) = [f for f in world.recorded(FactType.SET_ASIDE) if "deleted although" in str(f.data["reason"])]
+    (told,) = [f for f in world.recorded(EventRecordType.SET_ASIDE) if "deleted although" in str(f.data["reason"])]
     assert "may keep bytes" in str(told.data["reason"])
 
 

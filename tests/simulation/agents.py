@@ -30,7 +30,7 @@ from lethe.broker.core.effects import (
 from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
-    ControllerEpochAnswered,
+    ControllerEpochReceived,
     ControllerEpochUnavailable,
     ControlReceived,
     DirectoriesRemoved,
@@ -42,7 +42,7 @@ from lethe.broker.core.inputs import (
     LogDirFailed,
     TimerFired,
     TopicIdAnswer,
-    TopicIdsAnswered,
+    TopicIdsReceived,
     TopicIdUnavailable,
 )
 from lethe.broker.core.isr_update_paths import alter_partition_request, judge_answer, unanswered
@@ -287,7 +287,7 @@ class AgentProcess:
                     self.client.multi((Create(path, data, sequential=True),), Writer(self.name), lambda _: None)
             case Halt():
                 self._cluster.restart_later(self)
-            case Record(fact) if "several directories" in str(fact.data.get("why")):
+            case Record(record) if "several directories" in str(record.data.get("why")):
                 self._world.after(self._world.between(1_000, 5_000), lambda: self._mend_duplicates(run))
             case Record():
                 pass
@@ -339,7 +339,7 @@ class AgentProcess:
     def _ask_controller_epoch(self, run: int) -> None:
         def answered(answer: ControllerEpochAnswer) -> None:
             if run == self._run:
-                self.feed(ControllerEpochAnswered(answer))
+                self.feed(ControllerEpochReceived(answer))
 
         self._read(
             (GetData(paths.controller_epoch()),),
@@ -409,7 +409,7 @@ class AgentProcess:
 
     def _answer_ids(self, answers: tuple[TopicIdAnswer, ...], run: int) -> None:
         if run == self._run:
-            self.feed(TopicIdsAnswered(answers))
+            self.feed(TopicIdsReceived(answers))
 
     def _set_timer(self, at_ms: int, run: int) -> None:
         if self._timer is not None:

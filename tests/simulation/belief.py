@@ -65,8 +65,8 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
         yield f"knows the topics {sorted(context.cluster.topics)}, ZooKeeper has {sorted(readable)}"
         return
     unreadable = [name for name, each in ledger.living.items() if not each.readable]
-    if sorted(unreadable) != sorted(context.cluster.set_aside_topics):
-        yield f"set aside {sorted(context.cluster.set_aside_topics)}, unreadable are {sorted(unreadable)}"
+    if sorted(unreadable) != sorted(context.cluster.quarantined_topics):
+        yield f"set aside {sorted(context.cluster.quarantined_topics)}, unreadable are {sorted(unreadable)}"
     for name, incarnation in readable.items():
         yield from _topic_differences(context, name, incarnation)
     yield from _mark_differences(cluster, context)
@@ -150,8 +150,8 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
             continue
         # What leaders write of a topic that is being deleted matters to nobody.
         unknown = incarnation.foreign if name in context.cluster.deletions else incarnation.touched
-        if number not in unknown and partition.leadership != state:
-            yield f"knows {name}-{number} as {partition.leadership}, ZooKeeper has {state}"
+        if number not in unknown and partition.leader_and_isr != state:
+            yield f"knows {name}-{number} as {partition.leader_and_isr}, ZooKeeper has {state}"
 
 
 def _as_written(

@@ -1,4 +1,4 @@
-"""Bugs in how a cluster is led: tenures, writes, brokers, leaders, ISRs, configuration, reassignments.
+"""Bugs in how a cluster is led: terms, writes, brokers, leaders, ISRs, configuration, reassignments.
 
 See `planted` for what they are for.
 """
@@ -17,29 +17,29 @@ from lethe.controller.core import (
     election,
     eviction,
     expansion,
-    leadership,
+    leader_changes,
     notifications,
     reassignment_end,
     requests,
     results,
-)
-from lethe.controller.core.agenda_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
-from lethe.controller.core.agenda_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
-from lethe.controller.core.agenda_requests import (
-    ConfigurationRead,
-    ControlShutdown,
-    DeleteNotifications,
-    Notification,
-    NotificationsRead,
 )
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokersRead
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
-from lethe.controller.core.mutation import set_leadership, set_replica_state
+from lethe.controller.core.mutation import set_leader_and_isr, set_replica_state
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
+from lethe.controller.core.tasks_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
+from lethe.controller.core.tasks_requests import (
+    ConfigurationRead,
+    ControlShutdown,
+    DeleteNotifications,
+    Notification,
+    NotificationsRead,
+)
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
     AlteredPartition,
@@ -58,35 +58,35 @@ from tests.simulation.planting import everywhere, method
 
 def ghosts_left() -> AbstractContextManager[object]:
     """What a broker's metadata cache has from before is never looked at."""
-    return everywhere(caches.schedule, lambda turn, brokers: None)
+    return everywhere(caches.schedule, lambda step, brokers: None)
 
 
 def replicas_left_on_controllers() -> AbstractContextManager[object]:
     """What brokers place on a controller stays there."""
-    return everywhere(eviction.evict, lambda turn, task: None)
+    return everywhere(eviction.evict, lambda step, task: None)
 
 
 def fence_off() -> AbstractContextManager[object]:
     """A controller writes without checking that it still is one."""
-    write = Turn.write
+    write = StepContext.write
 
-    def unfenced(self: Turn, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
+    def unfenced(self: StepContext, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
         write(self, groups, then, fenced=False)
 
-    return method(Turn, "write", unfenced)
+    return method(StepContext, "write", unfenced)
 
 
 def bounce_unnoticed() -> AbstractContextManager[object]:
     """A broker that is registered under a higher epoch counts as the one that was known."""
-    read = brokers.read
+    read = brokers.on_brokers_read
 
-    def deaf(turn: Turn, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
-        known = turn.context.cluster.brokers
+    def deaf(step: StepContext, task: BrokersRead, outcomes: Sequence[ReadOutcome]) -> None:
+        known = step.context.cluster.brokers
         seen = [
             o._replace(stat=o.stat._replace(czxid=known[b].epoch)) if isinstance(o, Data) and b in known else o
             for b, o in zip(task.ids, outcomes, strict=True)
         ]
-        read(turn, task, seen)
+        read(step, task, seen)
 
     return everywhere(read, deaf)
 
@@ -95,8 +95,8 @@ def unknown_taken_for_done() -> AbstractContextManager[object]:
     """A write whose reply was lost counts as one that was done."""
     written = results._written
 
-    def hopeful(turn: Turn, then: Any, outcomes: Sequence[GroupOutcome]) -> None:
-        written(turn, then, tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in outcomes))
+    def hopeful(step: StepContext, then: Any, outcomes: Sequence[GroupOutcome]) -> None:
+        written(step, then, tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in outcomes))
 
     return everywhere(written, hopeful)
 
@@ -117,10 +117,10 @@ def last_in_sync_dropped() -> AbstractContextManager[object]:
 def always_unclean() -> AbstractContextManager[object]:
     """A replica that lacks records may lead, whatever the configuration says."""
 
-    def allowed(turn: Turn, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
-        turn.do(ElectLeaders(task.partitions, task.topics))
+    def allowed(step: StepContext, task: UncleanConfigsRead, outcomes: Sequence[ReadOutcome]) -> None:
+        step.do(ElectLeaders(task.partitions, task.topics))
 
-    return everywhere(leadership.configs_read, allowed)
+    return everywhere(leader_changes.on_unclean_configs_read, allowed)
 
 
 def znode_written_over() -> AbstractContextManager[object]:
@@ -134,24 +134,24 @@ def znode_written_over() -> AbstractContextManager[object]:
 
 def memory_before_outcome() -> AbstractContextManager[object]:
     """Leaders count as elected before the write that says so has succeeded."""
-    write = Turn.write
+    write = StepContext.write
 
-    def hasty(self: Turn, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
+    def hasty(self: StepContext, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
         if isinstance(then, LeadersElected):
-            for topic_partition, state in zip(then.partitions, then.leadership, strict=True):
-                set_leadership(self.context.cluster, topic_partition, state)
+            for topic_partition, state in zip(then.partitions, then.leader_and_isr, strict=True):
+                set_leader_and_isr(self.context.cluster, topic_partition, state)
         write(self, groups, then, fenced=fenced)
 
-    return method(Turn, "write", hasty)
+    return method(StepContext, "write", hasty)
 
 
-def verdict_after_tenure() -> AbstractContextManager[object]:
+def verdict_after_term() -> AbstractContextManager[object]:
     """Who is no controller any more judges the ISRs that it is asked for: all it knows is that they are not its own."""
     received = requests.received
 
-    def judge(turn: Turn, event: BrokerRequested) -> None:
-        if turn.context.is_leading or not isinstance(event.request, AlterPartitionRequest):
-            received(turn, event)
+    def judge(step: StepContext, event: BrokerRequested) -> None:
+        if step.context.is_leading or not isinstance(event.request, AlterPartitionRequest):
+            received(step, event)
             return
         topics = tuple(
             AlteredTopic(
@@ -161,20 +161,20 @@ def verdict_after_tenure() -> AbstractContextManager[object]:
             )
             for topic in event.request.topics
         )
-        turn.emit(Reply(event.key, AlterPartitionResponse(ErrorCode.NONE, topics)))
+        step.emit(Reply(event.key, AlterPartitionResponse(ErrorCode.NONE, topics)))
 
     return everywhere(received, judge)
 
 
-def done_after_tenure() -> AbstractContextManager[object]:
-    """ISRs that were to be written when the tenure ended are confirmed as if they had been."""
+def done_after_term() -> AbstractContextManager[object]:
+    """ISRs that were to be written when the term ended are confirmed as if they had been."""
     refuse_all = requests.refuse_all
 
-    def confirm(turn: Turn) -> None:
-        for key, asked in list(turn.context.cluster.unanswered.items()):
+    def confirm(step: StepContext) -> None:
+        for key, asked in list(step.context.cluster.unanswered.items()):
             if isinstance(asked.request, AlterPartitionRequest):
-                turn.reply(key, AlterPartitionResponse(ErrorCode.NONE, _confirmed(asked.request)))
-        refuse_all(turn)
+                step.reply(key, AlterPartitionResponse(ErrorCode.NONE, _confirmed(asked.request)))
+        refuse_all(step)
 
     return everywhere(refuse_all, confirm)
 
@@ -204,8 +204,8 @@ def _confirmed(request: AlterPartitionRequest) -> tuple[AlteredTopic, ...]:
 def let_go_at_once() -> AbstractContextManager[object]:
     """A broker that asks to be relieved is told to go before anything is done about what it leads."""
 
-    def begin(turn: Turn, task: ControlShutdown) -> None:
-        turn.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE))
+    def begin(step: StepContext, task: ControlShutdown) -> None:
+        step.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE))
 
     return everywhere(controlled_shutdown.begin, begin)
 
@@ -226,29 +226,29 @@ def given_to_who_leaves() -> Iterator[None]:
 
 def notification_deleted_unread() -> AbstractContextManager[object]:
     """What leaders say of their ISRs is deleted, and the states are not read."""
-    were_read = notifications.were_read
+    were_read = notifications.on_notifications_read
 
-    def unread(turn: Turn, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    def unread(step: StepContext, task: NotificationsRead, outcomes: Sequence[ReadOutcome]) -> None:
         if task.kind is Notification.ISR_CHANGE:
-            turn.do(DeleteNotifications(task.paths))
+            step.do(DeleteNotifications(task.paths))
         else:
-            were_read(turn, task, outcomes)
+            were_read(step, task, outcomes)
 
     return everywhere(were_read, unread)
 
 
 def configuration_not_followed() -> AbstractContextManager[object]:
     """The configuration is read at the takeover and never again."""
-    return everywhere(configuration.changed, lambda turn, changes: None)
+    return everywhere(configuration.changed, lambda step, changes: None)
 
 
 def unreadable_taken_for_unset() -> AbstractContextManager[object]:
     """Who takes over and cannot read whether topics may be deleted goes by its own file."""
-    was_read = configuration.was_read
+    was_read = configuration.on_configuration_read
 
-    def careless(turn: Turn, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
-        was_read(turn, task, outcomes)
-        turn.context.cluster.dynamic = turn.context.cluster.dynamic._replace(deletion_unknown=None)
+    def careless(step: StepContext, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
+        was_read(step, task, outcomes)
+        step.context.cluster.dynamic = step.context.cluster.dynamic._replace(deletion_unknown=None)
 
     return everywhere(was_read, careless)
 
@@ -257,12 +257,12 @@ def move_ended_unmarked() -> AbstractContextManager[object]:
     """A deletion ends the reassignment of its topic without looking whether the marker is still there."""
     with_all = reassignment_end._with_all_replicas
 
-    def cancel(turn: Turn, task: EndReassignments) -> None:
-        context = turn.context
+    def cancel(step: StepContext, task: EndReassignments) -> None:
+        context = step.context
         names = [name for name in task.topics if name in context.cluster.topics and not context.cluster.is_queued(name)]
         if names:
             groups = [(with_all(context, name),) for name in names]
-            turn.write(groups, ReassignmentsEnded(tuple(names), task.loading))
+            step.write(groups, ReassignmentsEnded(tuple(names), task.loading))
 
     return everywhere(reassignment_end.cancel, cancel)
 
@@ -270,8 +270,8 @@ def move_ended_unmarked() -> AbstractContextManager[object]:
 def removed_replicas_forgotten() -> AbstractContextManager[object]:
     """What a reassignment takes out of an assignment is told nothing."""
 
-    def forget(turn: Turn, task: RetireReplicas) -> None:
+    def forget(step: StepContext, task: RetireReplicas) -> None:
         for replica in task.replicas:
-            set_replica_state(turn.context.cluster, replica, ReplicaState.NON_EXISTENT)
+            set_replica_state(step.context.cluster, replica, ReplicaState.NON_EXISTENT)
 
     return everywhere(reassignment_end.retire, forget)

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from lethe.controller.core import answers, deletion, evidence, expansion, marks, mutation, pausing, removal
-from lethe.controller.core.agenda_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
-from lethe.controller.core.events import Answer, StopReplicaAnswered
+from lethe.controller.core.events import Answer, StopReplicaResponseReceived
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
@@ -30,7 +30,9 @@ from tests.simulation.planting import everywhere, method
 def any_stop_answer_counts() -> AbstractContextManager[object]:
     """The answer to a StopReplica that deletes nothing is taken for the acknowledgement of a deletion."""
 
-    def asked(context: Context, event: StopReplicaAnswered, request: StopReplicaRequest) -> list[PartitionReplica]:
+    def asked(
+        context: Context, event: StopReplicaResponseReceived, request: StopReplicaRequest
+    ) -> list[PartitionReplica]:
         replicas = (
             PartitionReplica(topic.topic, row.partition, event.broker)
             for topic in request.topics
@@ -46,7 +48,7 @@ def answers_unmatched() -> AbstractContextManager[object]:
     """An answer counts for the request of its kind that was sent to the broker last, whichever it answers."""
 
     def settle(context: Context, event: Answer) -> Outstanding | None:
-        kind = type(event).__name__.removesuffix("Answered")
+        kind = type(event).__name__.removesuffix("ResponseReceived")
         for request_id, outstanding in reversed(context.cluster.outstanding.items()):
             if outstanding.broker == event.broker and type(outstanding.request).__name__ == f"{kind}Request":
                 return context.cluster.outstanding.pop(request_id)
@@ -57,13 +59,15 @@ def answers_unmatched() -> AbstractContextManager[object]:
 
 def tombstone_unanswered() -> AbstractContextManager[object]:
     """A topic's znodes go although brokers have not confirmed that their caches have lost it."""
-    return everywhere(deletion._tombstone_is_settled, lambda turn, name, found: True)
+    return everywhere(deletion._tombstone_is_settled, lambda step, name, found: True)
 
 
 def no_evidence() -> AbstractContextManager[object]:
     """A StopReplica that is answered without an error proves a deletion, whatever the log directories are like."""
 
-    def verdict(context: Context, replica: PartitionReplica, event: StopReplicaAnswered, error: int) -> str | None:
+    def verdict(
+        context: Context, replica: PartitionReplica, event: StopReplicaResponseReceived, error: int
+    ) -> str | None:
         return None if error == ErrorCode.NONE else error_name(error)
 
     return everywhere(answers._verdict, verdict)
@@ -87,15 +91,15 @@ def marker_first() -> Iterator[None]:
     remove, roots = removal.remove, removal._roots
     begun: dict[int, None] = {}
 
-    def in_two(turn: Turn, task: RemoveTopics) -> None:
+    def in_two(step: StepContext, task: RemoveTopics) -> None:
         if id(task) in begun:
-            remove(turn, task)
+            remove(step, task)
             return
         again = RemoveTopics(task.topics)
         begun[id(again)] = None
         kept.append(again)
-        turn.write([(Delete(paths.delete_topic(name)),) for name in task.topics], MarkersRemoved(task.topics))
-        turn.do(again)
+        step.write([(Delete(paths.delete_topic(name)),) for name in task.topics], MarkersRemoved(task.topics))
+        step.do(again)
 
     kept: list[RemoveTopics] = []
     with everywhere(remove, in_two), everywhere(roots, lambda name: roots(name)[:2]):
@@ -105,16 +109,16 @@ def marker_first() -> Iterator[None]:
 def never_retried() -> AbstractContextManager[object]:
     """What made a topic wait may change: it waits on."""
     resume = deletion.resume
-    return everywhere(resume, lambda turn, task: resume(turn, replace(task, unblock=False)))
+    return everywhere(resume, lambda step, task: resume(step, replace(task, unblock=False)))
 
 
 def missed_round_forgotten() -> AbstractContextManager[object]:
     """A replica whose turn came while others were outstanding waits for those that have gone since."""
     resume = deletion.resume
 
-    def forget(turn: Turn, task: ResumeDeletions) -> None:
-        resume(turn, task)
-        for each in turn.context.cluster.deletions.values():
+    def forget(step: StepContext, task: ResumeDeletions) -> None:
+        resume(step, task)
+        for each in step.context.cluster.deletions.values():
             each.round_is_due = False
 
     return everywhere(resume, forget)
@@ -124,60 +128,60 @@ def confirmed_broker_awaited() -> AbstractContextManager[object]:
     """A topic waits for a broker that has gone, though it had confirmed the deletion."""
     fail = deletion.fail
 
-    def wait(turn: Turn, task: Any) -> None:
+    def wait(step: StepContext, task: Any) -> None:
         for replica in task.replicas:
-            if replica.topic in turn.context.cluster.deletions:
-                mutation.set_ineligible(turn.context.cluster, turn.context.cluster.deletions[replica.topic], True)
-        fail(turn, task)
-        turn.do(ResumeDeletions(()))
+            if replica.topic in step.context.cluster.deletions:
+                mutation.set_ineligible(step.context.cluster, step.context.cluster.deletions[replica.topic], True)
+        fail(step, task)
+        step.do(ResumeDeletions(()))
 
     return everywhere(fail, wait)
 
 
 def expanded_while_deleted() -> AbstractContextManager[object]:
     """Partitions that are added to a topic that is being deleted come into service."""
-    take_in = expansion._take_in
+    ingest = expansion._ingest
 
-    def anyway(turn: Turn, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
-        deletion = turn.context.cluster.deletions.pop(name, None)
-        added = take_in(turn, name, topic, znode)
+    def anyway(step: StepContext, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
+        deletion = step.context.cluster.deletions.pop(name, None)
+        added = ingest(step, name, topic, znode)
         if deletion is not None:
-            turn.context.cluster.deletions[name] = deletion
+            step.context.cluster.deletions[name] = deletion
         return added
 
-    return everywhere(take_in, anyway)
+    return everywhere(ingest, anyway)
 
 
 def pause_ignored() -> AbstractContextManager[object]:
     """What is queued already goes on though deletions are paused."""
     resume = deletion.resume
 
-    def on(turn: Turn, task: ResumeDeletions) -> None:
-        paused, turn.context.cluster.paused = turn.context.cluster.paused, None
-        resume(turn, task)
-        turn.context.cluster.paused = paused
+    def on(step: StepContext, task: ResumeDeletions) -> None:
+        paused, step.context.cluster.paused = step.context.cluster.paused, None
+        resume(step, task)
+        step.context.cluster.paused = paused
 
     return everywhere(resume, on)
 
 
 def pause_unknown_after_failover() -> AbstractContextManager[object]:
     """A new controller does not ask whether deletions are paused before it goes on with them."""
-    read = pausing.pause_read
+    read = pausing.on_pause_read
 
-    def unasked(turn: Turn, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
+    def unasked(step: StepContext, task: PauseRead, outcomes: Sequence[ReadOutcome]) -> None:
         if not task.loading:
-            read(turn, task, outcomes)
+            read(step, task, outcomes)
 
     return everywhere(read, unasked)
 
 
 def young_after_failover() -> AbstractContextManager[object]:
     """A new controller counts the age of a deletion from its own takeover, not from the marker."""
-    dated = marks.dated
+    dated = marks.on_markers_dated
 
-    def undated(turn: Turn, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
+    def undated(step: StepContext, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
         unseen: list[ReadOutcome] = [ReadFailed(ZkError.NO_NODE) for _ in outcomes]
-        dated(turn, task, unseen if task.loading else outcomes)
+        dated(step, task, unseen if task.loading else outcomes)
 
     return everywhere(dated, undated)
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from lethe.controller.core import epoch_raise, power, preflight
-from lethe.controller.core.agenda_power import Preflight
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_power import Preflight
 from tests.simulation.planting import everywhere
 
 
 def epoch_never_raised() -> AbstractContextManager[object]:
     """Brokers that have seen a higher controller epoch refuse the controller, which stays active all the same."""
-    return everywhere(epoch_raise.consider, lambda turn: None)
+    return everywhere(epoch_raise.consider, lambda step: None)
 
 
 def control_taken_unseen() -> AbstractContextManager[object]:
@@ -27,9 +27,9 @@ def control_taken_unseen() -> AbstractContextManager[object]:
 @contextmanager
 def powerless_for_ever() -> Iterator[None]:
     """A controller that every broker refuses takes control and never gives it back."""
-    with everywhere(preflight.begin, _unseen), everywhere(power.check, lambda turn: None):
+    with everywhere(preflight.begin, _unseen), everywhere(power.check, lambda step: None):
         yield
 
 
-def _unseen(turn: Turn, task: Preflight) -> None:
-    turn.do(task.then)
+def _unseen(step: StepContext, task: Preflight) -> None:
+    step.do(task.then)

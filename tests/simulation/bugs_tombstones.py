@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from lethe.controller.core import batching, deletion, leaving, owed
-from lethe.controller.core.agenda import GiveUp
 from lethe.controller.core.deletion_memory import Deletion
-from lethe.controller.core.events import UpdateMetadataAnswered
-from lethe.controller.core.turn import Turn
+from lethe.controller.core.events import UpdateMetadataResponseReceived
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import GiveUp
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from tests.simulation.planting import everywhere
@@ -23,11 +23,11 @@ def silence_awaited_for_ever() -> AbstractContextManager[object]:
 def gone_before_it_is_sent() -> AbstractContextManager[object]:
     """When the limit has passed the znodes go, whether or not the tombstone is on its way."""
 
-    def settled(turn: Turn, name: str, found: Deletion) -> bool:
-        due_ms = deletion._tombstone_wait_ends_at_ms(turn.context, found)
-        if due_ms is not None and due_ms <= turn.now_ms:
+    def settled(step: StepContext, name: str, found: Deletion) -> bool:
+        due_ms = deletion._tombstone_wait_ends_at_ms(step.context, found)
+        if due_ms is not None and due_ms <= step.now_ms:
             return True
-        return is_settled(turn, name, found)
+        return is_settled(step, name, found)
 
     is_settled = deletion._tombstone_is_settled
     return everywhere(is_settled, settled)
@@ -37,8 +37,8 @@ def owed_settled_by_errors() -> AbstractContextManager[object]:
     """A broker that answers owes nothing any more, whatever it answers."""
     answered = owed.answered
 
-    def whatever(turn: Turn, event: UpdateMetadataAnswered, request: UpdateMetadataRequest) -> None:
-        answered(turn, replace(event, response=UpdateMetadataResponse(ErrorCode.NONE)), request)
+    def whatever(step: StepContext, event: UpdateMetadataResponseReceived, request: UpdateMetadataRequest) -> None:
+        answered(step, replace(event, response=UpdateMetadataResponse(ErrorCode.NONE)), request)
 
     return everywhere(answered, whatever)
 
@@ -50,4 +50,4 @@ def told_while_it_owes() -> AbstractContextManager[object]:
 
 def left_at_once() -> AbstractContextManager[object]:
     """Who is asked to stop does not wait for what brokers owe."""
-    return everywhere(leaving.begin, lambda turn, reason, patience_ms: turn.do(GiveUp(reason)))
+    return everywhere(leaving.begin, lambda step, reason, patience_ms: step.do(GiveUp(reason)))

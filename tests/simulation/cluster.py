@@ -22,7 +22,7 @@ from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, sa
 from tests.simulation.world import World, is_controller
 
 P_INSISTS = 0.2
-P_RESIDENT = 0.2
+P_ADVERTISED = 0.2
 P_SILENCES = 0.4
 
 
@@ -38,9 +38,11 @@ class Cluster:
         self.world = world
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         insists = Random(f"insists {world.seed}").random() < P_INSISTS
-        resident = Random(f"resident {world.seed}").random() < P_RESIDENT
+        advertised = Random(f"resident {world.seed}").random() < P_ADVERTISED
         limit_ms = _limit(Random(f"silences {world.seed}"))
-        self.mix: Mix = replace(draw(world.random), insists=insists, resident=resident, tombstone_timeout_ms=limit_ms)
+        self.mix: Mix = replace(
+            draw(world.random), insists=insists, advertised=advertised, tombstone_timeout_ms=limit_ms
+        )
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.ensemble = Ensemble(world, self.mix)

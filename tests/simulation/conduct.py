@@ -76,7 +76,7 @@ def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
         if state_of is None or not isinstance(operation, Create | SetData):
             continue
         state, partition = znodes.decode_state(*state_of, operation.data, 0), context.cluster.partition(state_of)
-        before = None if partition is None else partition.leadership
+        before = None if partition is None else partition.leader_and_isr
         led_before, isr_before = (None, ()) if before is None else (before.leader, before.isr)
         if state is None:
             continue
@@ -92,7 +92,7 @@ def _believes(context: Context, operations: Sequence[Operation]) -> Iterator[str
         if state_of is None or not isinstance(operation, SetData):
             continue
         state, partition = znodes.decode_state(*state_of, operation.data, 0), context.cluster.partition(state_of)
-        known = None if partition is None or state is None else partition.leadership
+        known = None if partition is None or state is None else partition.leader_and_isr
         if known is not None and known._replace(partition_epoch=0) == state:
             yield f"remembers for {state_of} what it is about to write: {state}"
 

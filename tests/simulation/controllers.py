@@ -31,7 +31,7 @@ from lethe.controller.core.effects import (
     WriteZnodes,
 )
 from lethe.controller.core.events import Event, External
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
 from lethe.protocol.zookeeper.packing import MultiPlan, PlannedMulti
@@ -107,7 +107,7 @@ class ControllerProcess:
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
                 tombstone_timeout_ms=mix.tombstone_timeout_ms,
-                endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.resident else (),
+                endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.advertised else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,
                 takeover_interval_ms=300,
@@ -337,9 +337,9 @@ class ControllerProcess:
                 channel = self.channels.get(effect.broker)
                 if channel is not None and channel.effect.broker_epoch == effect.broker_epoch:
                     channel.put(effect)
-            case Record(fact=fact):
-                if fact.type is FactType.REFUSAL and fact.data.get("why") == ILLEGAL:
-                    raise Violation("transition", f"{self.name}: {fact.subject} may not go {fact.data['what']}")
+            case Record(record=record):
+                if record.type is EventRecordType.REFUSAL and record.data.get("why") == ILLEGAL:
+                    raise Violation("transition", f"{self.name}: {record.subject} may not go {record.data['what']}")
             case ReadZnodes(id=number, reads=reads):
                 self._read(number, reads)
             case WriteZnodes():
@@ -433,9 +433,9 @@ class _Writing:
 def _described(event: Event) -> str:
     match event:
         case (
-            events.LeaderAndIsrAnswered()
-            | events.UpdateMetadataAnswered()
-            | events.StopReplicaAnswered()
+            events.LeaderAndIsrResponseReceived()
+            | events.UpdateMetadataResponseReceived()
+            | events.StopReplicaResponseReceived()
             | events.LogDirsDescribed()
         ):
             return f"{type(event).__name__} {event.broker} {event.request_id} {event.response.error}"

@@ -45,7 +45,7 @@ def nothing_is_on_a_controller(cluster: Cluster) -> None:
             has_room = any(broker not in assignment.replicas for broker in cluster.agents)
             placed = incarnation.readable and has_room and any(map(is_controller, assignment.replicas))
             if placed and not _is_held_up(cluster, incarnation, partition):
-                raise Violation("resident", f"{incarnation}: {partition} is still placed on {assignment.replicas}")
+                raise Violation("advertised", f"{incarnation}: {partition} is still placed on {assignment.replicas}")
 
 
 def active_controller(cluster: Cluster) -> ControllerProcess:
@@ -247,7 +247,7 @@ def no_orphans(cluster: Cluster) -> None:
 
 
 def disk_is_clean(cluster: Cluster, agent: AgentProcess) -> None:
-    """On disk there are the replicas of living topics, and what was set aside or put there by somebody else."""
+    """On disk there are the replicas of living topics, and what was quarantined or put there by somebody else."""
     for log_dir, name, directory in agent.disk.directories():
         problem = _leftover(cluster, agent, name, directory)
         if problem is not None:

@@ -15,8 +15,8 @@ from lethe.broker.core.effects import (
     DirectoryRef,
     DiskOperation,
     FillReplica,
+    QuarantineDirectory,
     RenameForDeletion,
-    SetAside,
 )
 from lethe.broker.core.inputs import (
     DiskOutcome,
@@ -87,7 +87,7 @@ class Disk:
                 if there is None or there.topic_id != topic_id:
                     return DiskOutcome("there is no such directory, or it has another id")
                 directories[new_name] = directories.pop(name)
-            case SetAside(_, _, new_name):
+            case QuarantineDirectory(_, _, new_name):
                 if there is None:
                     return DiskOutcome("there is no such directory")
                 directories[new_name] = directories.pop(name)

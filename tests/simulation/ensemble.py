@@ -37,7 +37,7 @@ NOBODY = -1
 
 
 class Writer(NamedTuple):
-    """Who writes, and for a controller the version of `/controller_epoch` that its tenure stands on."""
+    """Who writes, and for a controller the version of `/controller_epoch` that its term stands on."""
 
     name: str
     epoch_version: int = NOBODY

@@ -125,14 +125,14 @@ class Faults:
         victim = self._agent()
         if victim is None or not victim.is_listening:
             return
-        stranger, epoch = BrokerId(self._world.between(1, 3)), ControllerEpoch(INT32_MAX)
+        foreign_member, epoch = BrokerId(self._world.between(1, 3)), ControllerEpoch(INT32_MAX)
         name, partition = f"t{self._world.between(0, self._cluster.mix.names - 1)}", self._world.between(0, 2)
         rows = (StopReplicaPartition(partition, EPOCH_DURING_DELETE, True),)
         order: StopReplicaRequest | UpdateMetadataRequest
         if self._world.chance(0.5):
-            order = StopReplicaRequest(stranger, epoch, (StopReplicaTopic(name, rows),))
+            order = StopReplicaRequest(foreign_member, epoch, (StopReplicaTopic(name, rows),))
         else:
-            order = UpdateMetadataRequest(stranger, epoch, (), ())
+            order = UpdateMetadataRequest(foreign_member, epoch, (), ())
         self._world.note(victim.name, f"gets a forged {type(order).__name__}")
         victim.receive(Addressed(order, NO_EPOCH), lambda _: None)
 

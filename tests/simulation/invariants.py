@@ -15,8 +15,8 @@ from lethe.broker.core.effects import (
     DirectoryRef,
     DiskOperation,
     FillReplica,
+    QuarantineDirectory,
     RenameForDeletion,
-    SetAside,
 )
 from lethe.broker.core.replica import ReplicaState
 from lethe.protocol.kafka.control import Addressed, ControlResponse
@@ -49,7 +49,7 @@ def writes_are_allowed(
     for operation in operations:
         state_of = paths.state_of(operation.path)
         if state_of is not None:
-            s6_leadership_is_sound(cluster, writer, operation, *state_of)
+            s6_leader_and_isr_is_sound(cluster, writer, operation, *state_of)
         elif (name := paths.topic_of(operation.path)) is not None:
             if isinstance(operation, Delete):
                 s1_deleted_everywhere(cluster, writer, cluster.ledger.living[name])
@@ -135,7 +135,7 @@ def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations
 
 
 def s5_write_is_current(writer: Writer, operations: Sequence[Operation], epoch_version_before: int) -> None:
-    """No write of a controller takes effect after another tenure has begun. An election begins one, from the very epoch
+    """No write of a controller takes effect after another term has begun. An election begins one, from the very epoch
     that was read; so does control that is taken from who holds it."""
     first = operations[0]
     if isinstance(first, Create) and first.path == paths.CONTROLLER_EPOCH:
@@ -161,7 +161,9 @@ def s5_write_is_current(writer: Writer, operations: Sequence[Operation], epoch_v
         )
 
 
-def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operation, name: str, partition: int) -> None:
+def s6_leader_and_isr_is_sound(
+    cluster: Cluster, writer: Writer, operation: Operation, name: str, partition: int
+) -> None:
     """ISR within the assignment, leader within the ISR, nobody back in the ISR whom no leader has put there."""
     incarnation = cluster.ledger.living.get(name)
     if incarnation is None or not isinstance(operation, Create | SetData):
@@ -169,7 +171,7 @@ def s6_leadership_is_sound(cluster: Cluster, writer: Writer, operation: Operatio
     state = znodes.decode_state(name, partition, operation.data, 0)
     if state is None:
         raise Violation("S6", f"{writer.name} wrote an empty state for {name}-{partition}")
-    problem = _leadership_problem(state, incarnation.replicas(partition))
+    problem = _leader_and_isr_problem(state, incarnation.replicas(partition))
     before = incarnation.states.get(partition)
     as_asked = before is not None and state.leader == before.leader and state.leader_epoch == before.leader_epoch
     if as_asked and (partition, state.leader_epoch, state.isr) in incarnation.proposed:
@@ -184,7 +186,7 @@ def _allows_unclean(writer: Writer, name: str) -> bool:
     return writer.knowledge is not None and writer.knowledge.allows_unclean(name)
 
 
-def _leadership_problem(state: LeaderAndIsr, replicas: tuple[int, ...]) -> str | None:
+def _leader_and_isr_problem(state: LeaderAndIsr, replicas: tuple[int, ...]) -> str | None:
     if not state.isr:
         return "the ISR is empty"
     if any(broker not in replicas for broker in state.isr):
@@ -221,7 +223,7 @@ def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: 
             s7_unidentified_is_kept(where, directory)
             s2_deletion_was_asked_for(cluster, agent, where, directory)
             _note_deletion(cluster, agent, directory)
-        case SetAside() if directory is not None:
+        case QuarantineDirectory() if directory is not None:
             s2_living_are_not_set_aside(cluster, where, directory)
         case CreateReplica() | FillReplica() if directory is not None and directory.files:
             raise Violation("S3", f"{where} is to be filled, and it holds something already")

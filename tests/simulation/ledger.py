@@ -88,7 +88,7 @@ class Incarnation:
         """No partition of it is being reassigned."""
         return not any(each.is_being_reassigned for each in self.assignments.values())
 
-    def take_in(self, assignments: dict[int, ReplicaAssignment]) -> None:
+    def ingest(self, assignments: dict[int, ReplicaAssignment]) -> None:
         """The topic's znode says this now."""
         for partition, before in self.assignments.items():
             after = assignments.get(partition)
@@ -153,7 +153,7 @@ class Ledger:
             incarnation.readable = False
             return
         incarnation.readable = True
-        incarnation.take_in(dict(znode.assignments))
+        incarnation.ingest(dict(znode.assignments))
         if znode.topic_id is not None:
             incarnation.topic_id = znode.topic_id
             self.by_id[znode.topic_id] = incarnation

@@ -55,7 +55,7 @@ class Mix:
     """Controllers take control from each other, at growing intervals, as from one of Kafka's that holds it."""
     tombstone_timeout_ms: int
     """Also whether brokers fall silent and controllers are asked to stop: with the default they are not."""
-    resident: bool
+    advertised: bool
     """Brokers take controllers for some of them, and place replicas on them."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
@@ -175,7 +175,7 @@ def draw(random: Random) -> Mix:
         stays_paused=False,
         insists=False,
         tombstone_timeout_ms=DEFAULT_TOMBSTONE_TIMEOUT_MS,
-        resident=False,
+        advertised=False,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

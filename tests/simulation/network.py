@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from lethe.controller.core.effects import OpenChannel, ProbeBrokers, Send
 from lethe.controller.core.events import (
     Answer,
-    LeaderAndIsrAnswered,
+    LeaderAndIsrResponseReceived,
     LogDirsDescribed,
     ProbeOutcome,
-    ProbesAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
+    ProbesCompleted,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
 )
 from lethe.protocol.kafka.control import (
     Addressed,
@@ -93,7 +93,7 @@ class Channel:
         request_id = self._buried_by.get((incarnation.name, incarnation.topic_id))
         in_flight = () if self._in_flight is None else (self._in_flight,)
         return any(send.request_id == request_id for send in (*in_flight, *self._queue)) or any(
-            isinstance(event, UpdateMetadataAnswered) and event.request_id == request_id
+            isinstance(event, UpdateMetadataResponseReceived) and event.request_id == request_id
             for event in self._owner.waiting_events
         )
 
@@ -242,7 +242,7 @@ class Probing:
             ProbeOutcome(each.broker, self._errors.get(each.broker), "no answer in time")
             for each in self._effect.targets
         )
-        self._owner.result(ProbesAnswered(self._effect.id, outcomes), self._run)
+        self._owner.result(ProbesCompleted(self._effect.id, outcomes), self._run)
 
 
 def _event(send: Send, response: ChannelResponse, *, topics_by_id: bool) -> Answer:
@@ -251,10 +251,10 @@ def _event(send: Send, response: ChannelResponse, *, topics_by_id: bool) -> Answ
     match response:
         case LeaderAndIsrResponse(error, rows):
             kept = tuple(row._replace(topic=None) if topics_by_id else row._replace(topic_id=None) for row in rows)
-            return LeaderAndIsrAnswered(broker, epoch, request_id, LeaderAndIsrResponse(error, kept))
+            return LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(error, kept))
         case UpdateMetadataResponse():
-            return UpdateMetadataAnswered(broker, epoch, request_id, response)
+            return UpdateMetadataResponseReceived(broker, epoch, request_id, response)
         case StopReplicaResponse():
-            return StopReplicaAnswered(broker, epoch, request_id, response)
+            return StopReplicaResponseReceived(broker, epoch, request_id, response)
         case DescribeLogDirsResponse():
             return LogDirsDescribed(broker, epoch, request_id, response)

@@ -220,7 +220,7 @@ class Operators:
         brokers = [int(broker) for broker in self._cluster.agents]
         factor = self._world.between(1, 3)
         chosen = [self._world.random.sample(brokers, factor) for _ in range(self._world.between(1, 3))]
-        if self._cluster.mix.resident:
+        if self._cluster.mix.advertised:
             for replicas in chosen:
                 self._place_on_controller(replicas)
         return tuple(tuple(replicas) for replicas in chosen)

@@ -50,7 +50,7 @@ class Knowledge(NamedTuple):
 
     started_with: Settings
     epoch: int = 0
-    """Of the tenure in which it has read what follows."""
+    """Of the term in which it has read what follows."""
     has_read: bool = False
     said: Said = Said()
     """Of what is unclear, what was said before."""
@@ -80,7 +80,7 @@ class Knowledge(NamedTuple):
     def having_read(
         self, me: BrokerId, epoch: int, reads: Sequence[Read], outcomes: Sequence[ReadOutcome]
     ) -> Knowledge:
-        """With what these answers say. What is unclear leaves things as they are; in a new tenure nobody knows how."""
+        """With what these answers say. What is unclear leaves things as they are; in a new term nobody knows how."""
         answers = {r.path: o for r, o in zip(reads, outcomes, strict=True) if isinstance(r, GetData)}
         knowledge = self if epoch == self.epoch else Knowledge(self.started_with, epoch)
         of_all = answers.get(paths.config_broker_default())
@@ -98,7 +98,7 @@ class Knowledge(NamedTuple):
 
 
 def _taken_in(before: Said, said: Said, *, is_first: bool) -> Said:
-    """What stays unclear is what has been so since the tenure began."""
+    """What stays unclear is what has been so since the term began."""
     return Said(
         before.deletion if DELETION in said.unclear else said.deletion,
         before.unclean if UNCLEAN in said.unclear else said.unclean,

@@ -155,5 +155,7 @@ def _end(cluster: Cluster, controller: ControllerProcess, run: int) -> None:
 def all_is_settled(contexts: Iterable[ControllerProcess]) -> None:
     """With every broker up and answering nobody owes anything."""
     for controller in contexts:
-        for broker, debtor in controller.context.cluster.owed.items():
-            raise Violation("L1", f"broker {broker} still owes {controller.name} tombstones of {list(debtor.topics)}")
+        for broker, owing_broker in controller.context.cluster.owed.items():
+            raise Violation(
+                "L1", f"broker {broker} still owes {controller.name} tombstones of {list(owing_broker.topics)}"
+            )

@@ -16,13 +16,15 @@ from lethe.controller.runtime.board.view import BoardView, Problems
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
 from lethe.controller.runtime.sessions import SessionKeeper
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import NO_BROKER
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode
 
-_MASSES: Final = frozenset({FactType.TRANSITION, FactType.REQUEST, FactType.ACK, FactType.ZNODE_WRITE})
+_MASSES: Final = frozenset(
+    {EventRecordType.TRANSITION, EventRecordType.REQUEST, EventRecordType.ACK, EventRecordType.ZNODE_WRITE}
+)
 _SCHEMES: Final = ("http://", "https://")
 _LOOK_AGAIN_MS: Final = 5_000
 _LOOK_LIMIT_S: Final = 0.2
@@ -30,7 +32,7 @@ _LOOK_LIMIT_S: Final = 0.2
 
 
 class BoardMemory:
-    """Receives every fact, from before the loop exists."""
+    """Receives every event record, from before the loop exists."""
 
     def __init__(self, controller_id: int, clock: Clock) -> None:
         self.state = BoardState(controller_id)
@@ -38,15 +40,15 @@ class BoardMemory:
         """Returns the id of the active controller, as the core has it."""
         self._clock = clock
 
-    def note_fact(self, fact: Fact) -> None:
-        """Record a fact, between steps on the event loop. Of frequent types only their number counts."""
-        if fact.type in _MASSES:
+    def note_record(self, record: EventRecord) -> None:
+        """Note an event record, between steps on the event loop. Of frequent types only their number counts."""
+        if record.type in _MASSES:
             self.state.changes += 1
             return
         now_ms = self._clock.now_ms()
-        self.state.note(fact, now_ms)
-        if fact.type is FactType.EVENT:
-            # No fact names another active controller, but only events change it.
+        self.state.note(record, now_ms)
+        if record.type is EventRecordType.EVENT:
+            # No event record names another active controller, but only events change it.
             self.state.note_active(self.active_controller(), now_ms)
 
 

@@ -3,7 +3,7 @@
     {"version": 1, "at_ms": ...,                      time of the document, on the controller's clock
      "values": {"controller": {...}, "queue": {...}}, small; each is sent whole when it has changed
      "lists": {"held": L, "queued": L, "started": L, "acknowledged": L, "removing": L, "done": L,
-               "groups": L, "brokers": L, "tenures": L, "history": L}}
+               "groups": L, "brokers": L, "terms": L, "history": L}}
 
     L, a bounded list: `count` rows exist, and the first of them are in it
     {"count": 1000, "order": ["orders", ...], "rows": {"orders": {...}}}

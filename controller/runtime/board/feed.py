@@ -1,7 +1,7 @@
 """Server-sent events of the board: one look for all readers, at most four per second, none without readers.
 
 A new reader gets the whole document (`snapshot`), then deltas, which are encoded once for all. A browser that
-reconnects sends `Last-Event-ID`, and gets a snapshot too: its document may be of another process or tenure. A bounded
+reconnects sends `Last-Event-ID`, and gets a snapshot too: its document may be of another process or term. A bounded
 snapshot costs less than a history of deltas.
 
     event       sent
@@ -68,7 +68,7 @@ class Watcher:
             return
         if len(self._pending) >= MAX_PENDING or self._bytes + len(piece) > MAX_PENDING_BYTES:
             self._pending.clear()
-            self.end(message("dropped", {"why": "this page took too long to take in what happened"}))
+            self.end(message("dropped", {"why": "this page was too slow to receive the updates"}))
             return
         self._pending.append(piece)
         self._bytes += len(piece)

@@ -34,7 +34,7 @@ class Pace:
         self._seconds[-1].partitions += partitions
 
     def clear(self) -> None:
-        """Clear the counts: another tenure begins."""
+        """Clear the counts: another term begins."""
         self._seconds.clear()
 
     def last_minute(self, now_ms: int) -> tuple[int, int]:

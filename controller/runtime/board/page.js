@@ -1,5 +1,5 @@
 // The board: takes in a snapshot and deltas (both of one form), keeps what they say, and shows it.
-import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, make, nowMs, number, queueBody, rounded, setClock, some, tenureRow, tick } from "./parts.js";
+import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, make, nowMs, number, queueBody, rounded, setClock, some, termRow, tick } from "./parts.js";
 import { openExplain } from "./explain.js";
 
 const SILENT_MS = 12000;
@@ -314,7 +314,7 @@ function show(changed, isMoving) {
   if (!found && lists.some((name) => columns.has(name))) showColumns(lists, isMoving);
   if (lists.includes("brokers")) showBrokers(model.lists.brokers);
   const rowsOf = (name) => model.lists[name].order.map((key) => model.lists[name].rows[key]);
-  if (lists.includes("tenures")) at("tenure-rows").replaceChildren(...rowsOf("tenures").map((row) => tenureRow(row, model.values.controller?.id)));
+  if (lists.includes("terms")) at("term-rows").replaceChildren(...rowsOf("terms").map((row) => termRow(row, model.values.controller?.id)));
   if (lists.includes("history")) {
     at("history-rows").replaceChildren(...rowsOf("history").map(historyRow));
     at("history-calm").hidden = model.lists.history.count > 0;

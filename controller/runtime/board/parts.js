@@ -99,7 +99,7 @@ export function fillGroup(card, row) {
 
 export const rounded = (value) => (value >= 10 ? number(Math.round(value)) : value.toFixed(value >= 0.1 ? 1 : 2));
 
-// --- brokers, tenures, queue, history --------------------------------------------------------------------------------
+// --- brokers, terms, queue, history --------------------------------------------------------------------------------
 
 const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", "not registered": "bad" };
 
@@ -119,7 +119,7 @@ export function brokerRow(id, row) {
   );
 }
 
-export function tenureRow(row, myId) {
+export function termRow(row, myId) {
   const who = make("span", "who", `controller ${row.controller}${row.controller === myId ? " (this one)" : ""}`);
   const until = row.until_ms === null ? age(row.since_ms) : make("span", "age", duration(row.until_ms - row.since_ms));
   const facts = [row.epoch === null ? null : `epoch ${row.epoch}`, `from ${clock(row.since_ms)}`];

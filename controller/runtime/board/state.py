@@ -1,12 +1,12 @@
-"""The board's memory, built from facts as they are recorded. Pure: times are arguments.
+"""The board's memory, built from event records as they are recorded. Pure: times are arguments.
 
 A topic is in the column of the phase that its deletion has reached. A column keeps the order in which topics entered
-it, so the first ones have been there longest. A fact moves one topic, and nothing is iterated. Finished deletions,
-tenures and history are bounded. Consecutive facts of one kind become one line of history with a count.
+it, so the first ones have been there longest. An event record moves one topic, and nothing is iterated. Finished
+deletions, terms and history are bounded. Consecutive event records of one kind become one line of history with a count.
 
 `tombstoned` is no column: a topic is in REMOVING once it is both acknowledged and tombstoned, in any order.
 
-    facts of topic orders                          column
+    event records of topic orders                  column
     held                                           HELD
     queued, started                                STARTED
     queued, started, tombstoned                    STARTED
@@ -22,22 +22,23 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
+from lethe.controller.core.deletion_memory import PAUSED, RESUMED
 from lethe.controller.runtime.board.pace import Pace
 from lethe.protocol.causes import HELD_BY, sentence
-from lethe.protocol.journal import Fact, FactType, JsonValue
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 from lethe.protocol.vocabulary import NO_BROKER
 
 MAX_DONE: Final = 200
 MAX_HISTORY: Final = 100
-MAX_TENURES: Final = 20
+MAX_TERMS: Final = 20
 MAX_TEXT: Final = 300
 MERGE_WITHIN_MS: Final = 60_000
-"""A fact joins the latest line of history if it is alike and no later than this."""
+"""An event record joins the latest line of history if it is alike and no later than this."""
 
 
-_TENURE_WORDS: Final = {
+_TERM_WORDS: Final = {
     "taken": "took control from another one",
     "elected": "was elected",
     "active": "has loaded everything and is active",
@@ -60,7 +61,7 @@ GOING_ON: Final = (Phase.HELD, Phase.QUEUED, Phase.STARTED, Phase.ACKNOWLEDGED, 
 
 
 @dataclass(slots=True)
-class Going:
+class DeletionRow:
     """One topic in deletion, or one whose deletion has ended."""
 
     topic: str
@@ -75,8 +76,8 @@ class Going:
 
 
 @dataclass(slots=True)
-class Tenure:
-    """One controller's time as the active one; only own tenures have `epoch`."""
+class TermRow:
+    """One controller's time as the active one; only own terms have `epoch`."""
 
     id: int
     controller: int
@@ -88,14 +89,19 @@ class Tenure:
     reason: str | None = None
 
 
+HistoryKind = Literal[
+    "deleted", "held", "let go", "vanished", "refusal", "broker", "term", "quarantined", "fault", "pause"
+]
+"""Kind of a line of history; page.css gives some a colour."""
+
+
 @dataclass(slots=True)
-class Line:
-    """One line of history: the latest of `count` facts of a kind."""
+class HistoryRow:
+    """One line of history: the latest of `count` event records of a kind."""
 
     id: int
     at_ms: int
-    kind: str
-    """`deleted`, `held`, `let go`, `vanished`, `refusal`, `broker`, `tenure`, `set aside`, `fault` or `pause`."""
+    kind: HistoryKind
     subject: str
     what: str
     why: str | None
@@ -103,19 +109,19 @@ class Line:
 
 
 class BoardState:
-    """The board's memory. `note` adds a fact; `column`, `tenures` and `history` are for views."""
+    """The board's memory. `note` adds an event record; `column`, `terms` and `history` are for views."""
 
     def __init__(self, controller_id: int) -> None:
         self.controller_id = controller_id
         self.changes = 0
-        """Number of facts so far, by which a view detects changes."""
+        """Number of event records so far, by which a view detects changes."""
         self.done_count = 0
-        """Deletions that have ended in this tenure or, while not active, in the latest."""
+        """Deletions that have ended in this term or, while not active, in the latest."""
         self.pace = Pace()
         self.active_controller = int(NO_BROKER)
-        self.tenures: deque[Tenure] = deque(maxlen=MAX_TENURES)
-        self.history: deque[Line] = deque(maxlen=MAX_HISTORY)
-        self._columns: dict[Phase, dict[str, Going]] = {phase: {} for phase in Phase}
+        self.terms: deque[TermRow] = deque(maxlen=MAX_TERMS)
+        self.history: deque[HistoryRow] = deque(maxlen=MAX_HISTORY)
+        self._columns: dict[Phase, dict[str, DeletionRow]] = {phase: {} for phase in Phase}
         self._phase_of: dict[str, Phase] = {}
         self._last_id = 0
 
@@ -124,10 +130,10 @@ class BoardState:
     def count(self, phase: Phase) -> int:
         return self.done_count if phase is Phase.DONE else len(self._columns[phase])
 
-    def column(self, phase: Phase, at_most: int) -> list[Going]:
+    def column(self, phase: Phase, at_most: int) -> list[DeletionRow]:
         """Return the first topics of a column: the longest in the phase; of DONE, the latest."""
         column = self._columns[phase]
-        chosen: Iterator[Going] = reversed(column.values()) if phase is Phase.DONE else iter(column.values())
+        chosen: Iterator[DeletionRow] = reversed(column.values()) if phase is Phase.DONE else iter(column.values())
         return list(islice(chosen, at_most))
 
     def names(self, phase: Phase) -> list[str]:
@@ -135,27 +141,27 @@ class BoardState:
         names = list(self._columns[phase])
         return names[::-1] if phase is Phase.DONE else names
 
-    def get(self, phase: Phase, topic: str) -> Going | None:
+    def get(self, phase: Phase, topic: str) -> DeletionRow | None:
         return self._columns[phase].get(topic)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def note(self, fact: Fact, now_ms: int) -> None:
-        """Record a fact. No content of a fact makes it raise."""
+    def note(self, record: EventRecord, now_ms: int) -> None:
+        """Note an event record. No content of an event record makes it raise."""
         self.changes += 1
-        match fact.type:
-            case FactType.DELETION_PHASE:
-                self._note_phase(fact, now_ms)
-            case FactType.REFUSAL:
-                self._line("refusal", fact.subject, _text(fact, "what"), _text(fact, "why"), now_ms)
-            case FactType.BROKER:
-                self._line("broker", fact.subject, _text(fact, "what"), None, now_ms)
-            case FactType.SET_ASIDE:
-                self._line("set aside", fact.subject, "left alone: it cannot be used", _text(fact, "reason"), now_ms)
-            case FactType.ELECTION:
-                self._note_election(fact, now_ms)
-            case FactType.EVENT:
-                self._note_event(fact, now_ms)
+        match record.type:
+            case EventRecordType.DELETION_PHASE:
+                self._note_phase(record, now_ms)
+            case EventRecordType.REFUSAL:
+                self._line("refusal", record.subject, _text(record, "what"), _text(record, "why"), now_ms)
+            case EventRecordType.BROKER:
+                self._line("broker", record.subject, _text(record, "what"), None, now_ms)
+            case EventRecordType.SET_ASIDE:
+                self._line("quarantined", record.subject, "it cannot be used", _text(record, "reason"), now_ms)
+            case EventRecordType.ELECTION:
+                self._note_election(record, now_ms)
+            case EventRecordType.EVENT:
+                self._note_event(record, now_ms)
             case _:
                 pass
 
@@ -163,52 +169,54 @@ class BoardState:
         """Record the id of the active controller; -1: none."""
         if controller == self.active_controller:
             return
-        self._end_tenure(now_ms, None)
+        self._end_term(now_ms, None)
         self.active_controller = controller
         if controller != NO_BROKER:
             self._last_id += 1
-            self.tenures.append(Tenure(self._last_id, controller, now_ms))
+            self.terms.append(TermRow(self._last_id, controller, now_ms))
 
-    def _note_phase(self, fact: Fact, now_ms: int) -> None:
-        topic = fact.subject.removeprefix("topic/")
-        match fact.data.get("phase"):
+    def _note_phase(self, record: EventRecord, now_ms: int) -> None:
+        topic = record.subject.removeprefix("topic/")
+        match record.data.get("phase"):
             case "held":
-                self._enter(topic, Phase.HELD, fact, now_ms)
-                self._line("held", fact.subject, "held back", _why_held(fact), now_ms)
+                self._enter(topic, Phase.HELD, record, now_ms)
+                self._line("held", record.subject, "held back", _why_held(record), now_ms)
             case "queued":
-                self._enter(topic, Phase.QUEUED, fact, now_ms)
+                self._enter(topic, Phase.QUEUED, record, now_ms)
             case "started":
-                self._enter(topic, Phase.STARTED, fact, now_ms)
+                self._enter(topic, Phase.STARTED, record, now_ms)
             case "tombstoned":
                 going = self._going(topic)
                 if going is not None:
                     going.tombstoned = True
                     if going.phase is Phase.ACKNOWLEDGED:
-                        self._enter(topic, Phase.REMOVING, fact, now_ms)
+                        self._enter(topic, Phase.REMOVING, record, now_ms)
             case "acknowledged":
                 going = self._going(topic)
                 is_last = going is not None and going.tombstoned
-                self._enter(topic, Phase.REMOVING if is_last else Phase.ACKNOWLEDGED, fact, now_ms)
+                self._enter(topic, Phase.REMOVING if is_last else Phase.ACKNOWLEDGED, record, now_ms)
             case "done":
-                self._finish(topic, fact, now_ms)
+                self._finish(topic, record, now_ms)
             case "let go":
                 self._forget(topic)
-                self._line("let go", fact.subject, "let go of: its marker was taken away", None, now_ms)
+                self._line("let go", record.subject, "let go of: its marker was taken away", None, now_ms)
             case "vanished":
                 self._forget(topic)
-                self._line("vanished", fact.subject, "ended: somebody else removed its znode", None, now_ms)
+                self._line("vanished", record.subject, "ended: another process removed its znode", None, now_ms)
             case _:
                 pass
 
-    def _going(self, topic: str) -> Going | None:
+    def _going(self, topic: str) -> DeletionRow | None:
         phase = self._phase_of.get(topic)
         return None if phase is None else self._columns[phase].get(topic)
 
-    def _enter(self, topic: str, phase: Phase, fact: Fact, now_ms: int) -> None:
+    def _enter(self, topic: str, phase: Phase, record: EventRecord, now_ms: int) -> None:
         known = self._going(topic)
         if known is None:
-            since_ms = min(_number(fact, "marked_at_ms") or now_ms, now_ms)
-            known = Going(topic, since_ms, phase, now_ms, _number(fact, "partitions"), _number(fact, "replicas"))
+            since_ms = min(_number(record, "marked_at_ms") or now_ms, now_ms)
+            known = DeletionRow(
+                topic, since_ms, phase, now_ms, _number(record, "partitions"), _number(record, "replicas")
+            )
         elif known.phase is phase:
             return
         else:
@@ -222,54 +230,60 @@ class BoardState:
         if phase is not None:
             del self._columns[phase][topic]
 
-    def _finish(self, topic: str, fact: Fact, now_ms: int) -> None:
+    def _finish(self, topic: str, record: EventRecord, now_ms: int) -> None:
         known = self._going(topic)
-        since_ms = now_ms - _number(fact, "took_ms") if known is None else known.since_ms
+        since_ms = now_ms - _number(record, "took_ms") if known is None else known.since_ms
         self._forget(topic)
         done = self._columns[Phase.DONE]
         # A topic name may be deleted more than once: show the latest deletion.
         done.pop(topic, None)
-        done[topic] = Going(
-            topic, since_ms, Phase.DONE, now_ms, _number(fact, "partitions"), _number(fact, "replicas"), tombstoned=True
+        done[topic] = DeletionRow(
+            topic,
+            since_ms,
+            Phase.DONE,
+            now_ms,
+            _number(record, "partitions"),
+            _number(record, "replicas"),
+            tombstoned=True,
         )
         if len(done) > MAX_DONE:
             del done[next(iter(done))]
         self.done_count += 1
-        self.pace.note(_number(fact, "partitions"), now_ms)
-        self._line("deleted", fact.subject, "deleted", None, now_ms)
+        self.pace.note(_number(record, "partitions"), now_ms)
+        self._line("deleted", record.subject, "deleted", None, now_ms)
 
-    def _note_election(self, fact: Fact, now_ms: int) -> None:
-        what = fact.data.get("what")
-        epoch = fact.data.get("epoch")
+    def _note_election(self, record: EventRecord, now_ms: int) -> None:
+        what = record.data.get("what")
+        epoch = record.data.get("epoch")
         if what == "elected":
             self.note_active(self.controller_id, now_ms)
             self._clear()
-            # The count and the shown topics are both of this tenure.
+            # The count and the shown topics are both of this term.
             self._columns[Phase.DONE].clear()
             self.done_count = 0
             self.pace.clear()
-            if self.tenures:
-                self.tenures[-1].epoch = epoch if isinstance(epoch, int) else None
-        elif what == "active" and self.tenures:
-            self.tenures[-1].active_ms = now_ms
+            if self.terms:
+                self.terms[-1].epoch = epoch if isinstance(epoch, int) else None
+        elif what == "active" and self.terms:
+            self.terms[-1].active_ms = now_ms
         elif what == "resigned":
             self._clear()
             if self.active_controller == self.controller_id:
-                self._end_tenure(now_ms, _text(fact, "reason"))
+                self._end_term(now_ms, _text(record, "reason"))
                 self.active_controller = NO_BROKER
-        said = _TENURE_WORDS.get(str(what), str(what)[:MAX_TEXT])
-        self._line("tenure", fact.subject, said, _text(fact, "reason") or None, now_ms)
+        said = _TERM_WORDS.get(str(what), str(what)[:MAX_TEXT])
+        self._line("term", record.subject, said, _text(record, "reason") or None, now_ms)
 
-    def _note_event(self, fact: Fact, now_ms: int) -> None:
-        what = fact.data.get("what")
-        if what == "deletions are paused" or what == "deletions go on":
-            self._line("pause", fact.subject, what, _text(fact, "reason") or None, now_ms)
-        elif fact.data.get("outcome") == "fault":
-            self._line("fault", fact.subject, f"a fault in {_text(fact, 'event')}", _text(fact, "error"), now_ms)
+    def _note_event(self, record: EventRecord, now_ms: int) -> None:
+        what = record.data.get("what")
+        if what in (PAUSED, RESUMED):
+            self._line("pause", record.subject, str(what), _text(record, "reason") or None, now_ms)
+        elif record.data.get("outcome") == "fault":
+            self._line("fault", record.subject, f"a fault in {_text(record, 'event')}", _text(record, "error"), now_ms)
 
-    def _end_tenure(self, now_ms: int, reason: str | None) -> None:
-        if self.tenures and self.tenures[-1].until_ms is None:
-            self.tenures[-1].until_ms, self.tenures[-1].reason = now_ms, reason
+    def _end_term(self, now_ms: int, reason: str | None) -> None:
+        if self.terms and self.terms[-1].until_ms is None:
+            self.terms[-1].until_ms, self.terms[-1].reason = now_ms, reason
 
     def _clear(self) -> None:
         """Remove the topics in deletion, which only the active controller has; DONE stays."""
@@ -277,26 +291,26 @@ class BoardState:
         for phase in GOING_ON:
             self._columns[phase].clear()
 
-    def _line(self, kind: str, subject: str, what: str, why: str | None, now_ms: int) -> None:
+    def _line(self, kind: HistoryKind, subject: str, what: str, why: str | None, now_ms: int) -> None:
         last = self.history[-1] if self.history else None
         alike = last is not None and (last.kind, last.what, last.why) == (kind, what, why)
-        if last is not None and alike and kind != "tenure" and now_ms - last.at_ms <= MERGE_WITHIN_MS:
+        if last is not None and alike and kind != "term" and now_ms - last.at_ms <= MERGE_WITHIN_MS:
             last.at_ms, last.subject, last.count = now_ms, subject[:MAX_TEXT], last.count + 1
             return
         self._last_id += 1
-        self.history.append(Line(self._last_id, now_ms, kind, subject[:MAX_TEXT], what, why))
+        self.history.append(HistoryRow(self._last_id, now_ms, kind, subject[:MAX_TEXT], what, why))
 
 
-def _why_held(fact: Fact) -> str | None:
-    kind = HELD_BY.get(_text(fact, "held_by"))
-    return None if kind is None else sentence(kind, fact.subject.removeprefix("topic/"))
+def _why_held(record: EventRecord) -> str | None:
+    kind = HELD_BY.get(_text(record, "held_by"))
+    return None if kind is None else sentence(kind, record.subject.removeprefix("topic/"))
 
 
-def _text(fact: Fact, key: str) -> str:
-    value: JsonValue = fact.data.get(key)
+def _text(record: EventRecord, key: str) -> str:
+    value: JsonValue = record.data.get(key)
     return "" if value is None else str(value)[:MAX_TEXT]
 
 
-def _number(fact: Fact, key: str) -> int:
-    value = fact.data.get(key)
+def _number(record: EventRecord, key: str) -> int:
+    value = record.data.get(key)
     return int(value) if isinstance(value, int | float) else 0

@@ -22,7 +22,7 @@ LOOK_LIMIT_S: Final = 0.2
 """Time limit for ZooKeeper; after it the board shows what it has."""
 
 
-class Other(NamedTuple):
+class PeerController(NamedTuple):
     """Another running controller, and the URL of its pages."""
 
     controller: int
@@ -34,7 +34,7 @@ class Surroundings:
 
     def __init__(self, own_id: int) -> None:
         self.cluster_id: str | None = None
-        self.others: tuple[Other, ...] = ()
+        self.others: tuple[PeerController, ...] = ()
         self._own_id = own_id
         self._look_again_ms = 0
 
@@ -61,4 +61,4 @@ class Surroundings:
         ids = [BrokerId(int(name)) for name in instances.names if name.isdecimal() and int(name) != self._own_id]
         found = await session.read([GetData(paths.instance(each)) for each in ids[:MAX_OTHERS]])
         urls = [admin_in(each.data) if isinstance(each, Data) else None for each in found]
-        self.others = tuple(Other(each, url) for each, url in zip(ids, urls, strict=False) if url is not None)
+        self.others = tuple(PeerController(each, url) for each, url in zip(ids, urls, strict=False) if url is not None)

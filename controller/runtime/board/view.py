@@ -12,7 +12,7 @@ from typing import Final
 
 from lethe.adapters.clock import Clock
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Stage
+from lethe.controller.core.deletion_memory import DeletionStage
 from lethe.controller.core.pausing import pauses
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
@@ -20,7 +20,7 @@ from lethe.controller.core.waiting import Wait, first_wait, marked_since_ms
 from lethe.controller.runtime.blockers import LASTS_MS
 from lethe.controller.runtime.board.document import Document, Row, Rows
 from lethe.controller.runtime.board.groups import Groups, words
-from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, Going, Phase
+from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, DeletionRow, Phase
 from lethe.controller.runtime.board.surroundings import Surroundings
 from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.controller.runtime.explanation import path_of, pause_document
@@ -43,7 +43,7 @@ GROUPED_REPLICAS: Final = 4_000
 CARDS_OF_GROUP: Final = 20
 """Cards per group, which leaves room for other topics."""
 LOOK_AGAIN_MS: Final = 5_000
-"""Columns are looked at this often even without facts, since a silent broker becomes a cause after some time."""
+"""Interval at which columns are updated without event records: a silent broker becomes a cause after some time."""
 REST: Final = 20
 """The pause between two looks at the columns, as a multiple of the time of the first."""
 _REPLICAS_LOOKED_AT: Final = 32
@@ -95,14 +95,14 @@ class BoardView:
                 groups: dict[str, Row] = {}
                 self._lists |= {phase.value: self._column(context, phase, groups) for phase in Phase}
                 self._lists["groups"] = Rows(len(groups), groups)
-            self._lists["tenures"] = Rows(len(state.tenures), {str(t.id): _tenure(t) for t in reversed(state.tenures)})
+            self._lists["terms"] = Rows(len(state.terms), {str(t.id): _term(t) for t in reversed(state.terms)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
             # A look during a step is incomplete: look again after it.
             self._seen_changes = -1 if context is None else state.changes
             self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
         return Document({"controller": self._controller(context is None), "queue": self._queue()}, dict(self._lists))
 
-    def card(self, context: Context, going: Going) -> Row:
+    def card(self, context: Context, going: DeletionRow) -> Row:
         """Return one topic as a row, with the core's details."""
         if going.phase is Phase.DONE:
             return _size(going)
@@ -123,8 +123,8 @@ class BoardView:
             "refusal": context.refusal,
             "power": (power.reason or power.note) if context.is_leading else None,
             "owed": [
-                {"broker": broker, "topics": len(debtor.topics), "since_ms": debtor.since_ms}
-                for broker, debtor in ([] if stepping else list(context.cluster.owed.items())[:MAX_OWING])
+                {"broker": broker, "topics": len(owing_broker.topics), "since_ms": owing_broker.since_ms}
+                for broker, owing_broker in ([] if stepping else list(context.cluster.owed.items())[:MAX_OWING])
                 if broker in context.cluster.brokers
             ],
             "pauses": [pause_document(pause) for pause in pauses(context)],
@@ -136,7 +136,7 @@ class BoardView:
             "ended": dict(
                 zip(("topics", "partitions"), self.state.pace.last_minute(self._clock.now_ms()), strict=True)
             ),
-            "waiting": context.cluster.topics_in_stage.get(Stage.WAITING, 0),
+            "waiting": context.cluster.topics_in_stage.get(DeletionStage.WAITING, 0),
             "stepping": stepping and self._loop.handling_s >= 1,
         }
 
@@ -179,7 +179,7 @@ class BoardView:
     def _bare_column(self, phase: Phase) -> Rows:
         """Return a column during a step: without reading the core's memory, with earlier details."""
         before = self._lists.get(phase.value, Rows()).rows
-        goings: Iterable[Going] = self.state.column(phase, CARDS)
+        goings: Iterable[DeletionRow] = self.state.column(phase, CARDS)
         groups = self._lists.get("groups", Rows()).rows.values()
         if any(group["phase"] == phase.value for group in groups):
             # Keep the cards: the column's first topics may include grouped ones without a card.
@@ -218,7 +218,7 @@ class BoardView:
         return Rows(len(ids), rows)
 
 
-def _size(going: Going) -> Row:
+def _size(going: DeletionRow) -> Row:
     return {
         "since_ms": going.since_ms,
         "phase_ms": going.phase_ms,
@@ -259,9 +259,9 @@ def _note(context: Context, wait: Wait, now_ms: int) -> str | None:
     return why[:MAX_TEXT]
 
 
-def _tenure(tenure: object) -> Row:
+def _term(term: object) -> Row:
     return {
-        name: getattr(tenure, name) for name in ("controller", "epoch", "since_ms", "active_ms", "until_ms", "reason")
+        name: getattr(term, name) for name in ("controller", "epoch", "since_ms", "active_ms", "until_ms", "reason")
     }
 
 

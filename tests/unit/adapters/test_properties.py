@@ -174,7 +174,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("log.dirs=/", "the root of the file system"),
         ("log.dirs=,", "names no directory"),
         ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "names listener PLAINTEXT twice"),
-        ("listeners=SSL://:9093", "wants SSL, which Lethe does not serve"),
+        ("listeners=SSL://:9093", "requires SSL, which Lethe does not serve"),
         ("listeners=INSIDE://:9093", "INSIDE has no security protocol"),
         ("listeners=PLAINTEXT://:99999", "is not a listener"),
         ("listeners=PLAINTEXT://0.0.0.0:9092", "no address that others can connect to"),
@@ -348,7 +348,7 @@ def test_without_a_client_there_is_no_journal_topic(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "version,words",
     [
-        ("4.0", "is no version that a Kafka in ZooKeeper mode knows; write the one that the brokers have"),
+        ("4.0", "is not a version of a Kafka in ZooKeeper mode; write the one that the brokers have"),
         ("2.1-IV2", "is older than Lethe speaks, which is 2.2 to 3.9; raise it at the brokers"),
         ("2.1.1", "is older than Lethe speaks"),
         ("0.11.0", "is older than Lethe speaks"),
@@ -442,7 +442,7 @@ def test_a_controller_with_listeners(tmp_path: Path) -> None:
     "lines,expected",
     [
         ("advertised.listeners=PLAINTEXT://h:9094", "stands without listeners"),
-        ("listeners=SSL://:9094", "wants SSL, which Lethe does not serve"),
+        ("listeners=SSL://:9094", "requires SSL, which Lethe does not serve"),
         ("listeners=PLAINTEXT://0.0.0.0:9094", "no address that others can connect to"),
         ("listeners=PLAINTEXT://:9094\ninter.broker.listener.name=INSIDE", "look for the controller under INSIDE"),
         ("listeners=PLAINTEXT://:9094\ncontrol.plane.listener.name=CONTROL", "look for the controller under CONTROL"),

@@ -187,7 +187,7 @@ def test_the_cluster_of_the_lake_that_a_table_lies_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,words",
     [
-        ('{"version": 9, "cluster_id": "c1"}', "a lake of version 9, and this program knows 1"),
+        ('{"version": 9, "cluster_id": "c1"}', "a lake of version 9, and this program supports 1"),
         ('{"version": 1, "cluster_id": 7}', "its cluster_id is no text"),
         ("garbage", "says of no lake what it is"),
         ('{"cluster_id": "c1"}', "says of no lake what it is"),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lethe.admin.candidates import Candidate
-from lethe.admin.candidates_judge import Chosen, LeftOut, judge, judge_readers
-from lethe.admin.candidates_look import Now
+from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate, judge, judge_readers
+from lethe.admin.candidates_look import CurrentTopic
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
-from lethe.admin.topic_usage import Group, Offsets, Readers
+from lethe.admin.topic_usage import Group, Offsets, TopicUsage
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from tests.fakes.stale_topics import candidate
 
@@ -19,11 +19,11 @@ ID, OTHER = TopicId(uuid.UUID(int=7)), TopicId(uuid.UUID(int=8))
 HEALTHY = PartitionDescription(0, 1, 0, (2, 1), ReplicaAssignment((1, 2)))
 
 
-def now(*, partitions: tuple[PartitionDescription, ...] = (HEALTHY,), **changes: Any) -> Now:
+def now(*, partitions: tuple[PartitionDescription, ...] = (HEALTHY,), **changes: Any) -> CurrentTopic:
     about: dict[str, Any] = {"topic_id": ID, "is_marked": False, "config": {}, "problem": None} | changes
     size, created = about.pop("size", 200), about.pop("created", 5_000)
     unseen = about.pop("unseen", "")
-    return Now(TopicDescription("orders", partitions=partitions, **about), 77, created, size, unseen)
+    return CurrentTopic(TopicDescription("orders", partitions=partitions, **about), 77, created, size, unseen)
 
 
 def table(**changes: Any) -> Candidate:
@@ -31,8 +31,8 @@ def table(**changes: Any) -> Candidate:
 
 
 def test_what_is_as_it_was_may_be_deleted() -> None:
-    assert judge(table(), now(), ["keep-*"]) == Chosen(table(), 77)
-    assert judge(table(), now(created=None), []) == Chosen(table(), 77), "its id is enough"
+    assert judge(table(), now(), ["keep-*"]) == SelectedCandidate(table(), 77)
+    assert judge(table(), now(created=None), []) == SelectedCandidate(table(), 77), "its id is enough"
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_what_is_as_it_was_may_be_deleted() -> None:
         (table(partitions=2), now(), "it had 2 partitions and has 1 now"),
     ],
 )
-def test_what_leaves_a_topic_out(seen: Candidate, found: Now | None, words: str) -> None:
+def test_what_leaves_a_topic_out(seen: Candidate, found: CurrentTopic | None, words: str) -> None:
     judged = judge(seen, found, ["keep-*"])
-    assert isinstance(judged, LeftOut)
+    assert isinstance(judged, SkippedCandidate)
     assert words in judged.why
 
 
-def readers(offsets: Offsets | None = None, *groups: Group) -> Readers:
+def readers(offsets: Offsets | None = None, *groups: Group) -> TopicUsage:
     known = {} if offsets is None else {TopicPartition("orders", 0): offsets}
-    return Readers({"orders": groups}, known)
+    return TopicUsage({"orders": groups}, known)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def readers(offsets: Offsets | None = None, *groups: Group) -> Readers:
         (table(is_empty=True, evidence="sizes"), readers(Offsets(9, 9, None)), "deleted by retention, and sizes"),
     ],
 )
-def test_what_brokers_tell_against_it(seen: Candidate, told: Readers, words: str) -> None:
-    judged = judge_readers(Chosen(seen, 77), [0], told)
-    assert isinstance(judged, LeftOut)
+def test_what_brokers_tell_against_it(seen: Candidate, told: TopicUsage, words: str) -> None:
+    judged = judge_readers(SelectedCandidate(seen, 77), [0], told)
+    assert isinstance(judged, SkippedCandidate)
     assert words in judged.why
 
 
@@ -102,36 +102,38 @@ SECOND = TopicPartition("orders", 1)
     "told,words",
     [
         (
-            Readers({}, {TopicPartition("orders", 0): IDLE}, ("consumer group billing: no answer in time",)),
-            "nobody could be asked who reads it: consumer group billing: no answer in time",
+            TopicUsage({}, {TopicPartition("orders", 0): IDLE}, ("consumer group billing: no answer in time",)),
+            "its readers are unseen: consumer group billing: no answer in time",
         ),
         (
-            Readers({}, {TopicPartition("orders", 0): IDLE}, (), {SECOND: "broker 2 gives no offset of orders-1: X"}),
-            "nobody could be asked for its offsets: broker 2 gives no offset of orders-1: X",
+            TopicUsage(
+                {}, {TopicPartition("orders", 0): IDLE}, (), {SECOND: "broker 2 gives no offset of orders-1: X"}
+            ),
+            "its offsets are unseen: broker 2 gives no offset of orders-1: X",
         ),
         (
-            Readers({}, {TopicPartition("orders", 0): IDLE}),
-            "nobody could be asked for its offsets: of orders-1 nothing was told",
+            TopicUsage({}, {TopicPartition("orders", 0): IDLE}),
+            "its offsets are unseen: no answer names orders-1",
         ),
     ],
 )
-def test_what_nobody_could_be_asked_leaves_a_topic_out(told: Readers, words: str) -> None:
-    chosen = Chosen(table(), 77)
-    assert judge_readers(chosen, [0, 1], told) == LeftOut("orders", words)
+def test_what_nobody_could_be_asked_leaves_a_topic_out(told: TopicUsage, words: str) -> None:
+    chosen = SelectedCandidate(table(), 77)
+    assert judge_readers(chosen, [0, 1], told) == SkippedCandidate("orders", words)
     allowed = judge_readers(chosen, [0, 1], told, allow_unasked=True)
-    assert isinstance(allowed, Chosen), "unless that was said to be no obstacle"
+    assert isinstance(allowed, SelectedCandidate), "unless that was said to be no obstacle"
     assert allowed.notes == ("its offsets could not be asked",)
     assert (allowed.groups is None) == bool(told.unasked)
 
 
 def test_what_is_allowed_unasked_is_judged_by_the_rest() -> None:
-    empty = Chosen(table(is_empty=True), 77)
-    told = Readers({}, {TopicPartition("orders", 0): Offsets(0, 0, None)})
+    empty = SelectedCandidate(table(is_empty=True), 77)
+    told = TopicUsage({}, {TopicPartition("orders", 0): Offsets(0, 0, None)})
     allowed = judge_readers(empty, [0, 1], told, allow_unasked=True)
-    assert isinstance(allowed, Chosen)
+    assert isinstance(allowed, SelectedCandidate)
     assert allowed.notes == ("its offsets could not be asked",), "not: never written"
-    reading = Readers({"orders": (Group("billing", "Stable", ("app",)),)}, {}, ("consumer group other: X",))
-    assert isinstance(judge_readers(empty, [0, 1], reading, allow_unasked=True), LeftOut)
+    reading = TopicUsage({"orders": (Group("billing", "Stable", ("app",)),)}, {}, ("consumer group other: X",))
+    assert isinstance(judge_readers(empty, [0, 1], reading, allow_unasked=True), SkippedCandidate)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +144,11 @@ def test_what_is_allowed_unasked_is_judged_by_the_rest() -> None:
         (table(is_empty=True, evidence="sizes"), readers(Offsets(0, 0, None)), ("never written",)),
     ],
 )
-def test_what_is_left_to_the_person_who_decides(seen: Candidate, told: Readers, notes: tuple[str, ...]) -> None:
-    assert judge_readers(Chosen(seen, 77), [0], told) == Chosen(seen, 77, (), notes)
+def test_what_is_left_to_the_person_who_decides(seen: Candidate, told: TopicUsage, notes: tuple[str, ...]) -> None:
+    assert judge_readers(SelectedCandidate(seen, 77), [0], told) == SelectedCandidate(seen, 77, (), notes)
 
 
 def test_offsets_that_nobody_uses_now_are_shown() -> None:
     group = Group("nightly", "Empty")
-    judged = judge_readers(Chosen(table(), 77), [0], readers(IDLE, group))
-    assert judged == Chosen(table(), 77, (group,))
+    judged = judge_readers(SelectedCandidate(table(), 77), [0], readers(IDLE, group))
+    assert judged == SelectedCandidate(table(), 77, (group,))

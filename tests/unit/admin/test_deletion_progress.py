@@ -9,7 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from lethe.admin import topic_znodes
-from lethe.admin.deletion_progress import FailedLogDir, Progress, Target, UnseenPlace, look, targets
+from lethe.admin.deletion_progress import (
+    DeletionTarget,
+    FailedLogDir,
+    TopicDeletionProgress,
+    UnseenPlace,
+    look,
+    targets,
+)
 from lethe.admin.topic_plans import TopicPlan
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind
@@ -17,8 +24,16 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, T
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.protocol.zookeeper.znodes import encode_broker
-from lethe.survey.brokers import AskBroker, Scope
-from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
+from lethe.survey.brokers import AskBroker, QueryScope
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
+    Directory,
+    LogDirSource,
+    LogDirView,
+    UnansweredQuestion,
+)
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, prepare
@@ -31,14 +46,16 @@ def view(
 ) -> BrokerAnswers:
     """What a broker tells that answers everything."""
     replicas = tuple(Directory(f"{topic}-0", DirectoryKind.REPLICA, TopicPartition(topic, 0)) for topic in stored)
-    dirs = [LogDirView(BrokerId(0), "/data/a", Source.BROKER, replicas)]
-    dirs += [LogDirView(BrokerId(0), path, Source.BROKER, (), "it has failed", has_failed=True) for path in failed]
+    dirs = [LogDirView(BrokerId(0), "/data/a", LogDirSource.BROKER, replicas)]
+    dirs += [
+        LogDirView(BrokerId(0), path, LogDirSource.BROKER, (), "it has failed", has_failed=True) for path in failed
+    ]
     cache = {name: CachedTopic(topic_id, (0,)) for name, topic_id in (cached or {}).items()}
     return BrokerAnswers(BrokerId(0), cache, BrokerId(1), tuple(dirs))
 
 
-def unseen(failure: Failure, why: str) -> BrokerAnswers:
-    return BrokerAnswers(BrokerId(0), unseen=(Unseen(failure, why),))
+def unseen(failure: BrokerFailure, why: str) -> BrokerAnswers:
+    return BrokerAnswers(BrokerId(0), unseen=(UnansweredQuestion(failure, why),))
 
 
 @pytest.fixture
@@ -64,9 +81,9 @@ class Brokers:
 
     def __init__(self, **views: BrokerAnswers) -> None:
         self.views = {int(name.removeprefix("b")): view for name, view in views.items()}
-        self.scopes: list[Scope] = []
+        self.scopes: list[QueryScope] = []
 
-    def __call__(self, scope: Scope) -> AskBroker:
+    def __call__(self, scope: QueryScope) -> AskBroker:
         self.scopes.append(scope)
 
         async def ask(broker: Broker) -> BrokerAnswers:
@@ -75,7 +92,7 @@ class Brokers:
         return ask
 
 
-async def seen(session: FakeSession, wanted: Sequence[Target], brokers: Brokers) -> Progress:
+async def seen(session: FakeSession, wanted: Sequence[DeletionTarget], brokers: Brokers) -> TopicDeletionProgress:
     (progress,) = await look(session, brokers, wanted)
     return progress
 
@@ -86,8 +103,8 @@ async def test_from_mark_to_nothing(session: FakeSession) -> None:
     await topic_znodes.mark_for_deletion(session, ["orders"])
     full = view({"orders": OLD}, ["orders"])
     progress = await seen(session, wanted, Brokers(b1=full, b2=full))
-    away = UnseenPlace(3, Place.LOGS, Failure.ABSENT, "it is not registered")
-    assert progress == Progress("orders", True, True, (1, 2), (1, 2), (away,), (3,))
+    away = UnseenPlace(3, BrokerPlace.LOGS, BrokerFailure.ABSENT, "it is not registered")
+    assert progress == TopicDeletionProgress("orders", True, True, (1, 2), (1, 2), (away,), (3,))
     assert progress.waits == (
         "broker 3 to come back",
         "the metadata cache of broker 1",
@@ -124,12 +141,15 @@ async def test_without_any_registered_broker_nothing_was_seen(session: FakeSessi
         await apply(session, Delete(paths.broker_id(broker)))
     orders, ghost = await look(session, Brokers(), wanted)
     assert [(each.broker, each.place) for each in orders.unseen] == [
-        (None, Place.CACHE),
-        (1, Place.LOGS),
-        (2, Place.LOGS),
-        (3, Place.LOGS),
+        (None, BrokerPlace.CACHE),
+        (1, BrokerPlace.LOGS),
+        (2, BrokerPlace.LOGS),
+        (3, BrokerPlace.LOGS),
     ]
-    assert [(each.broker, each.place) for each in ghost.unseen] == [(None, Place.CACHE), (None, Place.LOGS)]
+    assert [(each.broker, each.place) for each in ghost.unseen] == [
+        (None, BrokerPlace.CACHE),
+        (None, BrokerPlace.LOGS),
+    ]
     assert ghost.waits_for == "a look at the metadata cache and log directories of any broker (no broker is registered)"
     assert not ghost.is_done
 
@@ -140,7 +160,10 @@ async def test_a_registration_that_cannot_be_understood_hides_its_broker(session
     await topic_znodes.mark_for_deletion(session, ["orders"])
     await complete_deletion(session, "orders")
     progress = await seen(session, wanted, Brokers())
-    assert [(each.broker, each.place) for each in progress.unseen] == [(3, Place.CACHE), (3, Place.LOGS)]
+    assert [(each.broker, each.place) for each in progress.unseen] == [
+        (3, BrokerPlace.CACHE),
+        (3, BrokerPlace.LOGS),
+    ]
     assert "broker 3 (its registration cannot be understood)" in progress.waits_for
 
 
@@ -150,7 +173,7 @@ async def test_where_partitions_are_not_known_brokers_are_asked_for_all_replicas
     (progress,) = await look(session, brokers, await targets(session, ["foreign"]))
     await look(session, brokers, await targets(session, ["orders"]))
     assert progress.stored_by == (1,)
-    assert brokers.scopes == [Scope({"foreign"}), Scope({"orders"}, {"orders": (0, 1)})]
+    assert brokers.scopes == [QueryScope({"foreign"}), QueryScope({"orders"}, {"orders": (0, 1)})]
 
 
 async def test_a_failed_log_directory_is_named_where_the_topic_may_have_a_replica(session: FakeSession) -> None:
@@ -174,16 +197,16 @@ async def test_a_silent_broker_leaves_it_open(session: FakeSession) -> None:
     wanted = await targets(session, ["orders"])
     await topic_znodes.mark_for_deletion(session, ["orders"])
     await complete_deletion(session, "orders")
-    progress = await seen(session, wanted, Brokers(b2=unseen(Failure.SILENT, "no answer within 5 s")))
+    progress = await seen(session, wanted, Brokers(b2=unseen(BrokerFailure.SILENT, "no answer within 5 s")))
     assert not progress.is_done
     assert "a look at the metadata cache and log directories of broker 2 (no answer within 5 s)" in progress.waits
 
 
 @pytest.mark.parametrize(
-    "failure, is_settled", [(Failure.REFUSED, True), (Failure.UNASKED, True), (Failure.ERROR, False)]
+    "failure, is_settled", [(BrokerFailure.REFUSED, True), (BrokerFailure.UNASKED, True), (BrokerFailure.ERROR, False)]
 )
 async def test_only_what_a_person_has_to_change_ends_the_wait(
-    session: FakeSession, failure: Failure, is_settled: bool
+    session: FakeSession, failure: BrokerFailure, is_settled: bool
 ) -> None:
     await register(session, 3)
     wanted = await targets(session, ["orders"])
@@ -226,7 +249,7 @@ async def test_without_ids_a_new_incarnation_settles_it(session: FakeSession) ->
 async def test_only_a_mark_was_left(session: FakeSession) -> None:
     await apply(session, Create(paths.delete_topic("ghost"), None))
     wanted = await targets(session, ["ghost"])
-    assert wanted == [Target("ghost", None, None, (), ())]
+    assert wanted == [DeletionTarget("ghost", None, None, (), ())]
     progress = await seen(session, wanted, Brokers())
     assert (progress.is_done, progress.is_given_up, progress.waits_for) == (False, False, "the controller")
 
@@ -242,7 +265,7 @@ async def test_a_topic_that_may_not_be_read_is_there(session: FakeSession) -> No
     blind = forbidding(session, paths.topic("orders"))
     wanted = await targets(blind, ["orders", "unknown"])
     (known,) = await targets(session, ["orders"])
-    assert wanted[0] == Target("orders", known.czxid, None, (), ())
+    assert wanted[0] == DeletionTarget("orders", known.czxid, None, (), ())
     assert wanted[1].czxid is None
     await topic_znodes.mark_for_deletion(session, ["orders"])
     (progress,) = await look(blind, Brokers(), wanted[:1])

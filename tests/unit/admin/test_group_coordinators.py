@@ -10,7 +10,7 @@ from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.admin.group_coordinators import (
     DESCRIBE,
     Coordinators,
-    Leadership,
+    PartitionLeader,
     hidden_groups,
     hiding_problem,
     read_coordinators,
@@ -53,7 +53,7 @@ def answer(
 async def test_all_coordinators_tell_of_all_groups(session: FakeSession) -> None:
     await groups_led(session, {0: (1, 2), 1: (2,), 2: (1,)})
     found = await read_coordinators(session, BROKERS)
-    assert found == Coordinators({0: Leadership(1, 0), 1: Leadership(2, 0), 2: Leadership(1, 0)})
+    assert found == Coordinators({0: PartitionLeader(1, 0), 1: PartitionLeader(2, 0), 2: PartitionLeader(1, 0)})
     assert found.brokers == (1, 2)
     asked: list[int] = []
 
@@ -69,7 +69,7 @@ async def test_groups_of_partitions_without_a_live_leader_are_hidden(session: Fa
     await groups_led(session, {0: (1, 2), 1: (), 2: (3,)})
     found = await read_coordinators(session, BROKERS)
     (problem,) = found.problems
-    assert "partition 1 of __consumer_offsets (and 1 more) has no leader that is there" in problem
+    assert "partition 1 of __consumer_offsets (and 1 more) has no live leader" in problem
 
     async def ask(_: Broker) -> MetadataResponse:
         return answer({0: (1, 0)})
@@ -96,11 +96,11 @@ async def test_a_coordinator_that_is_silent(session: FakeSession) -> None:
     "told,words",
     [
         (answer({0: (1, 4)}), None),
-        (answer({0: (1, 4)}, operations=0), "may DESCRIBE the cluster"),
-        (answer({0: (1, 4)}, operations=NO_AUTHORIZED_OPERATIONS), "may DESCRIBE the cluster"),
-        (answer({0: (1, 4)}, operations=~DESCRIBE & 0xFFFF), "may DESCRIBE the cluster"),
-        (answer({0: (1, 3)}), "it has not heard yet that it leads partition 0"),
-        (answer({0: (2, 4)}), "it has not heard yet that it leads partition 0"),
+        (answer({0: (1, 4)}, operations=0), "anonymous clients DESCRIBE the cluster"),
+        (answer({0: (1, 4)}, operations=NO_AUTHORIZED_OPERATIONS), "anonymous clients DESCRIBE the cluster"),
+        (answer({0: (1, 4)}, operations=~DESCRIBE & 0xFFFF), "anonymous clients DESCRIBE the cluster"),
+        (answer({0: (1, 3)}), "its metadata does not show it yet as leader of partition 0"),
+        (answer({0: (2, 4)}), "its metadata does not show it yet as leader of partition 0"),
         (answer({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "UNKNOWN_TOPIC_OR_PARTITION"),
         (MetadataResponse((), None, BrokerId(1), (), 0, DESCRIBE), "it does not know the topic"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.paced_marking import Pace, PacedMarking
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.progress import wait_for_all
 from lethe.cli.topics_create import creation
 from lethe.protocol.zookeeper import paths
@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 async def czxids(session: FakeSession) -> dict[str, int]:
     for name in NAMES:
-        await creation(session, WantedTopic(name, assignment=((1, 2),)))
+        await creation(session, TopicCreationRequest(name, assignment=((1, 2),)))
     found = await session.read([Exists(paths.topic(name)) for name in NAMES])
     return {name: each.stat.czxid for name, each in zip(NAMES, found, strict=True) if isinstance(each, Present)}
 
@@ -111,7 +111,7 @@ async def test_a_dropped_mark_and_a_new_topic_of_the_name(session: FakeSession, 
     await marking.step()
     await apply(session, Delete(paths.delete_topic("a")))
     await complete_deletion(session, "b")
-    await creation(session, WantedTopic("b", assignment=((1, 2),)))
+    await creation(session, TopicCreationRequest("b", assignment=((1, 2),)))
     assert await marking.step() == 2
     assert marking.deleted == ["b"], "the new one is another topic"
     assert "dropped the mark" in marking.failed["a"]

@@ -9,19 +9,27 @@ import pytest
 
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_ghosts import (
-    Caches,
-    Haunting,
+    CacheDifference,
+    CacheReport,
     are_caches_compared,
+    cache_report,
     compared,
     ended_lines,
     found_lines,
-    told_caches,
 )
 from lethe.cli.rescue_show import before, plan
-from lethe.controller.core.cache_memory import Due, Ghost, Reading, Told
+from lethe.controller.core.cache_memory import DueCacheRead, Ghost, GhostTombstones, OutstandingCacheRead
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
-from lethe.survey.views import BrokerAnswers, Failure, Place, Survey, TopicTree, Unseen, ZooKeeperTree
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
+    Survey,
+    TopicTree,
+    UnansweredQuestion,
+    ZooKeeperTree,
+)
 from tests.fakes.runtime import new_context
 from tests.unit.cli.test_rescue_show import GONE, WAITING, end, look
 
@@ -33,7 +41,9 @@ SHOWN = {"orders": CachedTopic(None, (0,))}
 ONE, TWO = BrokerId(1), BrokerId(2)
 
 
-def seen(second: Mapping[str, CachedTopic] | None, *unseen: Unseen, tree: ZooKeeperTree = TREE) -> Caches:
+def seen(
+    second: Mapping[str, CachedTopic] | None, *unseen: UnansweredQuestion, tree: ZooKeeperTree = TREE
+) -> CacheReport:
     """Broker 1 shows what is there, and broker 2 this."""
     answers = (BrokerAnswers(ONE, SHOWN), BrokerAnswers(TWO, second, unseen=unseen))
     return compared(Survey(1, 1, tree, answers))
@@ -54,9 +64,9 @@ def test_a_topic_and_partitions_that_zookeeper_has_not_are_ghosts() -> None:
     )
 
 
-@pytest.mark.parametrize("failure", [*Failure])
-def test_a_broker_that_does_not_tell_is_unseen_and_never_clean(failure: Failure) -> None:
-    found = seen(None, Unseen(failure, "it said 31", Place.CACHE))
+@pytest.mark.parametrize("failure", [*BrokerFailure])
+def test_a_broker_that_does_not_tell_is_unseen_and_never_clean(failure: BrokerFailure) -> None:
+    found = seen(None, UnansweredQuestion(failure, "it said 31", BrokerPlace.CACHE))
     assert found.unseen == ((TWO, "it said 31"),)
     assert not found.are_clean
     assert plan(look(caches=found), even_if_disabled=False, lines=()).exit is Exit.NO
@@ -74,12 +84,12 @@ def test_what_is_marked_is_not_a_ghost() -> None:
 
 
 def test_brokers_with_the_same_reason_share_a_line() -> None:
-    (line,) = found_lines(Caches(unseen=((ONE, "they sleep"), (TWO, "they sleep"))))
+    (line,) = found_lines(CacheReport(unseen=((ONE, "they sleep"), (TWO, "they sleep"))))
     assert line == "Whether the metadata caches of brokers 1, 2 show deleted topics is not known: they sleep."
 
 
 def test_ghosts_are_told_before_and_make_the_dry_run_fail() -> None:
-    ghosts = Caches((Haunting(TWO, "gone", "why"),))
+    ghosts = CacheReport((CacheDifference(TWO, "gone", "why"),))
     lines = before(look(caches=ghosts), even_if_disabled=False)
     assert lines[1:] == ["No topic is marked for deletion.", *found_lines(ghosts)]
     assert plan(look(caches=ghosts), even_if_disabled=False, lines=()).exit is Exit.NO
@@ -87,28 +97,30 @@ def test_ghosts_are_told_before_and_make_the_dry_run_fail() -> None:
 
 
 def test_the_end_is_good_only_where_every_cache_was_seen_without_a_ghost() -> None:
-    cured = Caches(cured=((TWO, "gone"), (TWO, "older")))
+    cured = CacheReport(cured=((TWO, "gone"), (TWO, "older")))
     answer = end(GONE, caches=cured)
     assert answer.exit is Exit.OK
     assert (
         "Broker 2 has dropped 2 topics (gone, older) from its metadata cache that ZooKeeper does not have."
         in answer.lines
     )
-    kept = replace(cured, ghosts=(Haunting(ONE, "kept", "it is internal"),))
+    kept = replace(cured, ghosts=(CacheDifference(ONE, "kept", "it is internal"),))
     answer = end(GONE, caches=kept)
     assert answer.exit is Exit.NO
     line = "The metadata cache of broker 1 still shows topic kept that ZooKeeper does not have: it is internal."
     assert line in answer.lines
     assert answer.data["metadata_caches"]["ghosts"] == [{"broker": 1, "topic": "kept", "why": "it is internal"}]
-    assert end(GONE, caches=Caches(unseen=((ONE, "silent"),))).exit is Exit.NO
-    assert end(GONE, caches=Caches(unseen=((ONE, "silent"),), unfinished=True), timed_out=True).exit is Exit.TIMED_OUT
+    assert end(GONE, caches=CacheReport(unseen=((ONE, "silent"),))).exit is Exit.NO
+    assert (
+        end(GONE, caches=CacheReport(unseen=((ONE, "silent"),), unfinished=True), timed_out=True).exit is Exit.TIMED_OUT
+    )
 
 
 def test_topics_that_wait_for_the_same_share_their_reason() -> None:
     many = [replace(WAITING, topic=f"t{number}", marked_since_ms=9_000 - number) for number in range(21)]
     lines = before(look(*many, WAITING, GONE), even_if_disabled=False)
     assert lines[1].startswith("22 topics (t0, t1, t2 and 19 more): marked for deletion, the first of them 6 s ago")
-    assert lines[1].endswith("will go on waiting.")
+    assert lines[1].endswith("will keep waiting.")
     assert sum("waits for broker 4" in line for line in lines) == 1
     ended = end(*many, GONE, replace(GONE, topic="bills")).lines
     assert "21 topics (t0, t1, t2 and 18 more) remain:" in ended
@@ -117,36 +129,38 @@ def test_topics_that_wait_for_the_same_share_their_reason() -> None:
 
 
 def test_only_the_chosen_topics_matter_where_some_are_named() -> None:
-    found = Caches((Haunting(TWO, "gone", "why"), Haunting(TWO, "other", "why")), ((ONE, "silent"),))
-    assert found.of(["gone"]) == Caches((Haunting(TWO, "gone", "why"),))
+    found = CacheReport((CacheDifference(TWO, "gone", "why"), CacheDifference(TWO, "other", "why")), ((ONE, "silent"),))
+    assert found.of(["gone"]) == CacheReport((CacheDifference(TWO, "gone", "why"),))
 
 
 def test_the_controllers_word_is_taken_for_the_end() -> None:
     context = new_context()
     caches = context.cluster.caches
     assert are_caches_compared(context)
-    caches.due[ONE] = Due(None, 0, 0)
+    caches.due[ONE] = DueCacheRead(None, 0, 0)
     assert not are_caches_compared(context)
-    caches.due[ONE] = Due(None, 0, 0, attempts=1)
+    caches.due[ONE] = DueCacheRead(None, 0, 0, attempts=1)
     assert are_caches_compared(context), "what is tried again later is not waited for"
-    caches.reading = Reading(1, ONE, Due(None, 0, 0), 0)
+    caches.reading = OutstandingCacheRead(1, ONE, DueCacheRead(None, 0, 0), 0)
     assert not are_caches_compared(context)
-    caches.reading, caches.told[TWO] = None, Told(1, ("gone",), 0)
+    caches.reading, caches.told[TWO] = None, GhostTombstones(1, ("gone",), 0)
     assert not are_caches_compared(context)
     caches.ghosts[TWO] = {"gone": Ghost("gone", None, (0,), 1), "kept": Ghost("kept", None, (0,), 1, "it is internal")}
     caches.unseen[ONE] = "silent"
     caches.cured.append((TWO, Ghost("old", None, (0,), 1)))
-    said = told_caches(context)
+    said = cache_report(context)
     assert [each.topic for each in said.ghosts] == ["gone", "kept"]
     assert said.ghosts[1].why == "it is internal"
     assert (said.unseen, said.cured, said.unfinished) == (((ONE, "silent"),), ((TWO, "old"),), True)
 
 
 def test_a_broker_that_has_left_unseen_or_with_a_ghost_is_not_clean() -> None:
-    first = Caches((Haunting(TWO, "gone", "why"), Haunting(ONE, "old", "why")), ((BrokerId(3), "silent"),))
-    last = Caches(cured=((ONE, "old"),), registered=(ONE,))
+    first = CacheReport(
+        (CacheDifference(TWO, "gone", "why"), CacheDifference(ONE, "old", "why")), ((BrokerId(3), "silent"),)
+    )
+    last = CacheReport(cured=((ONE, "old"),), registered=(ONE,))
     found = last.after(first)
     assert [(each.broker, each.topic) for each in found.ghosts] == [(TWO, "gone")]
     assert [broker for broker, _ in found.unseen] == [3]
     assert not found.are_clean
-    assert Caches(cured=last.cured, registered=(ONE, TWO, BrokerId(3))).after(first).are_clean
+    assert CacheReport(cured=last.cured, registered=(ONE, TWO, BrokerId(3))).after(first).are_clean

@@ -6,71 +6,81 @@ import pytest
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import FIRST_ID, free_id
-from lethe.admin.rescue_plan import Outlook, Progress, is_to_be_deleted, outlook, outlook_counts, to_mark
+from lethe.admin.rescue_plan import ExpectedResult, RescueProgress, is_to_be_deleted, outlook, outlook_counts, to_mark
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.versions import InterBrokerProtocol, VersionRange
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.broker_settings import BrokerSettings, common_protocol, newest_understood
-from lethe.survey.causes import Cause
-from lethe.survey.evidence import Told, ToldReplica, ToldTopic
-from lethe.survey.explain import Explanation, Verdict
+from lethe.survey.causes import ObservedCause
+from lethe.survey.evidence import ControllerReport, ReportedReplica, ReportedTopic
+from lethe.survey.explain import DeletionVerdict, Explanation
 
 
 def waiting(*kinds: CauseKind) -> Explanation:
-    return Explanation("orders", Verdict.WAITING, tuple(map(Cause, kinds)))
+    return Explanation("orders", DeletionVerdict.WAITING, tuple(map(ObservedCause, kinds)))
 
 
 @pytest.mark.parametrize(
     "found,expected",
     [
-        (waiting(CauseKind.NO_CONTROLLER), Outlook.FINISHES),
-        (waiting(CauseKind.CONTROLLER_SILENT), Outlook.FINISHES),
-        (waiting(CauseKind.CONTROLLER_LATE), Outlook.FINISHES),
-        (waiting(CauseKind.REASSIGNMENT, CauseKind.HALF_DELETED), Outlook.FINISHES),
-        (waiting(CauseKind.MARKER_WITHOUT_TOPIC), Outlook.FINISHES),
-        (waiting(CauseKind.REASSIGNMENT, CauseKind.BROKER_TO_RETURN), Outlook.WAITS),
-        (waiting(CauseKind.CONTROLLER_SILENT, CauseKind.BROKER_SILENT), Outlook.WAITS),
-        (waiting(CauseKind.LOG_DIRECTORY), Outlook.WAITS),
-        (waiting(CauseKind.READABLE_ZNODE), Outlook.WAITS),
-        (waiting(CauseKind.RESUMPTION), Outlook.WAITS),
-        (waiting(CauseKind.CONTROLLER_LATE, CauseKind.CONFIGURATION_UNREAD), Outlook.WAITS),
-        (waiting(CauseKind.DISABLED), Outlook.NEEDS_WORD),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),)), Outlook.NEEDS_WORD),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),)), Outlook.NOT_ASKED_FOR),
-        (Explanation("orders", Verdict.GONE), Outlook.DONE),
-        (Explanation("orders", Verdict.LEFT_OVER, (Cause(CauseKind.STORED),)), Outlook.DONE),
+        (waiting(CauseKind.NO_CONTROLLER), ExpectedResult.FINISHES),
+        (waiting(CauseKind.CONTROLLER_SILENT), ExpectedResult.FINISHES),
+        (waiting(CauseKind.CONTROLLER_LATE), ExpectedResult.FINISHES),
+        (waiting(CauseKind.REASSIGNMENT, CauseKind.HALF_DELETED), ExpectedResult.FINISHES),
+        (waiting(CauseKind.MARKER_WITHOUT_TOPIC), ExpectedResult.FINISHES),
+        (waiting(CauseKind.REASSIGNMENT, CauseKind.BROKER_TO_RETURN), ExpectedResult.WAITS),
+        (waiting(CauseKind.CONTROLLER_SILENT, CauseKind.BROKER_SILENT), ExpectedResult.WAITS),
+        (waiting(CauseKind.LOG_DIRECTORY), ExpectedResult.WAITS),
+        (waiting(CauseKind.READABLE_ZNODE), ExpectedResult.WAITS),
+        (waiting(CauseKind.RESUMPTION), ExpectedResult.WAITS),
+        (waiting(CauseKind.CONTROLLER_LATE, CauseKind.CONFIGURATION_UNREAD), ExpectedResult.WAITS),
+        (waiting(CauseKind.DISABLED), ExpectedResult.NEEDS_WORD),
+        (
+            Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.DISABLED),)),
+            ExpectedResult.NEEDS_WORD,
+        ),
+        (
+            Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.NOT_MARKED),)),
+            ExpectedResult.NOT_ASKED_FOR,
+        ),
+        (Explanation("orders", DeletionVerdict.GONE), ExpectedResult.DONE),
+        (Explanation("orders", DeletionVerdict.LEFT_OVER, (ObservedCause(CauseKind.STORED),)), ExpectedResult.DONE),
     ],
 )
-def test_outlook_of_a_topic(found: Explanation, expected: Outlook) -> None:
+def test_outlook_of_a_topic(found: Explanation, expected: ExpectedResult) -> None:
     assert outlook(found, even_if_disabled=False) is expected
 
 
 def test_deletion_that_is_switched_off_needs_a_word_and_then_goes_its_way() -> None:
-    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),))
-    assert outlook(off, even_if_disabled=True) is Outlook.FINISHES
-    assert outlook(waiting(CauseKind.DISABLED, CauseKind.BROKER_TO_RETURN), even_if_disabled=True) is Outlook.WAITS
-    unasked = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),))
-    assert outlook(unasked, even_if_disabled=True) is Outlook.NOT_ASKED_FOR, "the word is for what is switched off"
+    off = Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.DISABLED),))
+    assert outlook(off, even_if_disabled=True) is ExpectedResult.FINISHES
+    assert (
+        outlook(waiting(CauseKind.DISABLED, CauseKind.BROKER_TO_RETURN), even_if_disabled=True) is ExpectedResult.WAITS
+    )
+    unasked = Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.NOT_MARKED),))
+    assert outlook(unasked, even_if_disabled=True) is ExpectedResult.NOT_ASKED_FOR, (
+        "the word is for what is switched off"
+    )
 
 
 def test_only_what_is_switched_off_is_marked_by_a_rescue() -> None:
-    off = Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),))
-    living = Explanation("kept", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),))
-    refused = Explanation("paid", Verdict.NOT_MARKED, (Cause(CauseKind.REFUSED),))
-    marked = Explanation("old", Verdict.WAITING, (Cause(CauseKind.DISABLED),))
-    assert to_mark([off, living, refused, marked, Explanation("none", Verdict.GONE)]) == ("orders",)
+    off = Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.DISABLED),))
+    living = Explanation("kept", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.NOT_MARKED),))
+    refused = Explanation("paid", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.REFUSED),))
+    marked = Explanation("old", DeletionVerdict.WAITING, (ObservedCause(CauseKind.DISABLED),))
+    assert to_mark([off, living, refused, marked, Explanation("none", DeletionVerdict.GONE)]) == ("orders",)
 
 
 @pytest.mark.parametrize(
     "found,expected",
     [
         (waiting(CauseKind.CONTROLLER_LATE), True),
-        (Explanation("orders", Verdict.IN_PROGRESS), True),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.DISABLED),)), True),
-        (Explanation("orders", Verdict.NOT_MARKED, (Cause(CauseKind.NOT_MARKED),)), False),
-        (Explanation("orders", Verdict.RECLAIMING), False),
-        (Explanation("orders", Verdict.GONE), False),
+        (Explanation("orders", DeletionVerdict.IN_PROGRESS), True),
+        (Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.DISABLED),)), True),
+        (Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.NOT_MARKED),)), False),
+        (Explanation("orders", DeletionVerdict.RECLAIMING), False),
+        (Explanation("orders", DeletionVerdict.GONE), False),
     ],
 )
 def test_what_an_unreadable_configuration_would_keep_from_deletion(found: Explanation, expected: bool) -> None:
@@ -78,20 +88,20 @@ def test_what_an_unreadable_configuration_would_keep_from_deletion(found: Explan
 
 
 def test_outlooks_are_counted_in_the_order_of_their_hope() -> None:
-    assert [*outlook_counts([Outlook.WAITS, Outlook.FINISHES, Outlook.WAITS]).items()] == [
-        (Outlook.FINISHES, 1),
-        (Outlook.WAITS, 2),
+    assert [*outlook_counts([ExpectedResult.WAITS, ExpectedResult.FINISHES, ExpectedResult.WAITS]).items()] == [
+        (ExpectedResult.FINISHES, 1),
+        (ExpectedResult.WAITS, 2),
     ]
 
 
 # --- progress -----------------------------------------------------------------------------------------------------
 
 
-def told(*rows: tuple[str, str, str], not_shown: int = 0) -> Told:
+def told(*rows: tuple[str, str, str], not_shown: int = 0) -> ControllerReport:
     """(topic, phase, what its one replica waits for)"""
-    return Told(
+    return ControllerReport(
         {
-            topic: ToldTopic(topic, phase=phase, replicas=(ToldReplica(CauseKind[waits], 0, 1),))
+            topic: ReportedTopic(topic, phase=phase, replicas=(ReportedReplica(CauseKind[waits], 0, 1),))
             for topic, phase, waits in rows
         },
         not_shown=not_shown,
@@ -99,7 +109,7 @@ def told(*rows: tuple[str, str, str], not_shown: int = 0) -> Told:
 
 
 def test_it_is_over_at_once_where_nothing_is_left() -> None:
-    progress = Progress(None, patience_ms=20_000)
+    progress = RescueProgress(None, patience_ms=20_000)
     assert progress.note(told(("orders", "started", "ANSWER")), 0)
     assert not progress.is_over(19_999)
     assert progress.note(told(), 20_000)
@@ -108,7 +118,7 @@ def test_it_is_over_at_once_where_nothing_is_left() -> None:
 
 
 def test_patience_begins_anew_with_every_change() -> None:
-    progress = Progress(None, patience_ms=20_000)
+    progress = RescueProgress(None, patience_ms=20_000)
     progress.note(told(("orders", "started", "ANSWER"), ("kept", "queued", "TURN")), 0)
     assert not progress.note(told(("orders", "started", "ANSWER"), ("kept", "queued", "TURN")), 15_000)
     assert progress.note(told(("orders", "started", "ANSWER")), 19_000)
@@ -118,17 +128,17 @@ def test_patience_begins_anew_with_every_change() -> None:
 
 
 def test_what_does_not_come_is_not_waited_for_long() -> None:
-    progress = Progress(None, patience_ms=20_000)
+    progress = RescueProgress(None, patience_ms=20_000)
     progress.note(told(("orders", "started", "BROKER_TO_RETURN"), ("done", "acknowledged", "DONE")), 0)
     assert not progress.is_over(1_999)
     assert progress.is_over(2_000)
-    hasty = Progress(None, patience_ms=500)
+    hasty = RescueProgress(None, patience_ms=500)
     hasty.note(told(("orders", "started", "BROKER_TO_RETURN")), 0)
     assert hasty.is_over(500)
 
 
 def test_topics_that_were_not_chosen_do_not_count() -> None:
-    progress = Progress(frozenset({"orders"}), patience_ms=20_000)
+    progress = RescueProgress(frozenset({"orders"}), patience_ms=20_000)
     progress.note(told(("invoices", "held", "NOT_CHOSEN"), ("orders", "started", "ANSWER")), 0)
     assert progress.left == ("orders",)
     progress.note(told(("invoices", "held", "NOT_CHOSEN")), 1)
@@ -136,7 +146,7 @@ def test_topics_that_were_not_chosen_do_not_count() -> None:
 
 
 def test_topics_that_the_controller_does_not_list_are_left_all_the_same() -> None:
-    progress = Progress(None, patience_ms=20_000)
+    progress = RescueProgress(None, patience_ms=20_000)
     progress.note(told(not_shown=7), 0)
     assert not progress.is_over(1_999)
     progress.note(told(not_shown=6), 1_000)

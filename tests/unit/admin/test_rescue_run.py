@@ -8,57 +8,59 @@ import pytest
 from typer.testing import CliRunner
 
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.rescue_look import Look, Turns
-from lethe.admin.rescue_run import Wish, chosen_topics, means_for
+from lethe.admin.rescue_run import RescueOptions, chosen_topics, means_for
+from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot
 from lethe.cli.main import app
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from lethe.survey.broker_settings import BrokerSettings
 from lethe.survey.evidence import Evidence
-from lethe.survey.explain import Explanation, Verdict
+from lethe.survey.explain import DeletionVerdict, Explanation
 from lethe.survey.views import Survey, ZooKeeperTree
 
 
-def look(*settings: BrokerSettings, listener: str = "PLAINTEXT", speaks: SecurityProtocol | None = None) -> Look:
+def look(
+    *settings: BrokerSettings, listener: str = "PLAINTEXT", speaks: SecurityProtocol | None = None
+) -> RescueSnapshot:
     endpoint = Endpoint(listener, "h", 1, speaks or SecurityProtocol.PLAINTEXT)
     brokers = tuple(Broker(BrokerId(n), BrokerEpoch(n), (endpoint,)) for n in (1, 2, 1000))
     evidence = Evidence(Survey(1, 1, ZooKeeperTree(brokers=brokers)), ())
-    return Look(evidence, (), None, settings, (), Turns(0, 1))
+    return RescueSnapshot(evidence, (), None, settings, (), ElectionRate(0, 1))
 
 
 def test_what_brokers_say_of_themselves_is_what_they_are_spoken_to_with() -> None:
     old, new = (InterBrokerProtocol.parse(text) for text in ("2.5", "3.9"))
     said = (BrokerSettings(BrokerId(1), True, new, "inside"), BrokerSettings(BrokerId(2), True, old, "inside"))
-    means = means_for(Wish("zk:1/x"), look(*said, listener="INSIDE"))
+    means = means_for(RescueOptions("zk:1/x"), look(*said, listener="INSIDE"))
     assert (means.connect, means.ibp, means.listener) == ("zk:1/x", old, "INSIDE")
-    assert means.controller_id == 1001, "1000 is a broker's"
+    assert means.controller_id == 1001, "1000 is the id of a broker"
 
 
 def test_what_the_command_line_says_comes_first() -> None:
     said = BrokerSettings(BrokerId(1), True, LATEST, "INSIDE")
-    wish = Wish("zk:1", controller_id=7, ibp="2.8", listener="outside")
-    means = means_for(wish, look(said, listener="OUTSIDE"))
+    options = RescueOptions("zk:1", controller_id=7, ibp="2.8", listener="outside")
+    means = means_for(options, look(said, listener="OUTSIDE"))
     assert (means.controller_id, str(means.ibp), means.listener) == (7, "2.8-IV1", "OUTSIDE")
 
 
 def test_id_of_a_broker_is_refused() -> None:
-    with pytest.raises(Refusal, match="is a broker's") as refused:
-        means_for(Wish("zk:1", controller_id=2), look())
+    with pytest.raises(Refusal, match="is the id of a broker") as refused:
+        means_for(RescueOptions("zk:1", controller_id=2), look())
     assert refused.value.exit is Exit.USAGE
 
 
 def test_brokers_that_cannot_be_told_anything_are_not_taken_control_of() -> None:
-    with pytest.raises(Refusal, match="brokers 1, 2, 1000 have no listener PLAINTEXT that speaks PLAINTEXT"):
-        means_for(Wish("zk:1"), look(listener="SSL", speaks=SecurityProtocol.SSL))
+    with pytest.raises(Refusal, match="brokers 1, 2, 1000 have no listener PLAINTEXT with PLAINTEXT"):
+        means_for(RescueOptions("zk:1"), look(listener="SSL", speaks=SecurityProtocol.SSL))
     with pytest.raises(Refusal, match="no listener INSIDE"):
-        means_for(Wish("zk:1", listener="inside"), look())
+        means_for(RescueOptions("zk:1", listener="inside"), look())
 
 
 def test_where_deletion_is_switched_off_nothing_is_deleted_but_what_was_seen() -> None:
-    seen = replace(look(BrokerSettings(BrokerId(1), False)), found=(Explanation("half", Verdict.WAITING),))
-    assert chosen_topics(Wish("zk:1"), seen) == frozenset({"half"})
-    assert chosen_topics(Wish("zk:1"), replace(seen, settings=())) is None
-    assert chosen_topics(Wish("zk:1", ("orders",)), replace(seen, settings=())) == frozenset({"orders"})
+    seen = replace(look(BrokerSettings(BrokerId(1), False)), found=(Explanation("half", DeletionVerdict.WAITING),))
+    assert chosen_topics(RescueOptions("zk:1"), seen) == frozenset({"half"})
+    assert chosen_topics(RescueOptions("zk:1"), replace(seen, settings=())) is None
+    assert chosen_topics(RescueOptions("zk:1", ("orders",)), replace(seen, settings=())) == frozenset({"orders"})
 
 
 @pytest.mark.parametrize(

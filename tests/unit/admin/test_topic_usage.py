@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lethe.admin import topic_usage
-from lethe.admin.topic_usage import Asked, Group, Offsets, Readers, nobody_asked, read_groups, read_offsets
+from lethe.admin.topic_usage import Group, LeaderQuery, Offsets, TopicUsage, read_groups, read_offsets, unknown_usage
 from lethe.protocol.vocabulary import TopicPartition
 
 ORDERS, BILLS, VISITS = (TopicPartition(topic, 0) for topic in ("orders", "bills", "visits"))
 COORDINATORS = (1, 2)
-LEADERS = {ORDERS: Asked(1, 5_000), BILLS: Asked(1, 5_000), VISITS: Asked(2, 5_000)}
+LEADERS = {ORDERS: LeaderQuery(1, 5_000), BILLS: LeaderQuery(1, 5_000), VISITS: LeaderQuery(2, 5_000)}
 
 
 class Admin:
@@ -87,7 +87,7 @@ async def test_a_group_that_is_rebalanced_is_asked_again(monkeypatch: pytest.Mon
     groups, unasked = await read_groups(Admin({"g": [joining]}), {"orders"}, COORDINATORS)
     assert (groups, unasked) == (
         {},
-        ("consumer group g: its members are joining it, and nobody knows what they read",),
+        ("consumer group g: its members are joining it, and what they read is unseen",),
     )
 
 
@@ -155,6 +155,6 @@ async def test_where_no_broker_can_be_asked_nothing_is_known() -> None:
 
 
 async def test_nobody_asked_is_said_once() -> None:
-    asked = nobody_asked("no listener", LEADERS)
+    asked = unknown_usage("no listener", LEADERS)
     assert asked.problems == ("no listener",)
-    assert asked == Readers(unasked=("no listener",), unknown=dict.fromkeys(LEADERS, "no listener"))
+    assert asked == TopicUsage(unasked=("no listener",), unknown=dict.fromkeys(LEADERS, "no listener"))

@@ -10,7 +10,7 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.topic_plans import TopicPlan
-from lethe.admin.topic_znodes import NoCluster, Topics
+from lethe.admin.topic_znodes import ListedTopics, NoCluster
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, GetData
@@ -50,7 +50,7 @@ async def test_created_topics_are_listed_and_described(session: FakeSession) -> 
         Outcome("orders"),
         Outcome("bills"),
     ]
-    assert await topic_znodes.list_topics(session) == Topics(("bills", "orders"), ())
+    assert await topic_znodes.list_topics(session) == ListedTopics(("bills", "orders"), ())
     await bring_online(session, "orders", {0: (1, 2)})
     (topic,) = await topic_znodes.describe(session, ["orders", "gone"], marked=["orders"])
     assert (topic.topic_id, topic.is_marked, topic.config) == (TOPIC_ID, True, {"retention.ms": "1000"})

@@ -13,21 +13,23 @@ import pytest
 
 from benchmarks.against_kafka import page, plot, results
 from benchmarks.against_kafka.__main__ import parse
-from benchmarks.against_kafka.measure import Measured, Turn
-from benchmarks.against_kafka.observer import JournalTail, Told, peak_memory_mb, processor_s
+from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
+from benchmarks.against_kafka.observer import AppliedRequest, JournalTail, peak_memory_mb, processor_s
 from benchmarks.against_kafka.plan import BROKERS, LARGE, SMALL, WORKLOADS, Phase, Workload
-from lethe.protocol.journal import Entry, Fact, FactType, encode
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, encode
 
 
-def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **seconds: float) -> Turn:
+def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **seconds: float) -> TurnResult:
     measured = tuple(
-        Measured(workload.name, phase, contestant, number, each, each / 2, workload.partitions, 10, 20, 100, 9, 0.5)
+        PhaseMeasurement(
+            workload.name, phase, contestant, number, each, each / 2, workload.partitions, 10, 20, 100, 9, 0.5
+        )
         for phase, each in seconds.items()
     )
-    return Turn(workload.name, contestant, number, peak_mb, measured, ())
+    return TurnResult(workload.name, contestant, number, peak_mb, measured, ())
 
 
-def document(*turns: Turn) -> results.Document:
+def document(*turns: TurnResult) -> results.Document:
     found = results.document(turns, "3.9.1")
     return found | {"when": "2026-01-02 03:04 UTC"}
 
@@ -87,20 +89,27 @@ def test_results_survive_the_file(tmp_path: Path) -> None:
 
 def test_a_journal_tells_what_came_since_the_last_look(tmp_path: Path) -> None:
     def line(number: int, api: str, partitions: int) -> bytes:
-        fact = Fact(FactType.REQUEST, "broker/1", {"api": api, "controller_epoch": 5, "partitions": partitions})
-        return encode(Entry(str(number), "/lethe/broker/1", 1_000 + number, fact))
+        fact = EventRecord(
+            EventRecordType.REQUEST, "broker/1", {"api": api, "controller_epoch": 5, "partitions": partitions}
+        )
+        return encode(JournalEntry(str(number), "/lethe/broker/1", 1_000 + number, fact))
 
     tail = JournalTail(tmp_path)
     assert tail.read() == []
     first, second = tmp_path / "broker-1-00000001.jsonl", tmp_path / "broker-1-00000002.jsonl"
-    broker = encode(Entry("0", "/lethe/broker/1", 1_000, Fact(FactType.BROKER, "broker/1", {"happened": "x"})))
+    broker = encode(
+        JournalEntry("0", "/lethe/broker/1", 1_000, EventRecord(EventRecordType.BROKER, "broker/1", {"happened": "x"}))
+    )
     third = line(3, "STOP_REPLICA", 7)
     first.write_bytes(broker + line(1, "LEADER_AND_ISR", 4) + line(2, "UPDATE_METADATA", 0) + third[:20])
-    assert tail.read() == [Told(1_001, "LEADER_AND_ISR", 5, 4), Told(1_002, "UPDATE_METADATA", 5, 0)]
+    assert tail.read() == [
+        AppliedRequest(1_001, "LEADER_AND_ISR", 5, 4),
+        AppliedRequest(1_002, "UPDATE_METADATA", 5, 0),
+    ]
     with first.open("ab") as file:
         file.write(third[20:])
     second.write_bytes(line(4, "UPDATE_METADATA", 1))
-    assert tail.read() == [Told(1_003, "STOP_REPLICA", 5, 7), Told(1_004, "UPDATE_METADATA", 5, 1)]
+    assert tail.read() == [AppliedRequest(1_003, "STOP_REPLICA", 5, 7), AppliedRequest(1_004, "UPDATE_METADATA", 5, 1)]
     assert tail.read() == []
 
 

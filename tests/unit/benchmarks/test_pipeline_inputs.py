@@ -11,7 +11,7 @@ import orjson
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.survey import PARTITIONS, REPLICAS, write_survey
-from lethe.protocol.journal import Entry, FactType, decode, time_to_text
+from lethe.protocol.journal import EventRecordType, JournalEntry, decode, time_to_text
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, row_problems
 
@@ -25,20 +25,22 @@ def _journal(directory: Path) -> tuple[Planted, list[bytes]]:
 
 def test_the_journal_holds_what_was_counted(tmp_path: Path) -> None:
     planted, lines = _journal(tmp_path)
-    entries = [entry for line in lines if isinstance(entry := decode(line), Entry)]
+    entries = [entry for line in lines if isinstance(entry := decode(line), JournalEntry)]
     assert abs(len(lines) - LINES) < LINES / 3
     assert len(lines) - len(entries) == planted.bad
     keys = Counter((entry.source, entry.id) for entry in entries)
     assert len(keys) == planted.lines
     assert keys.total() - len(keys) == planted.repeated
     entries = list({(entry.source, entry.id): entry for entry in entries}.values())
-    misfits = [entry for entry in entries if schema_problems(entry.fact)]
+    misfits = [entry for entry in entries if schema_problems(entry.record)]
     assert len(misfits) == planted.violations["known-form"]
-    phases = Counter(str(entry.fact.data["phase"]) for entry in entries if entry.fact.type is FactType.DELETION_PHASE)
+    phases = Counter(
+        str(entry.record.data["phase"]) for entry in entries if entry.record.type is EventRecordType.DELETION_PHASE
+    )
     assert phases["done"] == planted.done
     assert phases["let go"] == planted.let_go
     assert phases["vanished"] == planted.vanished > 0
-    freed = [entry.fact.data["size_bytes"] for entry in entries if entry.fact.type is FactType.BYTES_FREED]
+    freed = [entry.record.data["size_bytes"] for entry in entries if entry.record.type is EventRecordType.BYTES_FREED]
     assert sum(int(str(size)) for size in freed) == planted.freed_bytes
     assert planted.size_bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
 
@@ -54,7 +56,7 @@ def test_a_daemon_goes_forward_in_time(tmp_path: Path) -> None:
     times: dict[str, dict[int, int]] = defaultdict(dict)
     for line in lines:
         entry = decode(line)
-        if isinstance(entry, Entry):
+        if isinstance(entry, JournalEntry):
             run, number = entry.id.split("-")
             times[f"{entry.source} {run}"][int(number)] = entry.time_ms
     for process, by_number in times.items():

@@ -31,10 +31,10 @@ def document(*runs: dict[str, Any], cluster: dict[str, Any] | None = None) -> re
 def test_a_size_that_is_measured_again_replaces_what_was_found_of_it() -> None:
     there = {**measured(1_000, 9.0), "local": measured(1_000, 8.0), "tables": {"surveys": {}}}
     earlier = document(measured(5_000_000, 400.0), measured(50_000_000, 3_000.0), cluster=there)
-    found = results.together(earlier, document(measured(5_000_000, 300.0)))
+    found = results.merge_runs(earlier, document(measured(5_000_000, 300.0)))
     assert [(run["lines"], run["seconds"]) for run in found["runs"]] == [(5_000_000, 300.0), (50_000_000, 3_000.0)]
     assert found["cluster"] == there
-    again = results.together(found, document(measured(1_000_000, 100.0), cluster={**there, "seconds": 7.0}))
+    again = results.merge_runs(found, document(measured(1_000_000, 100.0), cluster={**there, "seconds": 7.0}))
     assert [run["lines"] for run in again["runs"]] == [1_000_000, 5_000_000, 50_000_000]
     assert again["cluster"]["seconds"] == 7.0
 

@@ -9,7 +9,7 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
 from lethe.cli.brokers_describe import broker_description
 from lethe.cli.brokers_list import broker_list
@@ -18,7 +18,7 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, SetData
-from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Source, Unseen
+from lethe.survey.views import BrokerAnswers, BrokerFailure, Directory, LogDirSource, LogDirView, UnansweredQuestion
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -26,8 +26,8 @@ from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
     """Brokers 1, 2, 3; orders also lies on 9, which is not there, and is marked for deletion."""
-    await creation(session, WantedTopic("bills", assignment=((1, 2), (2, 3), (1, 3))))
-    await creation(session, WantedTopic("orders", assignment=((1, 2),)))
+    await creation(session, TopicCreationRequest("bills", assignment=((1, 2), (2, 3), (1, 3))))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2),)))
     await apply(session, SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[9,1],"1":[1,9]}}', -1))
     await bring_online(session, "bills", {0: (2, 1), 1: (2,), 2: (1, 3)})
     await bring_online(session, "orders", {0: (1,), 1: (1,)})
@@ -38,10 +38,10 @@ async def cluster(session: FakeSession) -> FakeSession:
 
 async def _ask(broker: Broker) -> BrokerAnswers:
     if broker.id == 3:
-        return BrokerAnswers(broker.id, unseen=(Unseen(Failure.SILENT, "no answer within 5 s"),))
+        return BrokerAnswers(broker.id, unseen=(UnansweredQuestion(BrokerFailure.SILENT, "no answer within 5 s"),))
     directory = Directory("bills-0", DirectoryKind.REPLICA, TopicPartition("bills", 0), 1_234)
-    good = LogDirView(broker.id, "/good", Source.BROKER, (directory,))
-    bad = LogDirView(broker.id, "/bad", Source.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True)
+    good = LogDirView(broker.id, "/good", LogDirSource.BROKER, (directory,))
+    bad = LogDirView(broker.id, "/bad", LogDirSource.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True)
     return BrokerAnswers(broker.id, {}, BrokerId(7), (good, bad))
 
 
@@ -117,7 +117,7 @@ async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: F
 
 async def test_no_empty_broker_in_the_place_of_a_last_copy(session: FakeSession) -> None:
     """Kafka elects it, cleanly, and has the other replicas cut down to nothing."""
-    await creation(session, WantedTopic("bills", assignment=((1, 2), (2, 3), (1, 3), (3, 1))))
+    await creation(session, TopicCreationRequest("bills", assignment=((1, 2), (2, 3), (1, 3), (3, 1))))
     text = b'{"version":3,"partitions":{"0":[1,9],"1":[9,2],"2":[9],"3":[9,3]}}'
     await apply(session, SetData(paths.topic("bills"), text, -1))
     # The last one is as it is before a controller has noticed that 9 is away: it would be in sync as it returns.

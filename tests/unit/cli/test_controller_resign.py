@@ -1,4 +1,4 @@
-"""`lethe controller-resign`: ends that one tenure, tells who comes after, and leaves KRaft's alone."""
+"""`lethe controller-resign`: ends that one term, tells who comes after, and leaves KRaft's alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = {"unconfirmed": NOTHING, "unseen": None}
 
 
 @pytest.fixture
-async def tenure(session: FakeSession) -> FakeSession:
+async def term(session: FakeSession) -> FakeSession:
     """Broker 1 is the active controller in epoch 7."""
     await apply(session, Create(paths.CONTROLLER_EPOCH, b"7"))
     await elect(session, 1)
@@ -38,15 +38,15 @@ async def test_nobody_to_resign(session: FakeSession) -> None:
 
 
 @pytest.mark.parametrize("successor,words", [(2, "Controller 2 was elected."), (1, "Controller 1 was elected again.")])
-async def test_the_successor_is_named(tenure: FakeSession, successor: int, words: str) -> None:
+async def test_the_successor_is_named(term: FakeSession, successor: int, words: str) -> None:
     async def succeed() -> None:
-        while await active_controller(tenure) is not None:
+        while await active_controller(term) is not None:
             await asyncio.sleep(0)
-        await apply(tenure, SetData(paths.CONTROLLER_EPOCH, b"8", ANY_VERSION))
-        await elect(tenure, successor)
+        await apply(term, SetData(paths.CONTROLLER_EPOCH, b"8", ANY_VERSION))
+        await elect(term, successor)
 
     async def resign() -> Answer:
-        return await resignation(tenure, timeout_ms=60_000, poll_ms=1)
+        return await resignation(term, timeout_ms=60_000, poll_ms=1)
 
     answer, _ = await asyncio.gather(resign(), succeed())
     assert answer.exit is Exit.OK
@@ -54,27 +54,27 @@ async def test_the_successor_is_named(tenure: FakeSession, successor: int, words
     assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": successor, **TOLD}
 
 
-async def test_nobody_comes_after(tenure: FakeSession) -> None:
-    answer = await resignation(tenure, timeout_ms=1, poll_ms=1)
+async def test_nobody_comes_after(term: FakeSession) -> None:
+    answer = await resignation(term, timeout_ms=1, poll_ms=1)
     assert answer.exit is Exit.TIMED_OUT
     assert answer.data == {"resigned": {"controller": 1, "epoch": 7}, "successor": None, **TOLD}
-    assert await active_controller(tenure) is None
+    assert await active_controller(term) is None
 
 
-async def test_a_tenure_that_began_meanwhile_is_not_ended(tenure: FakeSession, zookeeper: FakeZooKeeper) -> None:
+async def test_a_tenure_that_began_meanwhile_is_not_ended(term: FakeSession, zookeeper: FakeZooKeeper) -> None:
     """The next controller's znode has the same data version 0; only the epoch's version tells the two apart."""
 
     class Slow(FakeSession):
         """Between our reads and our write, another controller is elected."""
 
         async def multi(self, operations):  # type: ignore[no-untyped-def]
-            await apply(tenure, Delete(paths.CONTROLLER), SetData(paths.CONTROLLER_EPOCH, b"8", ANY_VERSION))
-            await elect(tenure, 2)
+            await apply(term, Delete(paths.CONTROLLER), SetData(paths.CONTROLLER_EPOCH, b"8", ANY_VERSION))
+            await elect(term, 2)
             return await super().multi(operations)
 
     with pytest.raises(Refusal, match="the controller changed"):
         await resignation(Slow(zookeeper, lambda _: None), timeout_ms=1)
-    controller = await active_controller(tenure)
+    controller = await active_controller(term)
     assert controller is not None
     assert controller.znode.broker_id == 2
 

@@ -9,7 +9,7 @@ import typer
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.demo import demo, run, wanted_brokers
-from lethe.cluster.demo_plan import DemoOptions, demand_memory
+from lethe.cluster.demo_plan import DemoOptions, require_memory
 from lethe.cluster.kafka_fetch import KafkaVersion
 
 
@@ -43,11 +43,11 @@ def test_others_are_refused(text: str, why: str) -> None:
 
 
 def test_no_more_brokers_than_the_machine_has_memory_for() -> None:
-    demand_memory(DemoOptions(brokers=9, kafka=KafkaVersion(3, 9, 1)), 4_000)
+    require_memory(DemoOptions(brokers=9, kafka=KafkaVersion(3, 9, 1)), 4_000)
     with pytest.raises(ValueError, match="--brokers 2000 and --controllers 2 need about 800 GB of memory"):
-        demand_memory(DemoOptions(brokers=2000, kafka=KafkaVersion(3, 9, 1)), 24_000)
+        require_memory(DemoOptions(brokers=2000, kafka=KafkaVersion(3, 9, 1)), 24_000)
     with pytest.raises(ValueError, match="this machine has 8 GB: start fewer"):
-        demand_memory(DemoOptions(brokers=3, controllers=200), 8_000)
+        require_memory(DemoOptions(brokers=3, controllers=200), 8_000)
 
 
 def test_the_command_asks_for_memory_before_it_starts_anything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from lethe.admin.refusal import Exit
 from lethe.cli.demo_show import answer, watching
-from lethe.cluster.demo_ledger import Happening
 from lethe.cluster.demo_plan import DemoOptions
 from lethe.cluster.demo_result import BrokerTotals, DemoResult, phase_times
+from lethe.cluster.demo_totals import ClusterChange
 from lethe.cluster.demo_waits import WaitLog
-from lethe.cluster.demo_watch import Bar
+from lethe.cluster.demo_watch import ProgressBar
 from lethe.protocol.findings import Place, Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.leftovers import Leftover
@@ -80,7 +80,7 @@ def test_chaos_tells_its_story_in_order_and_why_topics_waited() -> None:
     wait = {"waiting_for": "GONE", "meaning": "it is gone", "broker": 3, "attempts": 2, "last_error": None}
     for now_ms in (2_000, 3_500):
         waits.note(1001, {"topics": {"a": [wait], "b": [wait]}}, now_ms)
-    happenings = (Happening(4_000, "second"), Happening(1_500, "first"))
+    happenings = (ClusterChange(4_000, "second"), ClusterChange(1_500, "first"))
     shown = answer(dataclasses.replace(CLEAN, waits=waits, happenings=happenings, began_ms=1_000))
     tables = {table.title: table for table in shown.tables}
     assert tables["What happened"].rows == (("0.5", "first"), ("3.0", "second"))
@@ -95,7 +95,9 @@ def test_without_a_terminal_lines_are_written_when_something_has_changed(capsys:
     with watching(quiet=False) as watcher:
         watcher.stage("Deleting")
         for done in (1, 2, 2):
-            watcher.bars([Bar("removed", done, 2), Bar("broker 1 freed", 500_000, 1_000_000, is_bytes=True)])
+            watcher.bars(
+                [ProgressBar("removed", done, 2), ProgressBar("broker 1 freed", 500_000, 1_000_000, is_bytes=True)]
+            )
         watcher.note("it is done")
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -108,6 +110,6 @@ def test_without_a_terminal_lines_are_written_when_something_has_changed(capsys:
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     with watching(quiet=True) as watcher:
         watcher.stage("Deleting")
-        watcher.bars([Bar("removed", 1, 2)])
+        watcher.bars([ProgressBar("removed", 1, 2)])
         watcher.note("it is done")
     assert capsys.readouterr() == ("", "")

@@ -18,7 +18,7 @@ from lethe.cli.explain_watch import is_over, watched
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.survey.evidence import Told, ToldReplica, ToldTopic
+from lethe.survey.evidence import ControllerReport, ReportedReplica, ReportedTopic
 from lethe.survey.explain import CLEAN
 from lethe.survey.views import NOT_SEEN
 from tests.fakes.forbidden_znodes import forbidding
@@ -100,7 +100,7 @@ async def test_a_backlog_is_grouped_by_cause(alone: FakeSession) -> None:
     ]
     assert len(topics.rows) == 50
     assert "the first 50 of 71" in topics.title
-    assert answer.lines[0] == "71 topics are marked for deletion: 71 wait, 0 go on."
+    assert answer.lines[0] == "71 topics are marked for deletion: 71 wait, 0 continue."
     assert isinstance(answer.data, dict)
     assert len(answer.data["topics"]) == 71  # type: ignore[arg-type]
 
@@ -153,9 +153,9 @@ async def test_markers_that_may_not_be_read_are_not_taken_for_absent(alone: Fake
 
 async def test_a_marker_that_may_not_be_read_is_known_to_the_controller(alone: FakeSession) -> None:
     await mark(alone, "orders")
-    row = ToldReplica(CauseKind.BROKER_TO_RETURN, 0, 1)
-    word = Told({"orders": ToldTopic("orders", replicas=(row,))}, 3, True)
-    answer = await explained(forbidding(alone, paths.DELETE_TOPICS), "orders", told=word)
+    row = ReportedReplica(CauseKind.BROKER_TO_RETURN, 0, 1)
+    word = ControllerReport({"orders": ReportedTopic("orders", replicas=(row,))}, 3, True)
+    answer = await explained(forbidding(alone, paths.DELETE_TOPICS), "orders", reported=word)
     assert (answer.exit, "orders waits for broker 1" in " ".join(answer.lines)) == (Exit.WAITS, True)
 
 
@@ -201,8 +201,8 @@ def test_what_explain_says() -> None:
             ],
         }
     )  # fmt: skip
-    replica = ToldReplica(CauseKind.ANSWER, 0, 3, "ReplicaDeletionStarted", 5)
-    assert found.topics == {"t": ToldTopic("t", 2, "started", None, (replica,))}
+    replica = ReportedReplica(CauseKind.ANSWER, 0, 3, "ReplicaDeletionStarted", 5)
+    assert found.topics == {"t": ReportedTopic("t", 2, "started", None, (replica,))}
     assert (found.epoch, found.deletion_enabled, found.is_known) == (4, True, True)
 
 

@@ -15,8 +15,8 @@ import pytest
 from lethe.admin.controllers import parse_explanation
 from lethe.admin.refusal import Exit
 from lethe.cli.explain_show import in_short, many, one
-from lethe.controller.core.cluster_state import LastAnswer
-from lethe.controller.core.deletion_memory import Mark
+from lethe.controller.core.cluster_state import LastResponse
+from lethe.controller.core.deletion_memory import HeldTopic
 from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.waiting import waits
 from lethe.controller.runtime.board.view import details
@@ -27,7 +27,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, ZkError
-from lethe.survey.explain import Verdict, explain
+from lethe.survey.explain import DeletionVerdict, explain
 from tests.fakes.marked_topic import ORDERS, evidence
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
@@ -54,7 +54,7 @@ def silent() -> OneController:
 def held(kind: CauseKind) -> World:
     def world() -> OneController:
         world = stored()
-        world.context.cluster.marks["orders"] = Mark(5, kind, "why")
+        world.context.cluster.marks["orders"] = HeldTopic(5, kind, "why")
         return world
 
     return world
@@ -99,7 +99,7 @@ def answered(error: ErrorCode) -> World:
     def world() -> OneController:
         world = marked(silent())
         broker = world.context.cluster.brokers[BrokerId(2)]
-        world.context.cluster.last_answers[broker.id] = LastAnswer(broker.epoch, error, world.now_ms)
+        world.context.cluster.last_answers[broker.id] = LastResponse(broker.epoch, error, world.now_ms)
         return world
 
     return world
@@ -150,7 +150,7 @@ def znodes() -> OneController:
 
 def never_led() -> OneController:
     world = marked(silent())
-    world.context.cluster.topics["orders"].partitions[0].leadership = None
+    world.context.cluster.topics["orders"].partitions[0].leader_and_isr = None
     return world
 
 
@@ -196,16 +196,16 @@ def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
     broker = next((row["broker"] for row in rows if row["broker"] is not None), 0)
 
     is_topic_there = kind is not CauseKind.MARKER_WITHOUT_TOPIC
-    tree = evidence(topic=ORDERS if is_topic_there else None, told=parse_explanation(document), brokers=(1, 2, 3))
+    tree = evidence(topic=ORDERS if is_topic_there else None, reported=parse_explanation(document), brokers=(1, 2, 3))
     if kind is CauseKind.HALF_DELETED:
-        tree = evidence(topic=replace(ORDERS, states={}), told=parse_explanation(document), brokers=(1, 2, 3))
+        tree = evidence(topic=replace(ORDERS, states={}), reported=parse_explanation(document), brokers=(1, 2, 3))
     found = explain(tree, "orders")
     if kind not in FOLLOWS:
         assert kind in [cause.kind for cause in found.causes]
         assert opening(kind, broker) in "\n".join(one(tree, found).lines)
         assert any(opening(kind, broker) in text for text in in_short(found))
         if kind not in (CauseKind.HALF_DELETED, CauseKind.MARKER_WITHOUT_TOPIC):
-            assert found.verdict is Verdict.WAITING
+            assert found.verdict is DeletionVerdict.WAITING
             assert one(tree, found).exit is many(tree, [found]).exit is Exit.WAITS
 
     if kind in (CauseKind.DONE, CauseKind.HALF_DELETED):

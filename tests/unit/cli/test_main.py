@@ -17,10 +17,29 @@ def lethe(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_looking_at_the_commands_imports_nothing_heavy() -> None:
-    code = f"import sys, lethe.cli.main; print([name for name in {HEAVY!r} if name in sys.modules])"
+def test_listing_all_commands_imports_nothing_heavy() -> None:
+    code = f"""
+import sys
+from typer.main import get_command
+from lethe.cli.main import app
+for command in get_command(app).commands.values():
+    list(getattr(command, "commands", {{}}).values())
+assert "lethe.cli.topics_delete" in sys.modules
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_command_imports_no_other_command() -> None:
+    code = """
+import sys
+from lethe.cli.main import app
+app(["topics", "list", "--zookeeper", "127.0.0.1:1", "--topic", "a("], standalone_mode=False)
+print(*[name for name in sys.modules if name.startswith("lethe.cli.topics")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "lethe.cli.topics lethe.cli.topics_list\n"
 
 
 def test_the_version() -> None:

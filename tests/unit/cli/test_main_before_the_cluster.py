@@ -48,7 +48,7 @@ def refused(command: str) -> str:
         ("--topic a( --topic b", r"'a\(' is neither a topic name nor a regular expression"),
         (
             "--topic .* --protect pay*",
-            "--protect goes with --from-candidates, and topics that are named do not heed it",
+            "--protect goes with --from-candidates, and has no effect on named topics",
         ),
         ("--topic a --rate 2", "--rate goes with --from-candidates"),
         ("--topic a --at-once 2", "--at-once goes with --from-candidates"),

@@ -10,7 +10,7 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.partition_names import parse_selector
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
 from lethe.cli.partitions_elect import preferred_election
 from lethe.cli.topics_create import creation
@@ -26,13 +26,13 @@ from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 async def cluster(session: FakeSession) -> FakeSession:
     """orders: 0 is led by 2 instead of 1, 1 as it should be; 2 prefers 3, which is not in sync; 3 prefers one that
     is not there."""
-    await creation(session, WantedTopic("orders", assignment=((1, 2), (2, 3), (3, 1))))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2), (2, 3), (3, 1))))
     await apply(
         session,
         SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[1,2],"1":[2,3],"2":[3,1],"3":[9,1]}}', -1),
     )
     await bring_online(session, "orders", {0: (2, 1), 1: (2, 3), 2: (1,), 3: (1, 9)})
-    await creation(session, WantedTopic("leaving", assignment=((1, 2),)))
+    await creation(session, TopicCreationRequest("leaving", assignment=((1, 2),)))
     await bring_online(session, "leaving", {0: (2, 1)})
     await topic_znodes.mark_for_deletion(session, ["leaving"])
     await elect(session, 1)

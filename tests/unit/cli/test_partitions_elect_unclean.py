@@ -9,7 +9,7 @@ import pytest
 
 from lethe.admin.partition_names import parse_selector
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.admin.unclean_election import put_back, settings_before, switch_on
 from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.topics_create import creation
@@ -28,7 +28,7 @@ BEFORE = b'{"config":{"retention.ms":"5"}, "version":1}'
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
     """orders: in sync was only broker 9, which is gone, of partitions 0 and 1; 2 is led by 1."""
-    await creation(session, WantedTopic("orders", assignment=((1, 2), (2, 3), (1, 3))))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2), (2, 3), (1, 3))))
     await bring_online(session, "orders", {0: (9,), 1: (), 2: (1, 3)})
     await apply(session, SetData(SETTINGS, BEFORE, -1))
     await elect(session, 1)
@@ -94,7 +94,7 @@ async def test_it_is_elected_and_the_settings_are_as_before(
     ],
 )
 async def test_refusals(cluster: FakeSession, text: str, words: str) -> None:
-    await creation(cluster, WantedTopic("lost", assignment=((3,),)))
+    await creation(cluster, TopicCreationRequest("lost", assignment=((3,),)))
     await apply(cluster, Delete(paths.broker_id(3)))
     with pytest.raises(Refusal, match=words):
         await unclean_election(cluster, [parse_selector(text)], confirm=None)

@@ -55,7 +55,7 @@ async def test_verification(cluster: FakeSession) -> None:
     assert (await verification(cluster, {tp(3): (1,)})).exit is Exit.OK
     moving = await verification(cluster, {tp(0): (3, 9), tp(3): (1,)})
     assert moving.exit is Exit.TIMED_OUT
-    assert moving.lines == ("1 of 2 partitions have the replicas asked for.",)
+    assert moving.lines == ("1 of 2 partitions have the requested replicas.",)
     other = await verification(cluster, {tp(0): (2,), tp(3): (2,), tp(7): (2,)})
     assert other.exit is Exit.NO
     assert [row[4] for row in other.tables[0].rows] == ["moving", "otherwise", "gone"]

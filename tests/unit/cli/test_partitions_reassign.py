@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from lethe.admin import topic_znodes
+from lethe.admin.assignment_proposal import proposal
 from lethe.admin.partition_names import Selector
 from lethe.admin.partition_requests import RequestTooLarge, portions, request_reassignment
-from lethe.admin.placement_proposal import proposal
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
-from lethe.cli.partitions_reassign import Doing, cancellation, reassignment
+from lethe.cli.partitions_reassign import ReassignmentOptions, cancellation, reassignment
 from lethe.cli.topics_create import creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_reassignment
-from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Source
+from lethe.survey.views import BrokerAnswers, Directory, LogDirSource, LogDirView
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -32,8 +32,8 @@ BILLS_0 = TopicPartition("bills", 0)
 
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
-    await creation(session, WantedTopic("orders", assignment=((1, 2), (2, 3))))
-    await creation(session, WantedTopic("bills", assignment=((1,),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2), (2, 3))))
+    await creation(session, TopicCreationRequest("bills", assignment=((1,),)))
     await bring_online(session, "orders", {0: (1, 2), 1: (2, 3)})
     await elect(session, 1)
     return session
@@ -53,24 +53,26 @@ async def test_a_move_is_shown_agreed_to_and_requested(
     cluster: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(Refusal, match="nothing was done"):
-        await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(confirm=lambda _: False))
+        await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(confirm=lambda _: False))
     assert await topic_znodes.requested_reassignments(cluster) == {}
     assert "orders-0: [1,2] -> [3,1], adding [3], removing [2]" in capsys.readouterr().err
-    answer = await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (2, 3)}, Doing(confirm=lambda _: True))
+    answer = await reassignment(
+        cluster, {ORDERS_0: (3, 1), ORDERS_1: (2, 3)}, ReassignmentOptions(confirm=lambda _: True)
+    )
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
     assert answer.lines[-1] == '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
     assert _data(answer)["rollback"]["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]
 
 
 async def test_a_dry_run_requests_nothing(cluster: FakeSession) -> None:
-    answer = await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(dry_run=True))
+    answer = await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(dry_run=True))
     assert answer.lines[0] == "Would move:"
     assert _data(answer)["requested"] is False
     assert await topic_znodes.requested_reassignments(cluster) == {}
 
 
 async def test_nothing_is_requested_for_what_is_so_already(cluster: FakeSession) -> None:
-    answer = await reassignment(cluster, {ORDERS_0: (1, 2)}, Doing())
+    answer = await reassignment(cluster, {ORDERS_0: (1, 2)}, ReassignmentOptions())
     assert answer.lines == ("All of these partitions have these replicas already.",)
     assert await topic_znodes.requested_reassignments(cluster) == {}
 
@@ -91,32 +93,32 @@ async def test_one_that_cannot_be_moved_keeps_the_others_too(
     await apply(cluster, Create(paths.topic("poison"), b"\x00"))
     await topic_znodes.mark_for_deletion(cluster, ["bills"])
     with pytest.raises(Refusal, match=words):
-        await reassignment(cluster, {ORDERS_0: (3, 1), partition: target}, Doing())
+        await reassignment(cluster, {ORDERS_0: (3, 1), partition: target}, ReassignmentOptions())
     assert await topic_znodes.requested_reassignments(cluster) == {}
 
 
 async def test_a_replica_that_stays_may_be_down(cluster: FakeSession) -> None:
     await apply(cluster, Delete(paths.broker_id(2)))
-    await reassignment(cluster, {ORDERS_0: (3, 2)}, Doing())
+    await reassignment(cluster, {ORDERS_0: (3, 2)}, ReassignmentOptions())
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 2)}
 
 
 async def test_a_request_is_added_to_only_where_somebody_looks(cluster: FakeSession) -> None:
-    await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing())
+    await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions())
     with pytest.raises(Refusal, match="not what is added to it") as refusal:
-        await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing())
+        await reassignment(cluster, {ORDERS_1: (1, 3)}, ReassignmentOptions())
     assert "controller 1 is not Lethe's" in str(refusal.value)
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
     await _lethe_leads(cluster)
-    await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing())
+    await reassignment(cluster, {ORDERS_1: (1, 3)}, ReassignmentOptions())
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}
 
 
 async def test_merging_for_kafkas_controller_is_warned_of(
     cluster: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing())
-    await reassignment(cluster, {ORDERS_1: (1, 3)}, Doing(may_merge=True))
+    await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions())
+    await reassignment(cluster, {ORDERS_1: (1, 3)}, ReassignmentOptions(may_merge=True))
     assert "acts on it after the next change" in capsys.readouterr().err
     assert len(await topic_znodes.requested_reassignments(cluster)) == 2
 
@@ -124,7 +126,7 @@ async def test_merging_for_kafkas_controller_is_warned_of(
 async def test_a_request_that_nobody_understands_is_left_alone(cluster: FakeSession) -> None:
     await apply(cluster, Create(paths.REASSIGN_PARTITIONS, b"rubbish"))
     with pytest.raises(Refusal, match="nothing was added to it"):
-        await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(may_merge=True))
+        await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(may_merge=True))
 
 
 class Racing:
@@ -168,20 +170,20 @@ async def test_more_than_a_znode_holds_is_refused_with_a_remedy(cluster: FakeSes
 
 async def test_cancelling_writes_the_replicas_from_before(cluster: FakeSession) -> None:
     with pytest.raises(Refusal, match="no reassignment in progress"):
-        await cancellation(cluster, [], Doing())
+        await cancellation(cluster, [], ReassignmentOptions())
     moving = b'{"version":3,"partitions":{"0":[3,1],"1":[1]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
     await apply(cluster, Create(paths.topic("moving"), moving))
-    answer = await cancellation(cluster, [], Doing())
+    answer = await cancellation(cluster, [], ReassignmentOptions())
     assert await topic_znodes.requested_reassignments(cluster) == {TopicPartition("moving", 0): (1,)}
     assert "instead of the reassignment to [3] in progress" in answer.lines[0]
     with pytest.raises(Refusal, match="no reassignment of these"):
-        await cancellation(cluster, [Selector("orders", 0)], Doing())
+        await cancellation(cluster, [Selector("orders", 0)], ReassignmentOptions())
 
 
 async def test_what_is_only_requested_can_be_cancelled(cluster: FakeSession) -> None:
-    await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, Doing())
+    await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, ReassignmentOptions())
     await _lethe_leads(cluster)
-    await cancellation(cluster, [Selector("orders", 0)], Doing())
+    await cancellation(cluster, [Selector("orders", 0)], ReassignmentOptions())
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (1, 2), ORDERS_1: (1, 3)}
 
 
@@ -203,15 +205,17 @@ async def test_sizes_are_the_leaders(cluster: FakeSession) -> None:
     async def ask(broker: Broker) -> BrokerAnswers:
         size = {1: 100, 2: 7}[broker.id]
         directory = Directory("orders-0", DirectoryKind.REPLICA, ORDERS_0, size)
-        return BrokerAnswers(broker.id, log_dirs=(LogDirView(broker.id, "/d", Source.BROKER, (directory,)),))
+        return BrokerAnswers(broker.id, log_dirs=(LogDirView(broker.id, "/d", LogDirSource.BROKER, (directory,)),))
 
-    answer = await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, Doing(ask=ask, dry_run=True))
+    answer = await reassignment(
+        cluster, {ORDERS_0: (3, 1), ORDERS_1: (1, 3)}, ReassignmentOptions(ask=ask, dry_run=True)
+    )
     assert [move["size_bytes"] for move in _data(answer)["moves"]] == [100, None]
     assert answer.lines[-1] == "Bytes to copy: 100, and 1 partition of unknown size"
 
 
 async def test_waiting_sees_the_end(cluster: FakeSession) -> None:
-    late = await reassignment(cluster, {ORDERS_0: (3, 1)}, Doing(wait_ms=1))
+    late = await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(wait_ms=1))
     assert late.exit is Exit.TIMED_OUT
     assert late.tables[0].rows[0][-2:] == ("requested", "the controller to begin")
     await apply(cluster, Delete(paths.REASSIGN_PARTITIONS))
@@ -234,8 +238,8 @@ async def test_waiting_sees_the_end(cluster: FakeSession) -> None:
             return getattr(cluster, name)
 
     session: Any = Controller()
-    done = await reassignment(session, {BILLS_0: (3,)}, Doing(wait_ms=60_000))
+    done = await reassignment(session, {BILLS_0: (3,)}, ReassignmentOptions(wait_ms=60_000))
     assert done.exit is Exit.OK
-    refused = await reassignment(session, {BILLS_0: (2,)}, Doing(wait_ms=60_000))
+    refused = await reassignment(session, {BILLS_0: (2,)}, ReassignmentOptions(wait_ms=60_000))
     assert refused.exit is Exit.NO
     assert refused.tables[0].rows[0][-2] == "otherwise"

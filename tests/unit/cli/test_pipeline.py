@@ -12,8 +12,8 @@ import pytest
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import lake_options, pipeline
-from lethe.pipeline.jobs.report import DayRange, Refused, RunReport, Taken
-from lethe.pipeline.report.columns import LakeUnreadable, arrow_schema
+from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport, SurveyRefusal
+from lethe.pipeline.report.lake_reader import LakeUnreadable, arrow_schema
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
 
 DAY = datetime.date(2026, 1, 5)
@@ -62,7 +62,7 @@ def test_a_file_that_may_not_be_read_is_named() -> None:
     refusal = lake_options.spark_trouble(
         RuntimeError("Job aborted\nCaused by: java.io.FileNotFoundException: /data/a journal.jsonl (Permission denied)")
     )
-    assert str(refusal) == "Spark could not go on: it cannot open /data/a journal.jsonl: Permission denied"
+    assert str(refusal) == "Spark could not continue: it cannot open /data/a journal.jsonl: Permission denied"
 
 
 def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPa
         raise Locked("the lake is in use by process 7 on host (stream)", ": wait for it, or end it")
 
     monkeypatch.setattr(pipeline, "need_java", lambda: None)
-    monkeypatch.setattr(session, "build", lambda *_, **__: Spark())
+    monkeypatch.setattr(session, "build_session", lambda *_, **__: Spark())
     monkeypatch.setattr(lake, "Lake", lambda *_: None)
     monkeypatch.setattr(batch, "run", busy)
     now = pipeline.clock("2026-01-05T00:00:00Z")
@@ -105,8 +105,8 @@ def test_a_run_over_nothing_is_refused() -> None:
 
 
 def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
-    taken = (Taken("controller_events", 1005, 1000, 4, 2, 1),)
-    refused = (Refused("/surveys/x", "it is of another cluster"),)
+    taken = (IngestCounts("controller_events", 1005, 1000, 4, 2, 1),)
+    refused = (SurveyRefusal("/surveys/x", "it is of another cluster"),)
     told = pipeline.answer(RunReport("b", taken, refused, (DAY,), {"stuck_now": 3}), "/lake", 1.25)
     assert told.exit is Exit.OK
     assert told.lines == ("Lake /lake: days made anew: 2026-01-05 to 2026-01-05, 1 day; 1.2 s",)

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from lethe.cli import pipeline_stream
-from lethe.pipeline.jobs.micro_batch import Counts, Done
-from lethe.pipeline.jobs.stream import Kafka, Plan, Progress
+from lethe.pipeline.jobs.micro_batch import BatchResult, LineCounts
+from lethe.pipeline.jobs.stream import BatchProgress, KafkaTopic, StreamOptions
 
 WATERMARK = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
 
@@ -25,20 +25,20 @@ def test_lengths_of_time_are_read_or_named() -> None:
 
 def test_a_stream_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="name a journal"):
-        pipeline_stream.stream("/nowhere", Plan(), "local[1]", {}, json_lines=False)
+        pipeline_stream.stream("/nowhere", StreamOptions(), "local[1]", {}, json_lines=False)
 
 
 def test_a_batch_is_told_in_a_line_and_as_data() -> None:
-    counts = Counts(read=1009, new=1000, duplicate=4, late=3, bad=2, lost=1)
-    progress = Progress(Done(7, counts, 1, 0, WATERMARK, [WATERMARK.date()]), 1250, 2_500_000)
+    counts = LineCounts(read=1009, new=1000, duplicate=4, late=3, bad=2, lost=1)
+    progress = BatchProgress(BatchResult(7, counts, 1, 0, WATERMARK, [WATERMARK.date()]), 1250, 2_500_000)
     assert pipeline_stream.in_words(progress) == (
-        "batch 7: 1,000 new, 4 known or twice, 3 late, 2 set aside, 1 ranges lost to rotation, 1 surveys, 2.5 MB behind"
-        "  1.2 s  watermark 2026-01-05 12:00"
+        "batch 7: 1,000 new, 4 known or twice, 3 late, 2 quarantined, 1 ranges lost to rotation, 1 surveys, 2.5 MB "
+        "behind  1.2 s  watermark 2026-01-05 12:00"
     )
     data = pipeline_stream.as_data(progress)
     assert data["watermark"] == "2026-01-05T12:00:00.000Z"
     assert (data["new"], data["days"], data["behind_bytes"]) == (1000, ["2026-01-05"], 2_500_000)
-    nothing = Progress(Done(8, Counts(), 0, 0, None, []), 100, None)
+    nothing = BatchProgress(BatchResult(8, LineCounts(), 0, 0, None, []), 100, None)
     assert pipeline_stream.in_words(nothing) == "batch 8: nothing new  0.1 s"
 
 
@@ -52,8 +52,8 @@ def test_signals_end_it_and_are_then_somebody_elses_again() -> None:
 
 
 def test_where_the_package_for_kafka_comes_from_is_said() -> None:
-    assert pipeline_stream._package_words(Plan()) == ""
-    words = pipeline_stream._package_words(Plan(kafka=Kafka("localhost:9092", "t")))
+    assert pipeline_stream._package_words(StreamOptions()) == ""
+    words = pipeline_stream._package_words(StreamOptions(kafka=KafkaTopic("localhost:9092", "t")))
     remedies = ("spark.jars.ivySettings=FILE", "spark.jars=A.jar,B.jar", "spark-sql-kafka-0-10_2.13:VERSION")
     assert all(each in words for each in (*remedies, "--journal DIR"))
 

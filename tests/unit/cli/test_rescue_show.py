@@ -9,8 +9,8 @@ import pytest
 
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_limits import PAUSED
-from lethe.admin.rescue_look import Look, Turns
-from lethe.admin.rescue_run import Control, RescueResult
+from lethe.admin.rescue_run import ControlPeriod, RescueResult
+from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot
 from lethe.admin.topic_znodes import ActiveController
 from lethe.cli.rescue_show import before, ended, plan
 from lethe.protocol.causes import CauseKind
@@ -19,28 +19,30 @@ from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartitio
 from lethe.protocol.zookeeper.operations import Stat
 from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
 from lethe.survey.broker_settings import BrokerSettings
-from lethe.survey.causes import Cause
-from lethe.survey.evidence import Evidence, Holds
-from lethe.survey.explain import CLEAN, Explanation, Verdict
-from lethe.survey.views import BrokerAnswers, Failure, Survey, TopicTree, Unseen, ZooKeeperTree
+from lethe.survey.causes import ObservedCause
+from lethe.survey.evidence import DeletionHolds, Evidence
+from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
+from lethe.survey.views import BrokerAnswers, BrokerFailure, Survey, TopicTree, UnansweredQuestion, ZooKeeperTree
 
 KAFKA = ActiveController(
     ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)
 )
-SILENT = BrokerAnswers(BrokerId(2), unseen=(Unseen(Failure.SILENT, "silent"),))
-CALM = Turns(0, 2_000)
-WAITING = Explanation("orders", Verdict.WAITING, (Cause(CauseKind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000)
-GONE = Explanation("invoices", Verdict.GONE)
+SILENT = BrokerAnswers(BrokerId(2), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),))
+CALM = ElectionRate(0, 2_000)
+WAITING = Explanation(
+    "orders", DeletionVerdict.WAITING, (ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000
+)
+GONE = Explanation("invoices", DeletionVerdict.GONE)
 
 
-def look(*found: Explanation, **changes: Any) -> Look:
+def look(*found: Explanation, **changes: Any) -> RescueSnapshot:
     evidence = Evidence(Survey(10_000, 1, ZooKeeperTree()), tuple(each.topic for each in found))
-    return replace(Look(evidence, found, KAFKA, (), (), CALM), **changes)
+    return replace(RescueSnapshot(evidence, found, KAFKA, (), (), CALM), **changes)
 
 
-def end(*found: Explanation, turns: Turns = CALM, seen: Survey | None = None, **changes: Any) -> Any:
-    control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, turns)
-    said: dict[str, Any] = {"interrupted": False, "timed_out": False, "set_aside": (), "even_if_disabled": False}
+def end(*found: Explanation, election_rate: ElectionRate = CALM, seen: Survey | None = None, **changes: Any) -> Any:
+    control = ControlPeriod(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, election_rate)
+    said: dict[str, Any] = {"interrupted": False, "timed_out": False, "quarantined": (), "even_if_disabled": False}
     last = look(*found)
     if seen is not None:
         last = replace(last, evidence=replace(last.evidence, survey=seen))
@@ -52,7 +54,7 @@ def test_who_is_in_control_is_said_first() -> None:
         "Controller 2 of Kafka controls the cluster and answers.",
         "No topic is marked for deletion.",
     ]
-    assert before(look(holder=None), even_if_disabled=False)[0] == "Nobody controls the cluster."
+    assert before(look(holder=None), even_if_disabled=False)[0] == "No controller is active."
     lethe = ActiveController(ControllerZnode(BrokerId(9), 0, admin="http://h:1"), KAFKA.stat)
     assert "one of Lethe's" in before(look(holder=lethe), even_if_disabled=False)[0]
     asleep = replace(look().evidence, survey=Survey(10_000, 1, ZooKeeperTree(), (SILENT,)))
@@ -62,7 +64,7 @@ def test_who_is_in_control_is_said_first() -> None:
 def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:
     lines = before(look(WAITING, zombies=(TopicPartition("ghost", 1),)), even_if_disabled=False)
     assert lines[1:3] == [
-        "orders: marked for deletion 6 s ago, will go on waiting.",
+        "orders: marked for deletion 6 s ago, will keep waiting.",
         f"    waits for broker 4, which is not registered in ZooKeeper -> {BRING_BACK.format(broker=4)}",
     ]
     assert "ghost-1" in lines[3]
@@ -70,14 +72,14 @@ def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:
 
 def test_a_pause_is_said_before_the_topics() -> None:
     seen = look(WAITING)
-    paused = replace(seen.evidence, holds=Holds(DeletionsPaused(1_000, "audit")))
+    paused = replace(seen.evidence, holds=DeletionHolds(DeletionsPaused(1_000, "audit")))
     assert before(replace(seen, evidence=paused), even_if_disabled=False)[1] == PAUSED
     assert PAUSED not in before(seen, even_if_disabled=False)
 
 
 def test_controllers_that_take_turns_are_noticed() -> None:
-    assert "51 times in 1.3 s" in before(look(turns=Turns(51, 1_300)), even_if_disabled=False)[1]
-    assert not Turns(2, 1_300).are_too_many
+    assert "51 times in 1.3 s" in before(look(election_rate=ElectionRate(51, 1_300)), even_if_disabled=False)[1]
+    assert not ElectionRate(2, 1_300).are_too_many
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,10 @@ def test_controllers_that_take_turns_are_noticed() -> None:
         (look(GONE), Exit.OK),
         (look(WAITING), Exit.NO),
         (look(zombies=(TopicPartition("ghost", 1),)), Exit.NO),
-        (look(turns=Turns(51, 1_300)), Exit.NO),
+        (look(election_rate=ElectionRate(51, 1_300)), Exit.NO),
     ],
 )
-def test_dry_run_says_with_its_code_whether_something_is_stuck(seen: Look, code: Exit) -> None:
+def test_dry_run_says_with_its_code_whether_something_is_stuck(seen: RescueSnapshot, code: Exit) -> None:
     assert plan(seen, even_if_disabled=False, lines=()).exit is code
 
 
@@ -99,7 +101,7 @@ def test_end_of_a_rescue() -> None:
     assert answer.exit is Exit.NO
     assert answer.lines[0] == (
         "1 of 2 topics are gone. "
-        "Control was ours for 1.3 s: it was taken from controller 2, and controller 3 has it now."
+        "The rescue had control for 1.3 s: it was taken from controller 2, and controller 3 has it now."
     )
     assert f"invoices is gone: {CLEAN}." in answer.lines
     assert "orders remains:" in answer.lines
@@ -111,13 +113,13 @@ def test_end_of_a_rescue() -> None:
 def test_end_of_a_rescue_names_brokers_whose_disks_were_not_seen() -> None:
     dead = TopicTree("dead", assignments={0: ReplicaAssignment((4,))})
     tree = ZooKeeperTree(topics={"dead": dead})
-    unseen, reclaimed = replace(GONE, verdict=Verdict.UNSEEN), replace(GONE, verdict=Verdict.RECLAIMING)
+    unseen, reclaimed = replace(GONE, verdict=DeletionVerdict.UNSEEN), replace(GONE, verdict=DeletionVerdict.RECLAIMING)
     away = "broker 4 is not registered, and its disks were not seen"
     for found, words in ((unseen, "ZooKeeper is clean, but "), (reclaimed, "brokers have yet to remove the bytes; ")):
         lines = end(found, seen=Survey(10_000, 1, tree)).lines
         assert lines[1].endswith(f"{words}{away}."), lines
     asked = Survey(10_000, 1, tree, (SILENT,))
-    assert end(unseen, seen=asked).lines[1].endswith(f"but not everybody answered; {away}.")
+    assert end(unseen, seen=asked).lines[1].endswith(f"but a place could not be read; {away}.")
 
 
 def test_codes_of_an_end() -> None:
@@ -125,13 +127,15 @@ def test_codes_of_an_end() -> None:
     assert end(WAITING, timed_out=True).exit is Exit.TIMED_OUT
     assert end(GONE, timed_out=True).exit is Exit.OK
     assert end(GONE, interrupted=True).exit is Exit.INTERRUPTED
-    assert end(GONE, turns=Turns(20, 100)).exit is Exit.NO, "the next controllers fall over too"
-    left_over = Explanation("orders", Verdict.LEFT_OVER, (Cause(CauseKind.STORED, BrokerId(4), path="/d/orders-0"),))
+    assert end(GONE, election_rate=ElectionRate(20, 100)).exit is Exit.NO, "the next controllers fall over too"
+    left_over = Explanation(
+        "orders", DeletionVerdict.LEFT_OVER, (ObservedCause(CauseKind.STORED, BrokerId(4), path="/d/orders-0"),)
+    )
     assert end(left_over).exit is Exit.NO
 
 
 def test_what_cannot_be_understood_is_named() -> None:
-    lines = end(GONE, set_aside=("/brokers/topics/odd: no JSON",)).lines
+    lines = end(GONE, quarantined=("/brokers/topics/odd: no JSON",)).lines
     assert "    /brokers/topics/odd: no JSON" in lines
 
 
@@ -140,25 +144,27 @@ def test_deletion_that_is_switched_off_is_seen_in_the_brokers_own_words() -> Non
     assert look(settings=settings).disabled_on == (1,)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.GONE, Verdict.UNSEEN])
-def test_a_name_of_which_there_is_no_trace_is_no_success(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [DeletionVerdict.GONE, DeletionVerdict.UNSEEN])
+def test_a_name_of_which_there_is_no_trace_is_no_success(verdict: DeletionVerdict) -> None:
     seen = look(replace(GONE, topic="ordes", verdict=verdict), similar={"ordes": ("orders",)})
     said = before(seen, even_if_disabled=False)
     assert said[1].startswith("There is no topic ordes, and no trace of one"), said
     assert said[1].endswith("; did you mean orders?")
-    assert ("as far as could be seen" in said[1]) is (verdict is Verdict.UNSEEN)
+    assert ("as far as could be seen" in said[1]) is (verdict is DeletionVerdict.UNSEEN)
     answer = plan(seen, even_if_disabled=False, lines=said)
     assert answer.exit is Exit.NO
     assert isinstance(answer.data, dict)
     assert answer.data["did_you_mean"] == {"ordes": ["orders"]}
-    control = Control(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, CALM)
+    control = ControlPeriod(BrokerId(1000), BrokerId(2), BrokerId(3), 1_300, CALM)
     done = ended(RescueResult(seen, seen, control, (), even_if_disabled=False, interrupted=False, timed_out=False))
     assert done.exit is Exit.NO
 
 
 def test_topics_whose_bytes_are_on_their_way_are_one_line() -> None:
-    causes = [Cause(CauseKind.RECLAIMING, BrokerId(1), path=f"/data/t{number}-0.x-delete") for number in range(80)]
-    found = [Explanation(f"t{number}", Verdict.RECLAIMING, (cause,)) for number, cause in enumerate(causes)]
+    causes = [
+        ObservedCause(CauseKind.RECLAIMING, BrokerId(1), path=f"/data/t{number}-0.x-delete") for number in range(80)
+    ]
+    found = [Explanation(f"t{number}", DeletionVerdict.RECLAIMING, (cause,)) for number, cause in enumerate(causes)]
     lines = end(*found).lines
     assert lines[0].startswith("80 of 80 topics are gone.")
     (said,) = [line for line in lines[1:] if "gone" in line]

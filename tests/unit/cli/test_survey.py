@@ -17,7 +17,7 @@ from lethe.cli.survey import nothing, survey_answer
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.survey.views import NOT_SEEN, LogDirView, Source, Survey, ZooKeeperTree
+from lethe.survey.views import NOT_SEEN, LogDirSource, LogDirView, Survey, ZooKeeperTree
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 
@@ -89,13 +89,13 @@ async def test_a_broker_that_is_down_is_no_success(alone: FakeSession, tmp_path:
     "read, said",
     [
         (0, f"{IN_PARTS} on disks as far as brokers tell."),
-        (1, f"{IN_PARTS} on the 1 of 3 log directories that were read; brokers told of the others."),
+        (1, f"{IN_PARTS} on the 1 of 3 log directories that were read; brokers reported the others."),
         (3, "Nothing is left over."),
     ],
 )
 def test_no_more_is_said_than_is_known_of_the_disks(read: int, said: str) -> None:
     """What brokers tell leaves out most of what may be left over."""
-    sources = [Source.LOCAL] * read + [Source.BROKER] * (3 - read)
+    sources = [LogDirSource.LOCAL] * read + [LogDirSource.BROKER] * (3 - read)
     views = tuple(LogDirView(BrokerId(1), f"/d{n}", source) for n, source in enumerate(sources))
     assert nothing(Survey(0, 1, ZooKeeperTree(), log_dirs=views)) == said
 

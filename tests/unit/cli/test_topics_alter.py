@@ -1,4 +1,5 @@
-"""`lethe topics alter`: placement as Kafka's, what is refused, conflicts, settings with their notification, waiting."""
+"""`lethe topics alter`: replica assignment as Kafka's, what is refused, conflicts, settings with their notification,
+waiting."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_alteration import WantedChange
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_alteration import TopicChangeRequest
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
 from lethe.cli.topics_alter import alteration, wanted_change
 from lethe.cli.topics_create import creation
@@ -25,8 +26,8 @@ from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
-    await creation(session, WantedTopic("orders", assignment=((2, 3), (3, 1)), config={"retention.ms": "5"}))
-    await creation(session, WantedTopic("bills", assignment=((1, 2),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((2, 3), (3, 1)), config={"retention.ms": "5"}))
+    await creation(session, TopicCreationRequest("bills", assignment=((1, 2),)))
     await elect(session, 1)
     return session
 
@@ -68,7 +69,7 @@ def test_contradictory_command_lines(arguments: tuple[Any, ...], words: str) -> 
 async def test_partitions_are_placed_by_kafkas_rule(cluster: FakeSession) -> None:
     """AdminUtils starts at the first broker of partition 0 (2, second of 1, 2, 3) and numbers on from the existing."""
     before = await _znode(cluster, paths.topic("orders"))
-    answer = await alteration(cluster, WantedChange(("orders",), partitions=5))
+    answer = await alteration(cluster, TopicChangeRequest(("orders",), partitions=5))
     after = await _znode(cluster, paths.topic("orders"))
     assert _data(answer)[0]["added"] == {"2": [1, 3], "3": [2, 3], "4": [3, 1]}
     assert after["partitions"] == {"0": [2, 3], "1": [3, 1], "2": [1, 3], "3": [2, 3], "4": [3, 1]}
@@ -79,12 +80,12 @@ async def test_partitions_are_placed_by_kafkas_rule(cluster: FakeSession) -> Non
 async def test_what_is_not_known_in_the_znode_stays(cluster: FakeSession) -> None:
     body = {"version": 3, "partitions": {"0": [1]}, "from_the_future": {"x": [1]}, "topic_id": "AAAAAAAAAAAAAAAAAAAACQ"}
     await apply(cluster, Create(paths.topic("odd"), json.dumps(body).encode()))
-    await alteration(cluster, WantedChange(("odd",), partitions=2))
+    await alteration(cluster, TopicChangeRequest(("odd",), partitions=2))
     assert await _znode(cluster, paths.topic("odd")) == {**body, "partitions": {"0": [1], "1": [2]}}
 
 
 async def test_a_dry_run_writes_nothing_and_shows_what_will_be(cluster: FakeSession) -> None:
-    wanted = WantedChange(("bills", "orders"), partitions=3, config={"segment.ms": "7"})
+    wanted = TopicChangeRequest(("bills", "orders"), partitions=3, config={"segment.ms": "7"})
     dry = await alteration(cluster, wanted, dry_run=True)
     assert len((await _znode(cluster, paths.topic("bills")))["partitions"]) == 1
     assert await _notified(cluster) == []
@@ -108,23 +109,23 @@ async def test_an_assignment_lists_all_partitions(cluster: FakeSession) -> None:
 @pytest.mark.parametrize(
     "wanted,words",
     [
-        (WantedChange(("nothing",), partitions=3), "'nothing' does not exist"),
-        (WantedChange(("orders",), partitions=2), "has 2 partitions already: .* not become 2"),
-        (WantedChange(("leaving",), partitions=3), "leaving is marked for deletion"),
-        (WantedChange(("leaving",), config={"segment.ms": "7"}), "leaving is marked for deletion"),
-        (WantedChange(("moving",), partitions=3), "partitions 0 of topic moving are being reassigned"),
-        (WantedChange(("waiting",), partitions=3), "reassignment of waiting-0 is asked for"),
-        (WantedChange(("gaps",), partitions=3), "partitions 0, 2 instead of 0 to 1"),
-        (WantedChange(("__consumer_offsets",), partitions=3), "internal to Kafka"),
-        (WantedChange(("poison",), partitions=3), "/brokers/topics/poison cannot be understood"),
-        (WantedChange(("bills",), delete_config=("retention.ms",)), "does not override retention.ms"),
-        (WantedChange(("short",), config={"max.compaction.lag.ms": "5"}), "min.compaction.lag.ms"),
+        (TopicChangeRequest(("nothing",), partitions=3), "'nothing' does not exist"),
+        (TopicChangeRequest(("orders",), partitions=2), "has 2 partitions already: .* not become 2"),
+        (TopicChangeRequest(("leaving",), partitions=3), "leaving is marked for deletion"),
+        (TopicChangeRequest(("leaving",), config={"segment.ms": "7"}), "leaving is marked for deletion"),
+        (TopicChangeRequest(("moving",), partitions=3), "partitions 0 of topic moving are being reassigned"),
+        (TopicChangeRequest(("waiting",), partitions=3), "reassignment of waiting-0 is requested"),
+        (TopicChangeRequest(("gaps",), partitions=3), "partitions 0, 2 instead of 0 to 1"),
+        (TopicChangeRequest(("__consumer_offsets",), partitions=3), "internal to Kafka"),
+        (TopicChangeRequest(("poison",), partitions=3), "/brokers/topics/poison cannot be understood"),
+        (TopicChangeRequest(("bills",), delete_config=("retention.ms",)), "does not override retention.ms"),
+        (TopicChangeRequest(("short",), config={"max.compaction.lag.ms": "5"}), "min.compaction.lag.ms"),
     ],
 )
-async def test_refusals_change_no_topic_at_all(cluster: FakeSession, wanted: WantedChange, words: str) -> None:
+async def test_refusals_change_no_topic_at_all(cluster: FakeSession, wanted: TopicChangeRequest, words: str) -> None:
     for name in ("leaving", "waiting", "__consumer_offsets"):
-        await creation(cluster, WantedTopic(name, assignment=((1,),)))
-    await creation(cluster, WantedTopic("short", assignment=((1,),), config={"min.compaction.lag.ms": "9"}))
+        await creation(cluster, TopicCreationRequest(name, assignment=((1,),)))
+    await creation(cluster, TopicCreationRequest("short", assignment=((1,),), config={"min.compaction.lag.ms": "9"}))
     await apply(
         cluster,
         Create(paths.topic("moving"), b'{"version":3,"partitions":{"0":[2,1]},"adding_replicas":{"0":[2]}}'),
@@ -133,7 +134,7 @@ async def test_refusals_change_no_topic_at_all(cluster: FakeSession, wanted: Wan
         Create(paths.REASSIGN_PARTITIONS, encode_reassignment({TopicPartition("waiting", 0): (2,)})),
     )
     await topic_znodes.mark_for_deletion(cluster, ["leaving"])
-    both = WantedChange(("bills", *wanted.names), wanted.partitions, (), wanted.config, wanted.delete_config)
+    both = TopicChangeRequest(("bills", *wanted.names), wanted.partitions, (), wanted.config, wanted.delete_config)
     for each in {wanted.names: wanted, both.names: both}.values():
         with pytest.raises(Refusal, match=words):
             await alteration(cluster, each)
@@ -142,20 +143,20 @@ async def test_refusals_change_no_topic_at_all(cluster: FakeSession, wanted: Wan
 
 async def test_settings_go_with_a_notification(cluster: FakeSession) -> None:
     answer = await alteration(
-        cluster, WantedChange(("orders",), config={"segment.ms": "7"}, delete_config=("retention.ms",))
+        cluster, TopicChangeRequest(("orders",), config={"segment.ms": "7"}, delete_config=("retention.ms",))
     )
     assert (await _znode(cluster, paths.config_topic("orders")))["config"] == {"segment.ms": "7"}
     assert await _notified(cluster) == ["topics/orders"]
     assert answer.lines[1:] == ("\tretention.ms: 5 -> (default)", "\tsegment.ms: (default) -> 7")
-    again = await alteration(cluster, WantedChange(("orders",), config={"segment.ms": "7"}))
-    assert again.lines == ("Topic orders is as asked for already.",)
+    again = await alteration(cluster, TopicChangeRequest(("orders",), config={"segment.ms": "7"}))
+    assert again.lines == ("Topic orders is already as requested.",)
     assert await _notified(cluster) == ["topics/orders"]
 
 
 async def test_settings_of_which_we_know_nothing_stay(cluster: FakeSession) -> None:
     data = b'{"version":1,"config":{"from.the.future":"x"}}'
     await apply(cluster, SetData(paths.config_topic("bills"), data, 0))
-    await alteration(cluster, WantedChange(("bills",), config={"segment.ms": "7"}))
+    await alteration(cluster, TopicChangeRequest(("bills",), config={"segment.ms": "7"}))
     config = (await _znode(cluster, paths.config_topic("bills")))["config"]
     assert config == {"from.the.future": "x", "segment.ms": "7"}
 
@@ -181,7 +182,7 @@ class Racing:
 async def test_who_writes_in_between_loses_nothing(cluster: FakeSession) -> None:
     other = SetData(paths.topic("bills"), b'{"version":3,"partitions":{"0":[3],"1":[1]},"kept":1}', -1)
     racing: Any = Racing(cluster, other, 1)
-    answer = await alteration(racing, WantedChange(("bills",), partitions=3))
+    answer = await alteration(racing, TopicChangeRequest(("bills",), partitions=3))
     assert await _znode(cluster, paths.topic("bills")) == {
         "version": 3, "partitions": {"0": [3], "1": [1], "2": [2]}, "kept": 1,
     }  # fmt: skip
@@ -191,28 +192,28 @@ async def test_who_writes_in_between_loses_nothing(cluster: FakeSession) -> None
 async def test_who_takes_the_place_in_between_is_told_of(cluster: FakeSession) -> None:
     other = SetData(paths.topic("bills"), b'{"version":3,"partitions":{"0":[3],"1":[1],"2":[1]}}', -1)
     racing: Any = Racing(cluster, other, 1)
-    answer = await alteration(racing, WantedChange(("bills",), partitions=3))
+    answer = await alteration(racing, TopicChangeRequest(("bills",), partitions=3))
     assert answer.exit is Exit.NO
     assert "has 3 partitions already" in answer.lines[0]
     for_ever: Any = Racing(cluster, SetData(paths.topic("orders"), b'{"version":3,"partitions":{"0":[1]}}', -1), 99)
-    restless = await alteration(for_ever, WantedChange(("orders",), partitions=3))
+    restless = await alteration(for_ever, TopicChangeRequest(("orders",), partitions=3))
     assert "again and again" in restless.lines[0]
 
 
 async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
     cluster.lose_next_reply(applied=True)
-    answer = await alteration(cluster, WantedChange(("bills",), partitions=3))
+    answer = await alteration(cluster, TopicChangeRequest(("bills",), partitions=3))
     assert answer.exit is Exit.UNREACHABLE
     assert "unknown" in answer.lines[0]
 
 
 async def test_waiting_for_leaders(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     await bring_online(cluster, "bills", {0: (1, 2)})
-    late = await alteration(cluster, WantedChange(("bills",), partitions=2), timeout_ms=1)
+    late = await alteration(cluster, TopicChangeRequest(("bills",), partitions=2), timeout_ms=1)
     assert late.exit is Exit.TIMED_OUT
     assert late.lines[-1] == "\tPartition 1 has no leader yet."
     altering = asyncio.create_task(
-        alteration(cluster, WantedChange(("bills",), partitions=3), timeout_ms=30_000, quiet=False)
+        alteration(cluster, TopicChangeRequest(("bills",), partitions=3), timeout_ms=30_000, quiet=False)
     )
     while len((await _znode(cluster, paths.topic("bills")))["partitions"]) < 3:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""`lethe topics create`: the command line as a value, placement, refusals, and that a dry run writes nothing."""
+"""`lethe topics create`: the command line as a value, replica assignment, refusals; a dry run writes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_create import creation, wanted_topic
 from lethe.protocol.vocabulary import topic_id_from_text
 from lethe.protocol.zookeeper import paths
@@ -75,17 +75,17 @@ async def test_an_assignment_is_taken_as_it_is(session: FakeSession) -> None:
     "wanted,words",
     [
         (
-            WantedTopic("orders", 1, 4),
+            TopicCreationRequest("orders", 1, 4),
             r"topic orders: replication factor 4 is larger than .* 3 \(registered: 1, 2, 3\)",
         ),
-        (WantedTopic("orders", assignment=((1, 9),)), r"not registered: \[9\]"),
-        (WantedTopic("there", 1, 1), "topic there already exists"),
-        (WantedTopic("leaving", 1, 1), "marked for deletion"),
+        (TopicCreationRequest("orders", assignment=((1, 9),)), r"not registered: \[9\]"),
+        (TopicCreationRequest("there", 1, 1), "topic there already exists"),
+        (TopicCreationRequest("leaving", 1, 1), "marked for deletion"),
     ],
 )
-async def test_refusals(session: FakeSession, wanted: WantedTopic, words: str) -> None:
+async def test_refusals(session: FakeSession, wanted: TopicCreationRequest, words: str) -> None:
     for name in ("there", "leaving"):
-        await creation(session, WantedTopic(name, 1, 1))
+        await creation(session, TopicCreationRequest(name, 1, 1))
     await topic_znodes.mark_for_deletion(session, ["leaving"])
     with pytest.raises(Refusal, match=words) as refusal:
         await creation(session, wanted)
@@ -93,32 +93,32 @@ async def test_refusals(session: FakeSession, wanted: WantedTopic, words: str) -
 
 
 async def test_if_not_exists(session: FakeSession) -> None:
-    await creation(session, WantedTopic("there", 1, 1))
-    answer = await creation(session, WantedTopic("there", 5, 3), if_not_exists=True)
+    await creation(session, TopicCreationRequest("there", 1, 1))
+    answer = await creation(session, TopicCreationRequest("there", 5, 3), if_not_exists=True)
     assert answer.exit is Exit.OK
     assert answer.data == {"topic": "there", "created": False, "dry_run": False}
     (topic,) = await topic_znodes.describe(session, ["there"], ())
     assert len(topic.partitions) == 1
     await topic_znodes.mark_for_deletion(session, ["there"])
     with pytest.raises(Refusal, match="marked for deletion"):
-        await creation(session, WantedTopic("there", 5, 3), if_not_exists=True)
+        await creation(session, TopicCreationRequest("there", 5, 3), if_not_exists=True)
 
 
 async def test_brokers_are_not_read_where_all_topics_exist(session: FakeSession) -> None:
-    await creation(session, WantedTopic("there", 1, 1))
+    await creation(session, TopicCreationRequest("there", 1, 1))
     blind = forbidding(session, paths.broker_ids())
-    assert (await creation(blind, WantedTopic("there", 1, 1), if_not_exists=True)).exit is Exit.OK
+    assert (await creation(blind, TopicCreationRequest("there", 1, 1), if_not_exists=True)).exit is Exit.OK
     with pytest.raises(ZnodeUnreadable):
-        await creation(blind, WantedTopic("other", 1, 1), if_not_exists=True)
+        await creation(blind, TopicCreationRequest("other", 1, 1), if_not_exists=True)
 
 
 async def test_a_lost_reply_ends_as_unreachable(session: FakeSession) -> None:
     session.lose_next_reply(applied=False)
     with pytest.raises(Refusal, match="unknown") as refusal:
-        await creation(session, WantedTopic("orders", 1, 1))
+        await creation(session, TopicCreationRequest("orders", 1, 1))
     assert refusal.value.exit is Exit.UNREACHABLE
 
 
 async def test_names_that_can_collide_are_warned_of(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
-    await creation(session, WantedTopic("a.b", 1, 1))
+    await creation(session, TopicCreationRequest("a.b", 1, 1))
     assert "WARNING: metric names" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from lethe.admin import topic_znodes
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
 from lethe.cli.deletion_show import Detail
 from lethe.cli.topics_create import creation
@@ -23,8 +23,16 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.survey.brokers import AskBroker, Scope
-from lethe.survey.views import BrokerAnswers, Directory, Failure, LogDirView, Place, Source, Unseen
+from lethe.survey.brokers import AskBroker, QueryScope
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
+    Directory,
+    LogDirSource,
+    LogDirView,
+    UnansweredQuestion,
+)
 from lethe.survey.znodes import ZnodeUnreadable
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
@@ -36,7 +44,7 @@ AWAY = f"{sentence(CauseKind.BROKER_TO_RETURN, '', broker=2)}: {remedy(CauseKind
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
     for name in ("orders", "orders.eu", "bills", "__consumer_offsets"):
-        await creation(session, WantedTopic(name, assignment=((1, 2),)))
+        await creation(session, TopicCreationRequest(name, assignment=((1, 2),)))
     await elect(session, 1)
     return session
 
@@ -122,7 +130,7 @@ async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
 
 
 async def test_without_a_controller_it_is_said(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
-    await creation(session, WantedTopic("orders", assignment=((1,),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
     await deletion(session, ["orders"])
     assert "no controller is active" in capsys.readouterr().err
 
@@ -143,7 +151,7 @@ class Stage:
     """Brokers that do not tell their log directories, and what they answer."""
     log: list[tuple[int, int]] = field(default_factory=list)
 
-    def __call__(self, scope: Scope) -> AskBroker:
+    def __call__(self, scope: QueryScope) -> AskBroker:
         return lambda broker: self._answer(broker, len(scope.topics or ()))
 
     async def _answer(self, broker: Broker, topics: int) -> BrokerAnswers:
@@ -156,13 +164,15 @@ class Stage:
         replica = Directory(f"{self.topic}-0", DirectoryKind.REPLICA, TopicPartition(self.topic, 0))
         replicas = (replica,) if self._has(self.stored, broker) else ()
         failed = [
-            LogDirView(broker.id, path, Source.BROKER, (), "it has failed", has_failed=True)
+            LogDirView(broker.id, path, LogDirSource.BROKER, (), "it has failed", has_failed=True)
             for path in self.failed_log_dirs.get(broker.id, ())
         ]
-        log_dirs = (LogDirView(broker.id, "/data/a", Source.BROKER, replicas), *failed)
+        log_dirs = (LogDirView(broker.id, "/data/a", LogDirSource.BROKER, replicas), *failed)
         refusal = self.refuses.get(broker.id)
         if refusal is not None:
-            return BrokerAnswers(broker.id, cache, unseen=(Unseen(Failure.REFUSED, refusal, Place.LOGS),))
+            return BrokerAnswers(
+                broker.id, cache, unseen=(UnansweredQuestion(BrokerFailure.REFUSED, refusal, BrokerPlace.LOGS),)
+            )
         return BrokerAnswers(broker.id, cache, BrokerId(1), log_dirs)
 
     def _has(self, places: tuple[frozenset[int], ...], broker: Broker) -> bool:
@@ -248,7 +258,7 @@ async def test_a_look_that_is_under_way_when_the_time_is_over_is_given_up(cluste
     stage = Stage(cluster)
     await deletion(cluster, ["orders"])
 
-    def falls_silent(scope: Scope) -> AskBroker:
+    def falls_silent(scope: QueryScope) -> AskBroker:
         async def ask(broker: Broker) -> BrokerAnswers:
             if stage.looks and broker.id == 1:
                 await asyncio.Event().wait()
@@ -280,7 +290,7 @@ async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster
 async def many(session: FakeSession, number: int) -> list[str]:
     names = [f"topic-{index:03}" for index in range(number)]
     for name in names:
-        await creation(session, WantedTopic(name, assignment=((1, 2),)))
+        await creation(session, TopicCreationRequest(name, assignment=((1, 2),)))
     return names
 
 

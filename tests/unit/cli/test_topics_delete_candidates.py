@@ -13,13 +13,13 @@ import pytest
 
 from lethe.admin import candidates_look, candidates_plan, topic_znodes
 from lethe.admin.candidates import TABLE, Candidate
-from lethe.admin.candidates_plan import WantedDeletion
+from lethe.admin.candidates_plan import CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
-from lethe.admin.topic_usage import Asked, Group, Offsets, Readers
+from lethe.admin.topic_creation import TopicCreationRequest
+from lethe.admin.topic_usage import Group, LeaderQuery, Offsets, TopicUsage
 from lethe.cli.answer import Answer
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete_candidates import candidates_deletion
@@ -47,11 +47,13 @@ class ToldReaders:
         self.after: dict[str, tuple[Group, ...]] = {}
         self.asked = 0
 
-    async def __call__(self, _session: object, _brokers: object, partitions: Mapping[TopicPartition, Asked]) -> Readers:
+    async def __call__(
+        self, _session: object, _brokers: object, partitions: Mapping[TopicPartition, LeaderQuery]
+    ) -> TopicUsage:
         self.asked += 1
         groups = self.after if self.after and self.asked > 1 else self.groups
         offsets = {each: Offsets(0, 9, None) for each in partitions if each not in self.unknown}
-        return Readers(groups, offsets, self.unasked, self.unknown)
+        return TopicUsage(groups, offsets, self.unasked, self.unknown)
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> ToldReaders:
 @pytest.fixture
 async def cluster(session: FakeSession, told: ToldSizes) -> FakeSession:
     for name in NAMES:
-        await creation(session, WantedTopic(name, assignment=((1, 2),)))
+        await creation(session, TopicCreationRequest(name, assignment=((1, 2),)))
         await bring_online(session, name, {0: (1, 2)})
     await elect(session, 1)
     return session
@@ -84,7 +86,7 @@ async def as_seen(session: FakeSession, name: str) -> Candidate:
     return candidate(name, topic_id=description.topic_id)
 
 
-async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -> WantedDeletion:
+async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -> CandidateDeletionRequest:
     rows = []
     for name in names:
         found = await as_seen(session, name)
@@ -98,11 +100,11 @@ async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -
         row["topic_id"] = None if found.topic_id is None else topic_id_to_text(found.topic_id)
         rows.append(orjson.dumps(row | changes))
     (path / "t.jsonl").write_bytes(b"\n".join(rows))
-    return WantedDeletion(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
+    return CandidateDeletionRequest(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
 
 
 async def deleted(
-    session: FakeSession, wanted: WantedDeletion, *, confirm: Callable[[str], bool] | None, now_ms: int
+    session: FakeSession, wanted: CandidateDeletionRequest, *, confirm: Callable[[str], bool] | None, now_ms: int
 ) -> Answer:
     """As the command does it: the table first, then the cluster."""
     read = await candidates_table(wanted.path, max_age_days=wanted.max_age_days, now_ms=now_ms)
@@ -113,7 +115,7 @@ def text(ms: int) -> str:
     return (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=ms)).isoformat()
 
 
-def changed(wanted: WantedDeletion, **changes: Any) -> WantedDeletion:
+def changed(wanted: CandidateDeletionRequest, **changes: Any) -> CandidateDeletionRequest:
     import dataclasses
 
     return dataclasses.replace(wanted, **changes)
@@ -231,7 +233,7 @@ async def test_what_nobody_could_be_asked_about_stays(
     assert [row[0] for row in answer.tables[0].rows] == ["orders", "visits"], "one keeps no other"
     assert isinstance(answer.data, dict)
     assert answer.data["could_not_be_asked"] == [why]
-    assert answer.data["left_out"] == [{"topic": "bills", "why": f"nobody could be asked for its offsets: {why}"}]
+    assert answer.data["left_out"] == [{"topic": "bills", "why": f"its offsets are unseen: {why}"}]
     readers.unasked = ("consumer group billing: no answer in time",)
     blind = await deleted(cluster, changed(wanted, dry_run=False), confirm=None, now_ms=NOW_MS)
     assert blind.lines[-1] == "Nothing to delete."

@@ -8,7 +8,7 @@ import pytest
 
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.protocol.zookeeper import paths
@@ -20,7 +20,7 @@ from tests.fakes.zookeeper_cluster import apply
 
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
-    await creation(session, WantedTopic("orders", assignment=((1, 2),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2),)))
     await apply(session, Create(paths.topic("poison"), b"\x00"))
     await session.ensure_path(paths.partition_state("poison", 0))
     return session

@@ -7,7 +7,7 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_describe import description
 from lethe.cli.topics_list import listing
@@ -21,9 +21,9 @@ from tests.fakes.zookeeper_cluster import apply, bring_online
 
 @pytest.fixture
 async def cluster(session: FakeSession) -> FakeSession:
-    await creation(session, WantedTopic("orders", assignment=((1, 2), (2, 3)), config={"retention.ms": "5"}))
-    await creation(session, WantedTopic("bills", assignment=((3, 1),)))
-    await creation(session, WantedTopic("__consumer_offsets", assignment=((1,),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 2), (2, 3)), config={"retention.ms": "5"}))
+    await creation(session, TopicCreationRequest("bills", assignment=((3, 1),)))
+    await creation(session, TopicCreationRequest("__consumer_offsets", assignment=((1,),)))
     await bring_online(session, "orders", {0: (1, 2), 1: (2,)})
     await bring_online(session, "bills", {0: (9, 3)})
     await topic_znodes.mark_for_deletion(session, ["bills"])

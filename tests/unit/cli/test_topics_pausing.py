@@ -7,7 +7,7 @@ import pytest
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import deletions_paused, pause_deletions
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.topic_creation import WantedTopic
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete import deletion
 from lethe.cli.topics_pause_deletions import pausing
@@ -23,7 +23,7 @@ from tests.fakes.zookeeper_cluster import apply, elect
 async def test_pausing_and_resuming(session: FakeSession) -> None:
     znode = ControllerZnode(BrokerId(1001), 7, admin="http://localhost:1")
     await apply(session, Create(paths.CONTROLLER, encode_controller(znode), ephemeral=True))
-    await creation(session, WantedTopic("orders", assignment=((1,),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
     await topic_znodes.mark_for_deletion(session, ["orders"])
     paused = await pausing(session, "an audit", now_ms=1_700_000_000_000)
     assert paused.lines == (
@@ -39,7 +39,7 @@ async def test_pausing_and_resuming(session: FakeSession) -> None:
     assert resumed.lines[0] == "The pause is ended: 1 topic is marked."
     assert resumed.lines[1].startswith("Whether the controller itself holds deletions back is not known")
     assert await deletions_paused(session) is None
-    assert (await resuming(session)).lines[0] == "Nobody has paused deletions."
+    assert (await resuming(session)).lines[0] == "Deletions are not paused."
 
 
 async def test_resuming_where_the_configuration_is_spoilt_says_what_holds_deletions_back(session: FakeSession) -> None:
@@ -81,7 +81,7 @@ async def test_kafkas_controller_takes_no_notice(session: FakeSession) -> None:
     await elect(session, 2)
     warning = (await pausing(session, "", now_ms=5)).lines[-1]
     assert warning.startswith("WARNING: the active controller 2 is not Lethe's")
-    assert "goes on deleting" in warning
+    assert "continues to delete" in warning
 
 
 async def test_an_unknown_outcome_is_no_success(session: FakeSession) -> None:
@@ -95,7 +95,7 @@ async def test_an_unknown_outcome_is_no_success(session: FakeSession) -> None:
 async def test_a_deletion_that_is_asked_for_meanwhile_says_so(
     session: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await creation(session, WantedTopic("orders", assignment=((1,),)))
+    await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
     await pausing(session, "an audit", now_ms=5)
     await deletion(session, ["orders"])
     assert "deletions are paused (an audit)" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The demo's pure parts: the topics that it makes, the ledger of journals, the log of waits."""
+"""The demo's pure parts: the topics that it makes, the totals of journals, the log of waits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import pytest
 
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.demo import until_written
-from lethe.cluster.demo_ledger import JournalFollower, Ledger
 from lethe.cluster.demo_plan import DemoOptions, plan_topics
 from lethe.cluster.demo_real import note_freed
-from lethe.cluster.demo_waits import Cause, WaitLog
+from lethe.cluster.demo_totals import JournalFollower, JournalTotals
+from lethe.cluster.demo_waits import WaitCause, WaitLog
 from lethe.cluster.kafka_fetch import KafkaVersion
-from lethe.protocol.journal import Entry, Fact, FactType, Flaw, JsonValue, Unreadable, encode
+from lethe.protocol.journal import (
+    EventRecord,
+    EventRecordType,
+    JournalEntry,
+    JsonValue,
+    LineFlaw,
+    UnreadableLine,
+    encode,
+)
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId
-from lethe.survey.views import Directory, LogDirView, Source, Survey, ZooKeeperTree
+from lethe.survey.views import Directory, LogDirSource, LogDirView, Survey, ZooKeeperTree
 
 # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -63,83 +71,96 @@ def test_numbers_that_contradict_each_other_are_refused(wrong: dict[str, int]) -
         DemoOptions(**wrong)  # type: ignore[arg-type]
 
 
-# --- ledger -------------------------------------------------------------------------------------------------------
+# --- totals -------------------------------------------------------------------------------------------------------
 
 CONTROLLER, BROKER = "/lethe/controller/1001", "/lethe/broker/3"
 
 
-def entry(source: str, kind: FactType, subject: str, time_ms: int = 5, **data: JsonValue) -> Entry:
-    return Entry(f"{source}/{time_ms}", source, time_ms, Fact(kind, subject, data))
+def entry(source: str, kind: EventRecordType, subject: str, time_ms: int = 5, **data: JsonValue) -> JournalEntry:
+    return JournalEntry(f"{source}/{time_ms}", source, time_ms, EventRecord(kind, subject, data))
 
 
 def test_the_ledger_adds_up() -> None:
-    ledger = Ledger()
+    totals = JournalTotals()
     for time_ms, phase in enumerate(("queued", "started", "removed")):
-        ledger.note(entry(CONTROLLER, FactType.DELETION_PHASE, "topic/a", time_ms, phase=phase))
-    ledger.note(entry(CONTROLLER, FactType.DELETION_PHASE, "topic/b", 1, phase="removed"))
-    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="0-3,7", error="NONE"))
-    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="8", error="KAFKA_STORAGE_ERROR"))
-    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
+        totals.note(entry(CONTROLLER, EventRecordType.DELETION_PHASE, "topic/a", time_ms, phase=phase))
+    totals.note(entry(CONTROLLER, EventRecordType.DELETION_PHASE, "topic/b", 1, phase="removed"))
+    totals.note(entry(BROKER, EventRecordType.ACK, "topic/a", broker=3, partitions="0-3,7", error="NONE"))
+    totals.note(entry(BROKER, EventRecordType.ACK, "topic/a", broker=3, partitions="8", error="KAFKA_STORAGE_ERROR"))
+    totals.note(entry(CONTROLLER, EventRecordType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
     for size in (100, 20):
-        ledger.note(
-            entry(BROKER, FactType.BYTES_FREED, "broker/3", size, size_bytes=size, files=2, error=None, directories=1)
+        totals.note(
+            entry(
+                BROKER,
+                EventRecordType.BYTES_FREED,
+                "broker/3",
+                size,
+                size_bytes=size,
+                files=2,
+                error=None,
+                directories=1,
+            )
         )
-    ledger.note(entry(CONTROLLER, FactType.REFUSAL, "topic/a", what="deleting", why="no"))
-    ledger.note(entry(CONTROLLER, FactType.GAP, "controller/1001", count=7))
-    ledger.note(Unreadable(Flaw.CUT_OFF, "x"))
-    assert ledger.reached("removed", ["b", "a", "c"]) == [1, 2]
-    assert ledger.acknowledged == {3: 5}
-    assert (ledger.freed_bytes, ledger.freed_files, ledger.freed_directories) == ({3: 120}, {3: 4}, {3: 2})
-    assert ledger.last_freed_ms == {3: 20}
-    assert ledger.refusals == {"deleting: no": 1}
-    assert (ledger.lost_facts, ledger.unreadable_lines) == (7, 1)
-    assert ledger.queued_under == {"a": ["1001"]}
+    totals.note(entry(CONTROLLER, EventRecordType.REFUSAL, "topic/a", what="deleting", why="no"))
+    totals.note(entry(CONTROLLER, EventRecordType.GAP, "controller/1001", count=7))
+    totals.note(UnreadableLine(LineFlaw.CUT_OFF, "x"))
+    assert totals.reached("removed", ["b", "a", "c"]) == [1, 2]
+    assert totals.acknowledged == {3: 5}
+    assert (totals.freed_bytes, totals.freed_files, totals.freed_directories) == ({3: 120}, {3: 4}, {3: 2})
+    assert totals.last_freed_ms == {3: 20}
+    assert totals.refusals == {"deleting: no": 1}
+    assert (totals.lost_records, totals.unreadable_lines) == (7, 1)
+    assert totals.queued_under == {"a": ["1001"]}
 
 
 def test_of_real_brokers_the_controllers_word_counts_and_each_replica_once() -> None:
-    ledger = Ledger(acks_of="controller")
-    ledger.note(entry(BROKER, FactType.ACK, "topic/a", broker=3, partitions="0-9", error="NONE"))
-    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
-    ledger.note(entry("/lethe/controller/1002", FactType.ACK, "topic/a", broker=3, partitions="2-4", result="NONE"))
-    ledger.note(entry(CONTROLLER, FactType.ACK, "topic/a", broker=3, partitions="7", result="KAFKA_STORAGE_ERROR"))
-    assert ledger.acknowledged == {3: 5}
+    totals = JournalTotals(acks_of="controller")
+    totals.note(entry(BROKER, EventRecordType.ACK, "topic/a", broker=3, partitions="0-9", error="NONE"))
+    totals.note(entry(CONTROLLER, EventRecordType.ACK, "topic/a", broker=3, partitions="0-3", result="NONE"))
+    totals.note(
+        entry("/lethe/controller/1002", EventRecordType.ACK, "topic/a", broker=3, partitions="2-4", result="NONE")
+    )
+    totals.note(
+        entry(CONTROLLER, EventRecordType.ACK, "topic/a", broker=3, partitions="7", result="KAFKA_STORAGE_ERROR")
+    )
+    assert totals.acknowledged == {3: 5}
 
 
 def views(*sizes: int) -> Survey:
     directories = tuple(Directory(f"a-{n}", DirectoryKind.REPLICA, None, size, None, 2) for n, size in enumerate(sizes))
-    return Survey(1, 1, ZooKeeperTree(), log_dirs=(LogDirView(BrokerId(3), "/d", Source.LOCAL, directories),))
+    return Survey(1, 1, ZooKeeperTree(), log_dirs=(LogDirView(BrokerId(3), "/d", LogDirSource.LOCAL, directories),))
 
 
 def test_what_real_brokers_free_is_seen_on_their_disks() -> None:
-    ledger, before = Ledger(), views(100, 50, 7)
-    note_freed(ledger, before, before)
-    assert (ledger.freed_bytes[3], ledger.last_freed_ms) == (0, {})
-    note_freed(ledger, before, views(100))
-    assert (ledger.freed_bytes[3], ledger.freed_files[3], ledger.freed_directories[3]) == (57, 4, 2)
-    last = ledger.last_freed_ms[3]
-    note_freed(ledger, before, views(100))
-    assert ledger.last_freed_ms[3] == last
-    note_freed(ledger, before, views())
-    assert (ledger.freed_bytes[3], ledger.freed_files[3], ledger.freed_directories[3]) == (157, 6, 3)
+    totals, before = JournalTotals(), views(100, 50, 7)
+    note_freed(totals, before, before)
+    assert (totals.freed_bytes[3], totals.last_freed_ms) == (0, {})
+    note_freed(totals, before, views(100))
+    assert (totals.freed_bytes[3], totals.freed_files[3], totals.freed_directories[3]) == (57, 4, 2)
+    last = totals.last_freed_ms[3]
+    note_freed(totals, before, views(100))
+    assert totals.last_freed_ms[3] == last
+    note_freed(totals, before, views())
+    assert (totals.freed_bytes[3], totals.freed_files[3], totals.freed_directories[3]) == (157, 6, 3)
 
 
 async def test_what_the_disks_show_to_be_gone_is_waited_for_in_the_journals() -> None:
-    ledger, looks = Ledger(), 0
+    totals, looks = JournalTotals(), 0
 
     def follow() -> None:
         nonlocal looks
         looks += 1
         if looks == 3:
-            ledger.note(entry(BROKER, FactType.BYTES_FREED, "broker/3", size_bytes=57, files=4, error=None))
+            totals.note(entry(BROKER, EventRecordType.BYTES_FREED, "broker/3", size_bytes=57, files=4, error=None))
 
-    await until_written(ledger, follow, views(100, 50, 7), views(100), limit_s=10)
-    assert (looks, ledger.freed_bytes[3]) == (3, 57)
-    await until_written(ledger, follow, views(100), views(100), limit_s=10)
+    await until_written(totals, follow, views(100, 50, 7), views(100), limit_s=10)
+    assert (looks, totals.freed_bytes[3]) == (3, 57)
+    await until_written(totals, follow, views(100), views(100), limit_s=10)
     assert looks == 4, "nothing is waited for where nothing has gone"
 
 
 async def test_what_a_killed_agent_never_wrote_is_not_waited_for_for_ever() -> None:
-    await until_written(Ledger(), lambda: None, views(100), views(), limit_s=0)
+    await until_written(JournalTotals(), lambda: None, views(100), views(), limit_s=0)
 
 
 def test_topics_have_ids_where_that_kafka_gives_them_some() -> None:
@@ -152,12 +173,12 @@ def test_topics_have_ids_where_that_kafka_gives_them_some() -> None:
 
 
 def test_elections_and_brokers_are_told_in_words() -> None:
-    ledger = Ledger()
-    ledger.note(entry(CONTROLLER, FactType.ELECTION, "controller/1001", what="elected", epoch=2))
-    ledger.note(entry(CONTROLLER, FactType.ELECTION, "controller/1001", what="active", deletions=4))
-    ledger.note(entry(CONTROLLER, FactType.BROKER, "broker/3", what="failed"))
-    ledger.note(entry(BROKER, FactType.BROKER, "broker/3", happened="registered"))
-    assert [happening.text for happening in ledger.happenings] == [
+    totals = JournalTotals()
+    totals.note(entry(CONTROLLER, EventRecordType.ELECTION, "controller/1001", what="elected", epoch=2))
+    totals.note(entry(CONTROLLER, EventRecordType.ELECTION, "controller/1001", what="active", deletions=4))
+    totals.note(entry(CONTROLLER, EventRecordType.BROKER, "broker/3", what="failed"))
+    totals.note(entry(BROKER, EventRecordType.BROKER, "broker/3", happened="registered"))
+    assert [happening.text for happening in totals.happenings] == [
         "controller 1001 is elected",
         "controller 1001 is active, with 4 deletions to go on with",
         "controller 1001 sees that broker 3 has failed",
@@ -168,10 +189,12 @@ def test_journals_are_followed_while_they_are_written(tmp_path: Path) -> None:
     follower = JournalFollower([tmp_path / "one", tmp_path / "two"])
     assert list(follower.entries()) == []
     (tmp_path / "one").mkdir()
-    first = entry(CONTROLLER, FactType.DELETION_PHASE, "topic/a", phase="queued")
-    second = entry(CONTROLLER, FactType.DELETION_PHASE, "topic/b", phase="queued")
+    first = entry(CONTROLLER, EventRecordType.DELETION_PHASE, "topic/a", phase="queued")
+    second = entry(CONTROLLER, EventRecordType.DELETION_PHASE, "topic/b", phase="queued")
     file = tmp_path / "one" / "x-00000001.jsonl"
-    file.write_bytes(encode(first) + encode(entry(CONTROLLER, FactType.REQUEST, "broker/1")) + encode(second)[:20])
+    file.write_bytes(
+        encode(first) + encode(entry(CONTROLLER, EventRecordType.REQUEST, "broker/1")) + encode(second)[:20]
+    )
     assert list(follower.entries()) == [first]
     assert list(follower.entries()) == []
     with file.open("ab") as end:
@@ -189,7 +212,7 @@ def wait(name: str, broker: int | None, attempts: int = 1, error: str | None = N
 
 def test_waits_count_only_between_looks_that_both_saw_them() -> None:
     log = WaitLog()
-    gone, answer = Cause("GONE", 3), Cause("ANSWER", 1)
+    gone, answer = WaitCause("GONE", 3), WaitCause("ANSWER", 1)
     log.note(1001, {"topics": {"a": [wait("GONE", 3), wait("GONE", 3)], "b": [wait("ANSWER", 1)]}}, 1_000)
     log.note(1001, {"topics": {"a": [wait("GONE", 3, 2, "BROKEN")]}}, 1_500)
     log.note(1002, {"topics": {"a": [wait("GONE", 3)], "b": [wait("ANSWER", 1)]}}, 4_000)

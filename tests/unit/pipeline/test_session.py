@@ -39,21 +39,21 @@ Caused by: java.net.UnknownHostException: nowhere
     ],
 )
 def test_the_cause_is_found_in_what_it_printed(text: str, said: str | None) -> None:
-    assert session.cause(text) == said
+    assert session.error_cause(text) == said
 
 
 def test_a_refusal_of_java_is_told_without_where_it_was_called() -> None:
     error = RuntimeError(
         "An error occurred while calling None.JavaSparkContext.\n: org.apache.spark.E: no such master\n\tat x"
     )
-    assert session._words(error) == "org.apache.spark.E: no such master"
-    assert session._words(RuntimeError()) == "RuntimeError"
+    assert session._java_message(error) == "org.apache.spark.E: no such master"
+    assert session._java_message(RuntimeError()) == "RuntimeError"
 
 
 @pytest.mark.parametrize("before, within", [("C", "C.UTF-8"), ("POSIX", "C.UTF-8"), ("de_DE.UTF-8", "de_DE.UTF-8")])
 def test_java_finds_names_that_are_not_ascii(before: str, within: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", before)
-    with session._names_in_utf8():
+    with session._utf8_locale():
         assert os.environ["LC_ALL"] == within
     assert os.environ["LC_ALL"] == before
 
@@ -69,7 +69,7 @@ def test_only_the_jvm_does_not_hear_that_all_are_to_end() -> None:
         return done.stdout.strip()
 
     before = signal.getsignal(signal.SIGTERM)
-    with session._children_deaf_to_sigterm():
+    with session._children_ignore_sigterm():
         assert is_deaf() == "True"
     assert is_deaf() == "False"
     assert signal.getsignal(signal.SIGTERM) is before

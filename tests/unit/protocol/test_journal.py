@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lethe.protocol.journal import (
-    Entry,
-    Fact,
-    FactType,
-    Flaw,
-    UnencodableFact,
-    Unreadable,
+    EventRecord,
+    EventRecordType,
+    JournalEntry,
+    LineFlaw,
+    UnencodableRecord,
+    UnreadableLine,
     decode,
     decode_lines,
     encode,
@@ -21,8 +21,11 @@ from lethe.protocol.journal import (
     time_to_text,
 )
 
-ENTRY = Entry(
-    "1f-1", "/lethe/controller/1001", 1_767_323_045_678, Fact(FactType.ELECTION, "controller/1001", {"epoch": 7})
+ENTRY = JournalEntry(
+    "1f-1",
+    "/lethe/controller/1001",
+    1_767_323_045_678,
+    EventRecord(EventRecordType.ELECTION, "controller/1001", {"epoch": 7}),
 )
 
 
@@ -49,13 +52,13 @@ json_values = st.recursive(
 
 
 @given(
-    st.sampled_from(FactType),
+    st.sampled_from(EventRecordType),
     st.text(min_size=1),
     st.dictionaries(st.text(), json_values, max_size=4),
     st.integers(0, 253_402_300_799_999),
 )
-def test_what_is_written_is_read(kind: FactType, subject: str, data: dict[str, object], time_ms: int) -> None:
-    entry = Entry("a-1", "/lethe/broker/1", time_ms, Fact(kind, subject, data))  # type: ignore[arg-type]
+def test_what_is_written_is_read(kind: EventRecordType, subject: str, data: dict[str, object], time_ms: int) -> None:
+    entry = JournalEntry("a-1", "/lethe/broker/1", time_ms, EventRecord(kind, subject, data))  # type: ignore[arg-type]
     line = encode(entry)
     assert line.count(b"\n") == 1
     assert decode(line) == entry
@@ -63,34 +66,34 @@ def test_what_is_written_is_read(kind: FactType, subject: str, data: dict[str, o
 
 @given(st.binary())
 def test_reading_never_raises(line: bytes) -> None:
-    assert isinstance(decode(line), Entry | Unreadable)
+    assert isinstance(decode(line), JournalEntry | UnreadableLine)
 
 
 def test_every_cut_is_told() -> None:
     line = encode(ENTRY).rstrip(b"\n")
     for length in range(1, len(line)):
         found = decode(line[:length])
-        assert isinstance(found, Unreadable)
-        assert found.flaw in (Flaw.CUT_OFF, Flaw.NOT_JSON)
+        assert isinstance(found, UnreadableLine)
+        assert found.flaw in (LineFlaw.CUT_OFF, LineFlaw.NOT_JSON)
         if not line[:length].endswith(b"}"):
-            assert found.flaw is Flaw.CUT_OFF
+            assert found.flaw is LineFlaw.CUT_OFF
 
 
 @pytest.mark.parametrize(
     "change, flaw, words",
     [
-        ({"specversion": "0.3"}, Flaw.NOT_AN_EVENT, "0.3"),
-        ({"id": 5}, Flaw.NOT_AN_EVENT, "'id'"),
-        ({"subject": ""}, Flaw.NOT_AN_EVENT, "'subject'"),
-        ({"time": "yesterday"}, Flaw.NOT_AN_EVENT, "yesterday"),
-        ({"time": "2026-01-02T03:04:05"}, Flaw.NOT_AN_EVENT, "no time zone"),
-        ({"data": [1]}, Flaw.NOT_AN_EVENT, "list"),
-        ({"type": "lethe.later"}, Flaw.UNKNOWN_TYPE, "lethe.later"),
+        ({"specversion": "0.3"}, LineFlaw.NOT_AN_EVENT, "0.3"),
+        ({"id": 5}, LineFlaw.NOT_AN_EVENT, "'id'"),
+        ({"subject": ""}, LineFlaw.NOT_AN_EVENT, "'subject'"),
+        ({"time": "yesterday"}, LineFlaw.NOT_AN_EVENT, "yesterday"),
+        ({"time": "2026-01-02T03:04:05"}, LineFlaw.NOT_AN_EVENT, "no time zone"),
+        ({"data": [1]}, LineFlaw.NOT_AN_EVENT, "list"),
+        ({"type": "lethe.later"}, LineFlaw.UNKNOWN_TYPE, "lethe.later"),
     ],
 )
-def test_why_a_line_cannot_be_used(change: dict[str, object], flaw: Flaw, words: str) -> None:
+def test_why_a_line_cannot_be_used(change: dict[str, object], flaw: LineFlaw, words: str) -> None:
     found = decode(json.dumps(json.loads(encode(ENTRY)) | change).encode())
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableLine)
     assert found.flaw is flaw
     assert words in found.detail
 
@@ -101,16 +104,16 @@ def test_unknown_attributes_are_passed_over() -> None:
 
 
 def test_what_is_no_json_is_not_written() -> None:
-    with pytest.raises(UnencodableFact, match="'topic/a'"):
-        encode(ENTRY._replace(fact=Fact(FactType.EVENT, "topic/a", {"what": UUID})))  # type: ignore[dict-item]
-    with pytest.raises(UnencodableFact, match="needs an id"):
-        encode(ENTRY._replace(fact=Fact(FactType.EVENT, "")))
+    with pytest.raises(UnencodableRecord, match="'topic/a'"):
+        encode(ENTRY._replace(record=EventRecord(EventRecordType.EVENT, "topic/a", {"what": UUID})))  # type: ignore[dict-item]
+    with pytest.raises(UnencodableRecord, match="needs an id"):
+        encode(ENTRY._replace(record=EventRecord(EventRecordType.EVENT, "")))
 
 
 def test_empty_lines_are_passed_over() -> None:
     lines = [encode(ENTRY), b"\n", b'{"specversion', encode(ENTRY)]
     kinds = [type(found).__name__ for found in decode_lines(lines)]
-    assert kinds == ["Entry", "Unreadable", "Entry"]
+    assert kinds == ["JournalEntry", "UnreadableLine", "JournalEntry"]
 
 
 @given(st.integers(0, 253_402_300_799_999))

@@ -14,7 +14,7 @@ from lethe.protocol.survey_records import (
     MANIFEST,
     METADATA,
     ROW_FILES,
-    File,
+    SurveyFile,
     row_problems,
     survey_id,
 )
@@ -30,19 +30,19 @@ def test_ids_sort_as_times_do() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_columns_have_names_of_their_own_and_a_meaning(file: File) -> None:
+def test_columns_have_names_of_their_own_and_a_meaning(file: SurveyFile) -> None:
     assert len(set(file.column_names)) == len(file.columns)
     assert all(column.meaning for column in file.columns)
 
 
 @pytest.mark.parametrize("file", ROW_FILES, ids=lambda file: file.name)
-def test_every_kind_of_row_is_told(file: File) -> None:
+def test_every_kind_of_row_is_told(file: SurveyFile) -> None:
     (meaning,) = (column.meaning for column in file.columns if column.name == "kind")
     assert KINDS[file.name] == tuple(re.findall("`([a-z-]+)`", meaning))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_all_may_be_null(file: File) -> None:
+def test_all_may_be_null(file: SurveyFile) -> None:
     assert row_problems(file, dict.fromkeys(file.column_names)) == []
 
 
@@ -62,7 +62,7 @@ def test_all_may_be_null(file: File) -> None:
         (MANIFEST, "rows", {"znodes.jsonl": 3}, {"znodes.jsonl": "3"}),
     ],
 )
-def test_values_of_the_wrong_kind_are_named(file: File, name: str, good: JsonValue, bad: JsonValue) -> None:
+def test_values_of_the_wrong_kind_are_named(file: SurveyFile, name: str, good: JsonValue, bad: JsonValue) -> None:
     row: dict[str, JsonValue] = dict.fromkeys(file.column_names)
     assert row_problems(file, {**row, name: good}) == []
     (problem,) = row_problems(file, {**row, name: bad})

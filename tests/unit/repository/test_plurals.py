@@ -9,16 +9,16 @@ from typing import Any, Final
 import pytest
 
 from lethe.admin.outcomes import Outcome
-from lethe.admin.rescue_ghosts import Caches, Haunting, ended_lines, found_lines
-from lethe.admin.rescue_look import Turns
+from lethe.admin.rescue_ghosts import CacheDifference, CacheReport, ended_lines, found_lines
+from lethe.admin.rescue_snapshot import ElectionRate
 from lethe.cli.deletion_show import Detail, marking_lines
 from lethe.cli.rescue_show import before, plan
-from lethe.controller.core.context import NOTHING_LEFT
+from lethe.controller.core.context import NOTHING_UNCONFIRMED
 from lethe.controller.runtime.blockers import Blocked, Blocker, warning
-from lethe.controller.runtime.left_behind import left_words, waiting_words
+from lethe.controller.runtime.unconfirmed_deletions import left_words, waiting_words
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerId
-from lethe.survey.explain import Explanation, Verdict
+from lethe.survey.explain import DeletionVerdict, Explanation
 from tests.unit.cli.test_rescue_show import GONE, end, look
 
 _PLURALS: Final = "topics|brokers|causes|times|problems|metadata caches"
@@ -31,14 +31,14 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"topic-{number}" for number in range(count))
 
 
-def caches(count: int) -> Caches:
-    ghosts = tuple(Haunting(ONE, name, "it was told to drop it") for name in names(count))
+def caches(count: int) -> CacheReport:
+    ghosts = tuple(CacheDifference(ONE, name, "it was told to drop it") for name in names(count))
     unseen = tuple((BrokerId(number), "it gave no answer") for number in range(count))
-    return Caches(ghosts, unseen, tuple((ONE, name) for name in names(count)))
+    return CacheReport(ghosts, unseen, tuple((ONE, name) for name in names(count)))
 
 
 def waiting(count: int) -> list[Explanation]:
-    return [Explanation(name, Verdict.WAITING) for name in names(count)]
+    return [Explanation(name, DeletionVerdict.WAITING) for name in names(count)]
 
 
 def marked(count: int) -> Iterable[str]:
@@ -52,7 +52,7 @@ def blocked(count: int) -> Iterable[str]:
 
 def left(count: int) -> Iterable[str]:
     of_one = {ONE: names(count)} if count else {}
-    everything = NOTHING_LEFT._replace(gone=of_one, marked=of_one, ghosts=of_one, missed=of_one)
+    everything = NOTHING_UNCONFIRMED._replace(gone=of_one, marked=of_one, ghosts=of_one, missed=of_one)
     return [*left_words(everything), waiting_words(everything, 5_000)]
 
 
@@ -62,7 +62,7 @@ MESSAGES: Final[dict[str, Callable[[int], Iterable[Any]]]] = {
     "topics delete": marked,
     "rescue, ghosts found": lambda count: found_lines(caches(count)),
     "rescue, ghosts at the end": lambda count: ended_lines(caches(count)),
-    "rescue, turns": lambda count: [Turns(count, 1_000)],
+    "rescue, turns": lambda count: [ElectionRate(count, 1_000)],
     "rescue, before": lambda count: before(look(*waiting(count)), even_if_disabled=False),
     "rescue, dry run": lambda count: plan(look(*waiting(count)), even_if_disabled=False, lines=()).lines,
     "rescue, at the end": lambda count: end(*waiting(count), *([GONE] * count)).lines,

@@ -19,8 +19,8 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.versions import VersionRange
 from lethe.protocol.vocabulary import BrokerId
-from lethe.survey.brokers import Scope, _ask
-from lethe.survey.views import Failure
+from lethe.survey.brokers import QueryScope, _ask
+from lethe.survey.views import BrokerFailure
 
 
 class Answering:
@@ -53,18 +53,18 @@ class Answering:
 async def test_who_names_no_log_directory_has_told_none(
     answer: DescribeLogDirsResponse, told: list[str] | None, what: str | None
 ) -> None:
-    found = await _ask(cast(KafkaConnection, Answering(answer)), BrokerId(1), Scope())
+    found = await _ask(cast(KafkaConnection, Answering(answer)), BrokerId(1), QueryScope())
     assert found.cache == {}
     assert (None if found.log_dirs is None else [view.path for view in found.log_dirs]) == told
     assert [problem.what for problem in found.problems] == ([] if what is None else [what])
-    assert found.failure is (None if what is None else Failure.REFUSED)
+    assert found.failure is (None if what is None else BrokerFailure.REFUSED)
 
 
 async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cache() -> None:
     hidden = MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "secret", None, False, ())
     connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)), (hidden,))
-    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), Scope({"secret"}))
-    assert (found.cache, found.failure) == (None, Failure.REFUSED)
+    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), QueryScope({"secret"}))
+    assert (found.cache, found.failure) == (None, BrokerFailure.REFUSED)
     assert [problem.what for problem in found.problems] == [
         "Metadata: it does not let this client ask about topic secret, nor perhaps others"
     ]
@@ -73,7 +73,7 @@ async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cac
 
 async def test_an_answer_that_leaves_out_the_topic_that_was_asked_about_tells_no_cache() -> None:
     connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)))
-    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), Scope({"orders"}))
-    assert (found.cache, found.failure) == (None, Failure.ERROR)
+    found = await _ask(cast(KafkaConnection, connection), BrokerId(1), QueryScope({"orders"}))
+    assert (found.cache, found.failure) == (None, BrokerFailure.ERROR)
     assert [problem.what for problem in found.problems] == ["Metadata: it does not say whether it has topic orders"]
     assert found.log_dirs is not None

@@ -10,74 +10,88 @@ import pytest
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
-from lethe.survey.causes import Cause, age_text, ranges, sentence, unblock
-from lethe.survey.evidence import Evidence, Holds, Refused, Setting, Told, ToldReplica, ToldTopic
-from lethe.survey.explain import Verdict, explain, explain_all
-from lethe.survey.replicas import Seen
+from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, unblock
+from lethe.survey.evidence import (
+    ControllerReport,
+    DeletionHolds,
+    DynamicSetting,
+    Evidence,
+    RefusedDeletion,
+    ReportedReplica,
+    ReportedTopic,
+)
+from lethe.survey.explain import DeletionVerdict, explain, explain_all
+from lethe.survey.replicas import ReplicaPresence
 from lethe.survey.views import (
-    Failure,
+    BrokerFailure,
+    LogDirSource,
     LogDirView,
     Problem,
-    Source,
     TopicTree,
 )
-from tests.fakes.marked_topic import KAFKA, ORDERS, STATE, evidence, kinds, renamed, stored, told
+from tests.fakes.marked_topic import KAFKA, ORDERS, STATE, controller_report, evidence, kinds, renamed, stored
 
 # --- from outside -------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_wrong() -> None:
     found = explain(evidence(), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
-    assert all(replica.is_done and replica.seen is Seen.GONE for replica in found.replicas)
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
+    assert all(replica.is_done and replica.seen is ReplicaPresence.GONE for replica in found.replicas)
 
 
 def test_a_broker_that_is_gone_is_the_cause_for_all_its_partitions() -> None:
     found = explain(evidence(brokers=(1,)), "orders")
-    assert found.verdict is Verdict.WAITING
-    assert found.causes == (Cause(CauseKind.BROKER_TO_RETURN, BrokerId(2), (0, 1)),)
+    assert found.verdict is DeletionVerdict.WAITING
+    assert found.causes == (ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(2), (0, 1)),)
     assert [(r.partition, r.broker, r.seen) for r in found.replicas if not r.is_done] == [
-        (0, 2, Seen.UNKNOWN),
-        (1, 2, Seen.UNKNOWN),
+        (0, 2, ReplicaPresence.UNKNOWN),
+        (1, 2, ReplicaPresence.UNKNOWN),
     ]
 
 
 @pytest.mark.parametrize(
     "failure, kind",
     [
-        (Failure.SILENT, CauseKind.BROKER_SILENT),
-        (Failure.UNREACHABLE, CauseKind.BROKER_UNREACHABLE),
-        (Failure.ERROR, CauseKind.BROKER_ERROR),
+        (BrokerFailure.SILENT, CauseKind.BROKER_SILENT),
+        (BrokerFailure.UNREACHABLE, CauseKind.BROKER_UNREACHABLE),
+        (BrokerFailure.ERROR, CauseKind.BROKER_ERROR),
     ],
 )
-def test_brokers_that_fail_are_told_apart(failure: Failure, kind: CauseKind) -> None:
+def test_brokers_that_fail_are_told_apart(failure: BrokerFailure, kind: CauseKind) -> None:
     found = explain(evidence(failures={2: failure}), "orders")
-    assert found.causes == (Cause(kind, BrokerId(2), (0, 1), detail="it did not answer"),)
+    assert found.causes == (ObservedCause(kind, BrokerId(2), (0, 1), detail="it did not answer"),)
 
 
 def test_a_broker_that_cannot_be_asked_is_not_taken_for_done() -> None:
-    assert kinds(explain(evidence(failures={2: Failure.UNASKED}), "orders")) == [(CauseKind.BROKER_UNASKABLE, 2)]
+    assert kinds(explain(evidence(failures={2: BrokerFailure.UNASKED}), "orders")) == [(CauseKind.BROKER_UNASKABLE, 2)]
 
 
 def test_a_failed_directory_is_the_cause_only_for_what_is_in_no_other() -> None:
     found = explain(evidence(failed_dirs=(1,), disks={1: stored(0)}), "orders")
     assert found.causes == (
-        Cause(CauseKind.LOG_DIRECTORY, BrokerId(1), (1,), "/bad", detail="a replica may lie in it"),
+        ObservedCause(CauseKind.LOG_DIRECTORY, BrokerId(1), (1,), "/bad", detail="a replica may lie in it"),
     )
-    assert [replica.seen for replica in found.replicas if replica.broker == 1] == [Seen.STORED, Seen.UNKNOWN]
+    assert [replica.seen for replica in found.replicas if replica.broker == 1] == [
+        ReplicaPresence.STORED,
+        ReplicaPresence.UNKNOWN,
+    ]
 
 
 def test_a_directory_that_its_broker_does_not_list_may_hold_the_replica() -> None:
     found = explain(evidence(unlisted_dirs=(1,), disks={1: (renamed(0),)}), "orders")
     assert found.causes == (
-        Cause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), detail="/odd: it answers UNKNOWN_SERVER_ERROR"),
+        ObservedCause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), detail="/odd: it answers UNKNOWN_SERVER_ERROR"),
     )
     assert [replica.is_done for replica in found.replicas if replica.broker == 1] == [True, False]
 
 
 def test_a_directory_that_only_this_machine_cannot_read_is_no_error_of_its_broker() -> None:
     given = evidence(brokers=(1,))
-    views = (*given.survey.log_dirs, LogDirView(BrokerId(1), "/elsewhere", Source.LOCAL, problem="no such directory"))
+    views = (
+        *given.survey.log_dirs,
+        LogDirView(BrokerId(1), "/elsewhere", LogDirSource.LOCAL, problem="no such directory"),
+    )
     found = explain(dataclasses.replace(given, survey=dataclasses.replace(given.survey, log_dirs=views)), "orders")
     assert kinds(found) == [(CauseKind.BROKER_TO_RETURN, 2)]
 
@@ -91,20 +105,25 @@ def test_a_registered_broker_without_an_answer_is_not_taken_for_done() -> None:
 
 def test_what_is_still_stored_is_under_way() -> None:
     found = explain(evidence(disks={1: stored(0, 1), 2: (renamed(0), renamed(1))}), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.STILL_STORED, 1)])
-    assert [r.seen for r in found.replicas] == [Seen.STORED, Seen.RENAMED, Seen.STORED, Seen.RENAMED]
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.STILL_STORED, 1)])
+    assert [r.seen for r in found.replicas] == [
+        ReplicaPresence.STORED,
+        ReplicaPresence.RENAMED,
+        ReplicaPresence.STORED,
+        ReplicaPresence.RENAMED,
+    ]
 
 
 def test_no_controller_comes_before_all() -> None:
     found = explain(evidence(controller=None, brokers=(1,), disks={1: stored(0)}), "orders")
     assert kinds(found) == [(CauseKind.NO_CONTROLLER, None), (CauseKind.BROKER_TO_RETURN, 2)]
-    assert found.replicas[0].cause == Cause(CauseKind.NO_CONTROLLER)
+    assert found.replicas[0].cause == ObservedCause(CauseKind.NO_CONTROLLER)
 
 
 def test_a_pause_holds_only_where_it_is_obeyed() -> None:
-    paused = Holds(DeletionsPaused(5, "an audit"))
+    paused = DeletionHolds(DeletionsPaused(5, "an audit"))
     assert explain(evidence(holds=paused), "orders").causes == (
-        Cause(CauseKind.RESUMPTION, since_ms=5, detail="an audit"),
+        ObservedCause(CauseKind.RESUMPTION, since_ms=5, detail="an audit"),
     )
     assert kinds(explain(evidence(holds=paused, controller=KAFKA), "orders")) == [(CauseKind.CONTROLLER_LATE, 1)]
     assert kinds(explain(evidence(holds=paused, controller=None), "orders")) == [
@@ -126,7 +145,9 @@ def test_a_reassignment_in_the_topics_znode_or_asked_for() -> None:
     assert kinds(found) == [(CauseKind.REASSIGNMENT, None), (CauseKind.BROKER_TO_RETURN, 3)]
     assert found.causes[0].partitions == (0,)
     asked = explain(evidence(reassigning={TopicPartition("orders", 1): (2, 3)}), "orders")
-    assert asked.causes == (Cause(CauseKind.REASSIGNMENT, None, (1,), since_ms=400_000, detail="to brokers 2, 3"),)
+    assert asked.causes == (
+        ObservedCause(CauseKind.REASSIGNMENT, None, (1,), since_ms=400_000, detail="to brokers 2, 3"),
+    )
 
 
 def test_a_deletion_waits_for_a_reassignment_from_when_both_are_there() -> None:
@@ -141,24 +162,24 @@ def test_an_unreadable_topic_and_a_half_deleted_one() -> None:
     problem = Problem("/brokers/topics/orders", "it has no 'partitions'")
     found = explain(evidence(topic=unreadable, problems=(problem,)), "orders")
     assert found.causes == (
-        Cause(CauseKind.READABLE_ZNODE, path=problem.where, since_ms=300_000, detail="it has no 'partitions'"),
+        ObservedCause(CauseKind.READABLE_ZNODE, path=problem.where, since_ms=300_000, detail="it has no 'partitions'"),
     )
     half = dataclasses.replace(ORDERS, states={0: STATE})
     assert explain(evidence(topic=half), "orders").causes == (
-        Cause(CauseKind.HALF_DELETED, detail="partitions 1 have no state"),
+        ObservedCause(CauseKind.HALF_DELETED, detail="partitions 1 have no state"),
     )
 
 
 def test_a_marker_without_topic() -> None:
     found = explain(evidence(topic=None), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.MARKER_WITHOUT_TOPIC, None)])
-    assert explain(evidence(topic=None, controller=None), "orders").verdict is Verdict.WAITING
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.MARKER_WITHOUT_TOPIC, None)])
+    assert explain(evidence(topic=None, controller=None), "orders").verdict is DeletionVerdict.WAITING
 
 
 def test_what_is_half_deleted_waits_for_a_controller_that_goes_on() -> None:
     half = dataclasses.replace(ORDERS, states={0: STATE})
-    assert explain(evidence(topic=half), "orders").verdict is Verdict.IN_PROGRESS
-    assert explain(evidence(topic=half, controller=KAFKA), "orders").verdict is Verdict.WAITING
+    assert explain(evidence(topic=half), "orders").verdict is DeletionVerdict.IN_PROGRESS
+    assert explain(evidence(topic=half, controller=KAFKA), "orders").verdict is DeletionVerdict.WAITING
 
 
 # --- unreadable, and to be deleted even so ------------------------------------------------------------------------
@@ -177,18 +198,18 @@ def unreadable_topic(**others: Any) -> Evidence:
 
 def test_lethes_controller_deletes_an_unreadable_topic_that_its_marker_orders() -> None:
     found = explain(ordered(unreadable_topic(brokers=(1, 2, 3))), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
     assert "its marker orders that" in sentence(found.causes[0], "orders", 1_000_000)
     assert [(r.partition, r.broker, r.is_done) for r in found.replicas] == [(0, 3, True), (0, 1, True), (0, 2, True)]
 
 
 def test_the_brokers_that_may_hold_an_ordered_unreadable_topic_are_its_causes() -> None:
-    away = explain(ordered(unreadable_topic(failures={2: Failure.SILENT}, disks={1: stored(0)})), "orders")
+    away = explain(ordered(unreadable_topic(failures={2: BrokerFailure.SILENT}, disks={1: stored(0)})), "orders")
     assert (away.verdict, kinds(away)) == (
-        Verdict.WAITING,
+        DeletionVerdict.WAITING,
         [(CauseKind.BROKER_SILENT, 2), (CauseKind.BROKER_TO_RETURN, 3)],
     )
-    assert [replica.seen for replica in away.replicas if replica.broker == 1] == [Seen.STORED]
+    assert [replica.seen for replica in away.replicas if replica.broker == 1] == [ReplicaPresence.STORED]
 
 
 @pytest.mark.parametrize("controller, first", [(KAFKA, []), (None, [(CauseKind.NO_CONTROLLER, None)])])
@@ -196,29 +217,33 @@ def test_only_lethes_controller_obeys_the_order(
     controller: ControllerZnode | None, first: list[tuple[CauseKind, int | None]]
 ) -> None:
     found = explain(ordered(unreadable_topic(controller=controller, brokers=(1, 2, 3))), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [*first, (CauseKind.UNREADABLE_ORDERED, None)])
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.WAITING, [*first, (CauseKind.UNREADABLE_ORDERED, None)])
     said = sentence(found.causes[-1], "orders", 1_000_000)
     for words in ("/brokers/topics/orders", "(it is no JSON)", "Lethe's controller"):
         assert words in said
     # A pause holds it like any other, where somebody obeys.
-    paused = Holds(DeletionsPaused(5, ""))
+    paused = DeletionHolds(DeletionsPaused(5, ""))
     assert (CauseKind.RESUMPTION, None) in kinds(explain(ordered(unreadable_topic(holds=paused)), "orders"))
 
 
 def test_an_unreadable_topic_that_the_controller_is_deleting_waits_for_what_the_controller_says() -> None:
-    row = ToldReplica(CauseKind.ANSWER, 0, 2, "DELETION_STARTED", 500_000, 3)
-    done = ToldReplica(CauseKind.DONE, 0, 1, "DELETION_SUCCESSFUL")
-    word = Told({"orders": ToldTopic("orders", phase="started", replicas=(row, done))}, 3, True)
-    found = explain(unreadable_topic(told=word), "orders")
+    row = ReportedReplica(CauseKind.ANSWER, 0, 2, "DELETION_STARTED", 500_000, 3)
+    done = ReportedReplica(CauseKind.DONE, 0, 1, "DELETION_SUCCESSFUL")
+    word = ControllerReport({"orders": ReportedTopic("orders", phase="started", replicas=(row, done))}, 3, True)
+    found = explain(unreadable_topic(reported=word), "orders")
     assert kinds(found) == [(CauseKind.ANSWER, 2)]
     assert [(r.broker, r.is_done) for r in found.replicas] == [(2, False), (1, True)]
 
 
 @pytest.mark.parametrize("topic", [UNREADABLE, ORDERS])
 def test_what_the_controller_cannot_read_is_named_even_where_we_can(topic: TopicTree) -> None:
-    row = ToldReplica(CauseKind.READABLE_ZNODE, since_ms=5, last_error="NO_AUTH at /brokers/topics/orders/partitions")
-    word = Told({"orders": ToldTopic("orders", phase="held", held_by="UNREADABLE", replicas=(row,))}, 3, True)
-    found = explain(ordered(evidence(topic=topic, told=word, brokers=(1, 2, 3), disks={1: stored(0)})), "orders")
+    row = ReportedReplica(
+        CauseKind.READABLE_ZNODE, since_ms=5, last_error="NO_AUTH at /brokers/topics/orders/partitions"
+    )
+    word = ControllerReport(
+        {"orders": ReportedTopic("orders", phase="held", held_by="UNREADABLE", replicas=(row,))}, 3, True
+    )
+    found = explain(ordered(evidence(topic=topic, reported=word, brokers=(1, 2, 3), disks={1: stored(0)})), "orders")
     assert kinds(found) == [(CauseKind.READABLE_ZNODE, None)]
     assert found.causes[0].detail == "NO_AUTH at /brokers/topics/orders/partitions"
 
@@ -228,15 +253,15 @@ def test_what_the_controller_cannot_read_is_named_even_where_we_can(topic: Topic
 
 def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
     found = explain(evidence(marked=False), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.NOT_MARKED, [(CauseKind.NOT_MARKED, None)])
-    disabled = Holds(delete_topic_enable=Setting(False, "/config/brokers/<default>"))
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.NOT_MARKED, [(CauseKind.NOT_MARKED, None)])
+    disabled = DeletionHolds(delete_topic_enable=DynamicSetting(False, "/config/brokers/<default>"))
     (cause,) = explain(evidence(marked=False, holds=disabled), "orders").causes
     assert (cause.kind, cause.path) == (CauseKind.DISABLED, "/config/brokers/<default>")
     # The controller knows better than what is configured for everybody.
-    assert kinds(explain(evidence(marked=False, holds=disabled, told=Told(deletion_enabled=True)), "orders")) == [
-        (CauseKind.NOT_MARKED, None)
-    ]
-    assert kinds(explain(evidence(marked=False, told=Told(deletion_enabled=False)), "orders")) == [
+    assert kinds(
+        explain(evidence(marked=False, holds=disabled, reported=ControllerReport(deletion_enabled=True)), "orders")
+    ) == [(CauseKind.NOT_MARKED, None)]
+    assert kinds(explain(evidence(marked=False, reported=ControllerReport(deletion_enabled=False)), "orders")) == [
         (CauseKind.DISABLED, None)
     ]
 
@@ -257,7 +282,7 @@ def test_a_broker_whose_registration_could_not_be_read_may_be_running(path: str)
 )
 def test_of_a_topic_that_may_be_living_nobody_is_told_to_delete_it(broken: TopicTree, kind: CauseKind) -> None:
     found = explain(evidence(topic=broken, marked=False), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.NOT_MARKED, [(kind, None)])
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.NOT_MARKED, [(kind, None)])
     (cause,) = found.causes
     assert "/brokers/topics/orders" in sentence(cause, "orders", 0) + unblock(cause, "orders")
     assert "delete" not in sentence(cause, "orders", 0) + unblock(cause, "orders")
@@ -265,13 +290,13 @@ def test_of_a_topic_that_may_be_living_nobody_is_told_to_delete_it(broken: Topic
 
 def test_gone_left_over_or_only_waiting_for_its_bytes() -> None:
     gone = {"topic": None, "marked": False}
-    assert explain(evidence(**gone), "orders").verdict is Verdict.GONE  # type: ignore[arg-type]
-    unseen = evidence(**gone, failures={2: Failure.SILENT})  # type: ignore[arg-type]
-    assert explain(unseen, "orders").verdict is Verdict.UNSEEN
+    assert explain(evidence(**gone), "orders").verdict is DeletionVerdict.GONE  # type: ignore[arg-type]
+    unseen = evidence(**gone, failures={2: BrokerFailure.SILENT})  # type: ignore[arg-type]
+    assert explain(unseen, "orders").verdict is DeletionVerdict.UNSEEN
     bytes_only = explain(evidence(**gone, disks={1: (renamed(0),)}), "orders")  # type: ignore[arg-type]
-    assert (bytes_only.verdict, kinds(bytes_only)) == (Verdict.RECLAIMING, [(CauseKind.RECLAIMING, 1)])
+    assert (bytes_only.verdict, kinds(bytes_only)) == (DeletionVerdict.RECLAIMING, [(CauseKind.RECLAIMING, 1)])
     left = explain(evidence(**gone, cached=(1,), disks={2: stored(0)}), "orders")  # type: ignore[arg-type]
-    assert (left.verdict, kinds(left)) == (Verdict.LEFT_OVER, [(CauseKind.CACHED, 1), (CauseKind.STORED, 2)])
+    assert (left.verdict, kinds(left)) == (DeletionVerdict.LEFT_OVER, [(CauseKind.CACHED, 1), (CauseKind.STORED, 2)])
     assert left.causes[1].path == "/d/orders-0"
 
 
@@ -279,61 +304,69 @@ def test_gone_left_over_or_only_waiting_for_its_bytes() -> None:
 
 
 def test_the_controllers_word_comes_first_and_is_sharpened() -> None:
-    row = ToldReplica(CauseKind.ANSWER, 0, 2, "ReplicaDeletionStarted", 500_000, 3)
+    row = ReportedReplica(CauseKind.ANSWER, 0, 2, "ReplicaDeletionStarted", 500_000, 3)
     # It answers us: then only the controller's request is outstanding.
-    (cause,) = explain(evidence(told=told(row)), "orders").causes
-    assert cause == Cause(CauseKind.ANSWER, BrokerId(2), (0,), None, 500_000, 3)
-    (cause,) = explain(evidence(told=told(row), failures={2: Failure.SILENT}), "orders").causes
-    assert cause == Cause(CauseKind.BROKER_SILENT, BrokerId(2), (0,), None, 500_000, 3, "it did not answer")
+    (cause,) = explain(evidence(reported=controller_report(row)), "orders").causes
+    assert cause == ObservedCause(CauseKind.ANSWER, BrokerId(2), (0,), None, 500_000, 3)
+    (cause,) = explain(evidence(reported=controller_report(row), failures={2: BrokerFailure.SILENT}), "orders").causes
+    assert cause == ObservedCause(CauseKind.BROKER_SILENT, BrokerId(2), (0,), None, 500_000, 3, "it did not answer")
 
 
 def test_errors_have_their_attempts_and_storage_errors_their_directory() -> None:
-    row = ToldReplica(CauseKind.BROKER_ERROR, 1, 1, None, 600_000, 4, "KAFKA_STORAGE_ERROR", 1_002_000)
-    found = explain(evidence(told=told(row)), "orders")
-    assert found.causes == (Cause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), None, 600_000, 4, "KAFKA_STORAGE_ERROR"),)
+    row = ReportedReplica(CauseKind.BROKER_ERROR, 1, 1, None, 600_000, 4, "KAFKA_STORAGE_ERROR", 1_002_000)
+    found = explain(evidence(reported=controller_report(row)), "orders")
+    assert found.causes == (
+        ObservedCause(CauseKind.BROKER_ERROR, BrokerId(1), (1,), None, 600_000, 4, "KAFKA_STORAGE_ERROR"),
+    )
     assert [r.next_try_ms for r in found.replicas if not r.is_done] == [1_002_000]
-    (cause,) = explain(evidence(told=told(row), failed_dirs=(1,)), "orders").causes
+    (cause,) = explain(evidence(reported=controller_report(row), failed_dirs=(1,)), "orders").causes
     assert (cause.kind, cause.path) == (CauseKind.LOG_DIRECTORY, "/bad")
 
 
 def test_what_the_controller_has_an_acknowledgement_for_is_done_whatever_the_disk_shows() -> None:
-    turn = ToldReplica(CauseKind.TURN, 1, 2, "OFFLINE", 5)
-    found = explain(evidence(told=told(), disks={1: (renamed(0),)}, failures={2: Failure.SILENT}), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
-    found = explain(evidence(told=told(turn)), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.IN_PROGRESS, [(CauseKind.TURN, None)])
+    turn = ReportedReplica(CauseKind.TURN, 1, 2, "OFFLINE", 5)
+    found = explain(
+        evidence(reported=controller_report(), disks={1: (renamed(0),)}, failures={2: BrokerFailure.SILENT}), "orders"
+    )
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.IN_PROGRESS, None)])
+    found = explain(evidence(reported=controller_report(turn)), "orders")
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_PROGRESS, [(CauseKind.TURN, None)])
 
 
 def test_what_the_controller_has_no_room_to_tell_is_concluded_from_outside() -> None:
-    row = ToldReplica(CauseKind.BROKER_TO_RETURN, 0, 2, since_ms=5)
-    cut = Told({"orders": ToldTopic("orders", phase="started", replicas=(row,))}, 3, True)
-    found = explain(evidence(told=cut, brokers=(1,)), "orders")
-    assert found.causes == (Cause(CauseKind.BROKER_TO_RETURN, BrokerId(2), (0, 1), since_ms=5),)
+    row = ReportedReplica(CauseKind.BROKER_TO_RETURN, 0, 2, since_ms=5)
+    cut = ControllerReport({"orders": ReportedTopic("orders", phase="started", replicas=(row,))}, 3, True)
+    found = explain(evidence(reported=cut, brokers=(1,)), "orders")
+    assert found.causes == (ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(2), (0, 1), since_ms=5),)
 
 
 def test_a_marker_that_was_refused() -> None:
-    refused = Told(deletion_enabled=True, refused=Refused(5, "because"))
-    (cause,) = explain(evidence(marked=False, told=refused), "orders").causes
-    assert cause == Cause(CauseKind.REFUSED, since_ms=5, detail="because")
+    refused = ControllerReport(deletion_enabled=True, refused=RefusedDeletion(5, "because"))
+    (cause,) = explain(evidence(marked=False, reported=refused), "orders").causes
+    assert cause == ObservedCause(CauseKind.REFUSED, since_ms=5, detail="because")
 
 
 def test_the_last_acts_are_the_controllers_to_tell() -> None:
-    owing = ToldReplica(CauseKind.TOMBSTONE_ANSWER, None, 3, since_ms=7)
-    last = told(owing, phase="acknowledged")
-    (cause,) = explain(evidence(told=last, brokers=(1, 2, 3)), "orders").causes
+    owing = ReportedReplica(CauseKind.TOMBSTONE_ANSWER, None, 3, since_ms=7)
+    last = controller_report(owing, phase="acknowledged")
+    (cause,) = explain(evidence(reported=last, brokers=(1, 2, 3)), "orders").causes
     assert (cause.kind, cause.broker, cause.since_ms) == (CauseKind.TOMBSTONE_ANSWER, 3, 7)
-    (cause,) = explain(evidence(told=told(ToldReplica(CauseKind.ZNODES), phase="acknowledged")), "orders").causes
+    (cause,) = explain(
+        evidence(reported=controller_report(ReportedReplica(CauseKind.ZNODES), phase="acknowledged")), "orders"
+    ).causes
     assert (cause.kind, cause.detail) == (CauseKind.IN_PROGRESS, "its znodes are being removed")
-    refused = told(ToldReplica(CauseKind.ZNODES, since_ms=7, attempts=4, last_error="NO_AUTH"), phase="acknowledged")
-    found = explain(evidence(told=refused), "orders")
-    assert found.causes == (Cause(CauseKind.ZNODES, since_ms=7, attempts=4, detail="NO_AUTH"),)
-    assert found.verdict is Verdict.WAITING
+    refused = controller_report(
+        ReportedReplica(CauseKind.ZNODES, since_ms=7, attempts=4, last_error="NO_AUTH"), phase="acknowledged"
+    )
+    found = explain(evidence(reported=refused), "orders")
+    assert found.causes == (ObservedCause(CauseKind.ZNODES, since_ms=7, attempts=4, detail="NO_AUTH"),)
+    assert found.verdict is DeletionVerdict.WAITING
 
 
 def test_a_backlog_is_concluded_topic_by_topic() -> None:
     both = dataclasses.replace(evidence(disks={1: stored(0)}), topics=("orders", "never"))
     assert explain_all(both) == (explain(both, "orders"), explain(both, "never"))
-    assert [found.verdict for found in explain_all(both)] == [Verdict.IN_PROGRESS, Verdict.GONE]
+    assert [found.verdict for found in explain_all(both)] == [DeletionVerdict.IN_PROGRESS, DeletionVerdict.GONE]
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -341,17 +374,17 @@ def test_a_backlog_is_concluded_topic_by_topic() -> None:
 
 @pytest.mark.parametrize("kind", [*CauseKind])
 def test_every_cause_has_words_without_gaps(kind: CauseKind) -> None:
-    cause = Cause(kind, BrokerId(3), (0, 1), "/some/path", 400_000, 2, "why")
+    cause = ObservedCause(kind, BrokerId(3), (0, 1), "/some/path", 400_000, 2, "why")
     for text in (sentence(cause, "orders", 1_000_000), unblock(cause, "orders")):
         assert not set("{}") & set(text)
         assert "  " not in text
     assert sentence(cause, "orders", 1_000_000).startswith("orders ")
-    bare = sentence(Cause(kind), "orders", 1_000_000)
+    bare = sentence(ObservedCause(kind), "orders", 1_000_000)
     assert "()" not in bare
 
 
 def test_a_time_says_how_long_ago() -> None:
-    said = sentence(Cause(CauseKind.BROKER_TO_RETURN, BrokerId(3), since_ms=160_000), "orders", 1_000_000)
+    said = sentence(ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(3), since_ms=160_000), "orders", 1_000_000)
     assert said.startswith("orders waits for broker 3, which is not registered in ZooKeeper, since ")
     assert said.endswith(" (14 min)")
     assert [age_text(ms) for ms in (8_000, 7_200_000, 200_000_000)] == ["8 s", "2 h", "2 days"]
@@ -367,14 +400,14 @@ def test_ranges() -> None:
 
 def test_kafkas_controller_that_answers_nobody_holds_everything() -> None:
     disks = {2: stored(0)}
-    found = explain(evidence(controller=KAFKA, failures={1: Failure.SILENT}, disks=disks), "orders")
+    found = explain(evidence(controller=KAFKA, failures={1: BrokerFailure.SILENT}, disks=disks), "orders")
     assert kinds(found) == [(CauseKind.CONTROLLER_SILENT, 1), (CauseKind.BROKER_SILENT, 1)]
-    assert found.verdict is Verdict.WAITING
+    assert found.verdict is DeletionVerdict.WAITING
 
 
 def test_kafkas_controller_that_had_time_enough_is_late_where_nothing_else_is_wrong() -> None:
     found = explain(evidence(controller=KAFKA, disks={2: stored(0)}), "orders")
-    assert (found.verdict, kinds(found)) == (Verdict.WAITING, [(CauseKind.CONTROLLER_LATE, 1)])
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.WAITING, [(CauseKind.CONTROLLER_LATE, 1)])
     young = dataclasses.replace(evidence(controller=KAFKA), marked_since_ms={"orders": 990_000})
     assert kinds(explain(young, "orders")) == [(CauseKind.IN_PROGRESS, None)]
     away = evidence(controller=KAFKA, brokers=(1,))
@@ -386,7 +419,9 @@ def test_lethes_controller_says_itself_what_it_waits_for() -> None:
 
 
 def test_names_in_commands_are_for_a_shell() -> None:
-    assert unblock(Cause(CauseKind.NOT_MARKED), "orders") == "lethe topics delete --topic orders"
-    assert unblock(Cause(CauseKind.NOT_MARKED), "-orders") == "lethe topics delete --topic=-orders"
-    assert unblock(Cause(CauseKind.READABLE_ZNODE), "$(x)").endswith("lethe topics delete --unreadable --topic '$(x)'")
-    assert "reassign --cancel -- -orders;" in unblock(Cause(CauseKind.REASSIGNMENT), "-orders")
+    assert unblock(ObservedCause(CauseKind.NOT_MARKED), "orders") == "lethe topics delete --topic orders"
+    assert unblock(ObservedCause(CauseKind.NOT_MARKED), "-orders") == "lethe topics delete --topic=-orders"
+    assert unblock(ObservedCause(CauseKind.READABLE_ZNODE), "$(x)").endswith(
+        "lethe topics delete --unreadable --topic '$(x)'"
+    )
+    assert "reassign --cancel -- -orders;" in unblock(ObservedCause(CauseKind.REASSIGNMENT), "-orders")

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
-from lethe.survey.keep import KeepFailed, demand_place, keep
+from lethe.survey.keep import SaveFailed, require_writable, save_survey
 from lethe.survey.records import manifest, rows_of
 from lethe.survey.views import Survey, ZooKeeperTree
 from tests.unit.survey.test_records import SEEN
@@ -22,7 +22,7 @@ from tests.unit.survey.test_records import SEEN
 
 def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "surveys"
-    target = keep(SEEN, out)
+    target = save_survey(SEEN, out)
     assert target == out / "20260102T030405.678Z"
     assert [path.name for path in out.iterdir()] == [target.name]
     counts, checksums = {}, {}
@@ -36,10 +36,10 @@ def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
 
 
 def test_surveys_lie_beside_each_other_and_the_same_moment_is_refused(tmp_path: Path) -> None:
-    keep(SEEN, tmp_path)
-    keep(Survey(0, 0, ZooKeeperTree()), tmp_path)
-    with pytest.raises(KeepFailed, match="that very moment is kept already"):
-        keep(SEEN, tmp_path)
+    save_survey(SEEN, tmp_path)
+    save_survey(Survey(0, 0, ZooKeeperTree()), tmp_path)
+    with pytest.raises(SaveFailed, match="that very moment is kept already"):
+        save_survey(SEEN, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["19700101T000000.000Z", "20260102T030405.678Z"]
 
 
@@ -57,17 +57,17 @@ class FullDisk(io.BytesIO):
 
 def test_looking_at_the_place_leaves_it_as_it_was(tmp_path: Path) -> None:
     """A survey that is never taken, because ZooKeeper is away, leaves no empty directory that looks like one."""
-    demand_place(tmp_path / "deep" / "surveys")
+    require_writable(tmp_path / "deep" / "surveys")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "there").mkdir()
-    demand_place(tmp_path / "there")
-    demand_place(tmp_path / "there" / "below")
+    require_writable(tmp_path / "there")
+    require_writable(tmp_path / "there" / "below")
     assert [*tmp_path.rglob("*")] == [tmp_path / "there"]
 
 
 def test_a_place_that_was_made_for_nothing_goes_again(tmp_path: Path) -> None:
-    with pytest.raises(KeepFailed, match="No space left on device"):
-        keep(SEEN, tmp_path / "deep" / "surveys", lambda _: FullDisk())
+    with pytest.raises(SaveFailed, match="No space left on device"):
+        save_survey(SEEN, tmp_path / "deep" / "surveys", lambda _: FullDisk())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,8 +76,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, full: str) -> None:
     def open_new(path: Path) -> BinaryIO:
         return FullDisk() if path.name == full else path.open("xb")
 
-    with pytest.raises(KeepFailed, match=re.escape(f"cannot be kept in {tmp_path}: No space left on device; nothing")):
-        keep(SEEN, tmp_path, open_new)
+    with pytest.raises(SaveFailed, match=re.escape(f"cannot be kept in {tmp_path}: No space left on device; nothing")):
+        save_survey(SEEN, tmp_path, open_new)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,28 +88,28 @@ def test_an_interrupted_attempt_leaves_nothing(tmp_path: Path) -> None:
         return path.open("xb")
 
     with pytest.raises(KeyboardInterrupt):
-        keep(SEEN, tmp_path, open_new)
+        save_survey(SEEN, tmp_path, open_new)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_no_place_for_surveys(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(KeepFailed, match="file is no directory"):
-        demand_place(tmp_path / "file")
-    with pytest.raises(KeepFailed, match="Not a directory"):
-        demand_place(tmp_path / "file" / "below")
+    with pytest.raises(SaveFailed, match="file is no directory"):
+        require_writable(tmp_path / "file")
+    with pytest.raises(SaveFailed, match="Not a directory"):
+        require_writable(tmp_path / "file" / "below")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_directory_that_takes_nothing_is_found_before_the_survey(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(KeepFailed, match="Permission denied"):
-            demand_place(tmp_path)
+        with pytest.raises(SaveFailed, match="Permission denied"):
+            require_writable(tmp_path)
     finally:
         tmp_path.chmod(0o700)
 
 
 def test_a_place_that_takes_nothing_from_anybody_is_found_before_the_survey() -> None:
-    with pytest.raises(KeepFailed, match="cannot be kept in /proc/self"):
-        demand_place(Path("/proc/self"))
+    with pytest.raises(SaveFailed, match="cannot be kept in /proc/self"):
+        require_writable(Path("/proc/self"))

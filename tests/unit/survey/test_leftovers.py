@@ -26,14 +26,14 @@ from lethe.survey.leftovers import Leftover, leftovers
 from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
+    BrokerFailure,
     Directory,
-    Failure,
+    LogDirSource,
     LogDirView,
     Problem,
-    Source,
     Survey,
     TopicTree,
-    Unseen,
+    UnansweredQuestion,
     ZooKeeperTree,
 )
 from tests.fakes.random_surveys import draw_survey
@@ -70,7 +70,8 @@ def survey(
     caches = {1: {"orders": CachedTopic(ID, (0, 1))}, 2: {"orders": CachedTopic(ID, (0, 1))}, **(cached or {})}
     own = (directory("orders-0"), directory("orders-1"))
     views = tuple(
-        LogDirView(BrokerId(b), f"/d{b}", Source.LOCAL, found) for b, found in {1: own, 2: own, **(disks or {})}.items()
+        LogDirView(BrokerId(b), f"/d{b}", LogDirSource.LOCAL, found)
+        for b, found in {1: own, 2: own, **(disks or {})}.items()
     )
     answers = tuple(
         BrokerAnswers(BrokerId(b), cache, log_dirs=tuple(view for view in views if view.broker == b))
@@ -249,8 +250,8 @@ def test_a_replica_without_directory() -> None:
 
 def test_a_replica_is_not_missed_where_its_broker_could_not_be_seen_whole() -> None:
     healthy = survey()
-    failed = LogDirView(BrokerId(1), "/other", Source.BROKER, problem="KAFKA_STORAGE_ERROR")
-    views = (failed, LogDirView(BrokerId(2), "/d2", Source.LOCAL, OWN))
+    failed = LogDirView(BrokerId(1), "/other", LogDirSource.BROKER, problem="KAFKA_STORAGE_ERROR")
+    views = (failed, LogDirView(BrokerId(2), "/d2", LogDirSource.LOCAL, OWN))
     assert leftovers(dataclasses.replace(healthy, log_dirs=views)) == ()
     assert leftovers(dataclasses.replace(healthy, log_dirs=views[1:])) == ()
 
@@ -265,7 +266,7 @@ def test_a_replica_is_not_missed_on_a_broker_that_is_down_or_only_being_added() 
 def test_a_replica_is_not_missed_where_its_broker_did_not_tell_what_log_directories_it_has() -> None:
     healthy = survey(disks={1: (directory("orders-0"),)})
     assert only(healthy).reason is Reason.REPLICA_WITHOUT_DIRECTORY
-    silent = BrokerAnswers(BrokerId(1), unseen=(Unseen(Failure.SILENT, "silent"),))
+    silent = BrokerAnswers(BrokerId(1), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),))
     assert leftovers(dataclasses.replace(healthy, answers=(silent, healthy.answers[1]))) == ()
 
 

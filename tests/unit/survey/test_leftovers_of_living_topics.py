@@ -32,15 +32,15 @@ from lethe.protocol.zookeeper import paths
 from lethe.survey.leftovers import leftovers
 from lethe.survey.views import (
     BrokerAnswers,
+    BrokerFailure,
+    BrokerPlace,
     Directory,
-    Failure,
+    LogDirSource,
     LogDirView,
-    Place,
     Problem,
-    Source,
     Survey,
     TopicTree,
-    Unseen,
+    UnansweredQuestion,
     ZooKeeperTree,
 )
 
@@ -119,7 +119,7 @@ def _log_dirs(source: random.Random, broker: int, topics: dict[str, TopicTree]) 
                 where.append(Directory(name, DirectoryKind.REPLICA, replica, 9, topic.topic_id))
                 if source.random() < 0.1:
                     where.append(Directory(f"{name}.{'0' * 32}-future", DirectoryKind.FUTURE, replica, 9))
-    return [LogDirView(BrokerId(broker), path, Source.BROKER, tuple(each)) for path, each in found.items()]
+    return [LogDirView(BrokerId(broker), path, LogDirSource.BROKER, tuple(each)) for path, each in found.items()]
 
 
 def with_holes(source: random.Random, seen: Survey) -> Survey:
@@ -131,16 +131,18 @@ def with_holes(source: random.Random, seen: Survey) -> Survey:
     for broker in tree.brokers:
         answer = next(each for each in seen.answers if each.broker == broker.id)
         if source.random() < many / 2:
-            answer = BrokerAnswers(broker.id, unseen=(Unseen(Failure.SILENT, "silent"),))
+            answer = BrokerAnswers(broker.id, unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),))
         elif source.random() < many / 2:
-            answer = replace(answer, log_dirs=None, unseen=(Unseen(Failure.ERROR, "silent", Place.LOGS),))
+            answer = replace(
+                answer, log_dirs=None, unseen=(UnansweredQuestion(BrokerFailure.ERROR, "silent", BrokerPlace.LOGS),)
+            )
         answers.append(answer)
         views += answer.log_dirs or ()
     # Some directories were named, of brokers that told of them and of others; one is shown in part.
     for view in seen.log_dirs:
         if source.random() < 0.3:
             views = [each for each in views if (each.broker, each.path) != (view.broker, view.path)]
-            views.append(replace(view, source=Source.LOCAL))
+            views.append(replace(view, source=LogDirSource.LOCAL))
     views = [
         replace(view, directories=view.directories[:1], problem="some of it cannot be read")
         if source.random() < many / 4

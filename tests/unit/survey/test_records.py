@@ -8,7 +8,16 @@ import pytest
 
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.survey_records import DIRECTORIES, KINDS, MANIFEST, METADATA, ROW_FILES, ZNODES, File, row_problems
+from lethe.protocol.survey_records import (
+    DIRECTORIES,
+    KINDS,
+    MANIFEST,
+    METADATA,
+    ROW_FILES,
+    ZNODES,
+    SurveyFile,
+    row_problems,
+)
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -24,13 +33,13 @@ from lethe.survey.records import Row, manifest, rows_of
 from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
+    BrokerFailure,
     Directory,
-    Failure,
+    LogDirSource,
     LogDirView,
-    Source,
     Survey,
     TopicTree,
-    Unseen,
+    UnansweredQuestion,
     ZooKeeperTree,
 )
 
@@ -66,13 +75,13 @@ SEEN = Survey(
     TREE,
     (
         BrokerAnswers(ONE, {"orders": CachedTopic(ID, (0, 1)), "ghost": CachedTopic(None, ())}, BrokerId(-1), ()),
-        BrokerAnswers(BrokerId(2), unseen=(Unseen(Failure.SILENT, "silent"),)),
+        BrokerAnswers(BrokerId(2), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),)),
     ),
     (
         LogDirView(
             ONE,
             "/data/\udcff",
-            Source.LOCAL,
+            LogDirSource.LOCAL,
             (
                 Directory(
                     "orders-0",
@@ -90,17 +99,19 @@ SEEN = Survey(
             ),
             "h: Permission denied",
         ),
-        LogDirView(BrokerId(2), "/data", Source.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True),
+        LogDirView(
+            BrokerId(2), "/data", LogDirSource.BROKER, (), "the broker says KAFKA_STORAGE_ERROR", has_failed=True
+        ),
     ),
     ("late",),
 )
 
 
-def rows(file: File, survey: Survey = SEEN) -> list[Row]:
+def rows(file: SurveyFile, survey: Survey = SEEN) -> list[Row]:
     return list(rows_of(file, survey))
 
 
-def told(file: File, **wanted: str | int) -> list[Row]:
+def told(file: SurveyFile, **wanted: str | int) -> list[Row]:
     """The rows with these values, without what is null and what all rows have."""
     found = [row for row in rows(file) if all(row[name] == value for name, value in wanted.items())]
     common = {"survey_id", "taken_at", *wanted}
@@ -108,7 +119,7 @@ def told(file: File, **wanted: str | int) -> list[Row]:
 
 
 @pytest.mark.parametrize("file", ROW_FILES, ids=lambda file: file.name)
-def test_every_row_has_every_column_in_order_and_stands_alone(file: File) -> None:
+def test_every_row_has_every_column_in_order_and_stands_alone(file: SurveyFile) -> None:
     for row in rows(file):
         assert tuple(row) == file.column_names
         assert row_problems(file, row) == []

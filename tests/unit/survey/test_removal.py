@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.survey.removal import ALLOWANCE_MS, Removal, due
+from lethe.survey.removal import ALLOWANCE_MS, Removal, removal_due
 
 NOW_MS = 1_000_000_000
 S = 1000
@@ -30,19 +30,19 @@ S = 1000
 def test_a_directory_is_due_after_the_delay_of_its_broker(
     removal: Removal | None, renamed_ago_s: int, within_delay: bool, why: str
 ) -> None:
-    assert due(1, removal, NOW_MS - renamed_ago_s * S, NOW_MS) == (within_delay, why)
+    assert removal_due(1, removal, NOW_MS - renamed_ago_s * S, NOW_MS) == (within_delay, why)
 
 
 def test_a_broker_that_started_later_counts_from_its_start() -> None:
     hours_ago = NOW_MS - 7_200 * S
-    assert due(1, Removal(60_000, NOW_MS - 10 * S), hours_ago, NOW_MS).within_delay
-    assert not due(1, Removal(60_000, hours_ago), hours_ago, NOW_MS).within_delay
+    assert removal_due(1, Removal(60_000, NOW_MS - 10 * S), hours_ago, NOW_MS).within_delay
+    assert not removal_due(1, Removal(60_000, hours_ago), hours_ago, NOW_MS).within_delay
 
 
 def test_a_time_in_the_future_counts_as_now() -> None:
-    judged = due(1, Removal(0, NOW_MS + 86_400 * S), NOW_MS + 86_400 * S, NOW_MS)
+    judged = removal_due(1, Removal(0, NOW_MS + 86_400 * S), NOW_MS + 86_400 * S, NOW_MS)
     assert judged.why.startswith(f"due within {ALLOWANCE_MS // S} s")
 
 
 def test_a_rename_of_unknown_time_is_not_within_the_delay() -> None:
-    assert due(1, Removal(60_000, 0), None, NOW_MS) == (False, "since when is not known")
+    assert removal_due(1, Removal(60_000, 0), None, NOW_MS) == (False, "since when is not known")

@@ -25,8 +25,8 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.znodes import encode_cluster_id
 from lethe.survey.leftovers import leftovers
 from lethe.survey.records import rows_of
-from lethe.survey.take import take
-from lethe.survey.views import BrokerAnswers, Failure, LogDirView, Source, Unseen
+from lethe.survey.take import take_survey
+from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, LogDirView, UnansweredQuestion
 from lethe.survey.zookeeper import read_tree
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
@@ -51,7 +51,7 @@ async def knows_orders(broker: Broker) -> BrokerAnswers:
 
 
 async def test_the_tree_is_read(session: FakeSession) -> None:
-    survey = await take(session, ask=knows_orders)
+    survey = await take_survey(session, ask=knows_orders)
     tree = survey.zookeeper
     orders = tree.topics["orders"]
     assert (orders.topic_id, orders.partition_znodes) == (TOPIC_ID, (0, 1))
@@ -67,7 +67,7 @@ async def test_malformed_znodes_are_problems_and_the_rest_is_seen(session: FakeS
     await apply(session, Create(paths.topic("broken"), b"nonsense"))
     await apply(session, SetData(paths.broker_id(2), b"[]", ANY_VERSION))
     await apply(session, Create(f"{paths.topic_partitions('orders')}/x", None))
-    survey = await take(session, ask=knows_orders)
+    survey = await take_survey(session, ask=knows_orders)
     assert {problem.where for problem in survey.problems} == {
         paths.partition_state("orders", 0),
         paths.topic("broken"),
@@ -85,7 +85,7 @@ async def test_without_the_list_of_topics_nothing_is_left_over_and_a_named_topic
 ) -> None:
     (tmp_path / "orders-0").mkdir()
     blind = forbidding(session, paths.BROKER_TOPICS)
-    survey = await take(blind, ask=knows_orders, log_dirs={1: [tmp_path]})
+    survey = await take_survey(blind, ask=knows_orders, log_dirs={1: [tmp_path]})
     assert [problem.where for problem in survey.problems] == [paths.BROKER_TOPICS]
     assert leftovers(survey) == ()
     tree, _ = await read_tree(blind, ["orders", "unknown"])
@@ -107,14 +107,14 @@ async def test_a_topic_that_changes_after_it_was_read_is_in_motion(session: Fake
             await apply(session, SetData(paths.topic("orders"), data or b"", ANY_VERSION))
         return BrokerAnswers(broker.id)
 
-    survey = await take(session, ask=meanwhile, log_dirs={1: [tmp_path]}, settle_s=0)
+    survey = await take_survey(session, ask=meanwhile, log_dirs={1: [tmp_path]}, settle_s=0)
     assert survey.in_motion == ("orders",)
     assert [(found.reason, found.topic) for found in leftovers(survey)] == [(Reason.DIRECTORY_NOT_ASSIGNED, "still")]
 
 
 async def test_a_survey_is_named_by_its_machine_too(session: FakeSession) -> None:
     """Two that are taken in one millisecond on two machines are two."""
-    survey = await take(session, ask=knows_orders)
+    survey = await take_survey(session, ask=knows_orders)
     assert survey.host == socket.gethostname()
     rows = [next(iter(rows_of(ZNODES, replace(survey, host=host))))["survey_id"] for host in ("kafka-1", "kafka-2")]
     assert rows == [survey_id(survey.taken_at_ms, host) for host in ("kafka-1", "kafka-2")]
@@ -123,7 +123,7 @@ async def test_a_survey_is_named_by_its_machine_too(session: FakeSession) -> Non
 
 async def test_a_chroot_without_cluster_is_a_problem() -> None:
     async with FakeZooKeeper().open_session(lambda _: None) as empty:
-        survey = await take(empty, ask=knows_orders)
+        survey = await take_survey(empty, ask=knows_orders)
     assert not survey.is_complete
     assert "no Kafka cluster here" in survey.problems[0].what
     assert {problem.where for problem in survey.problems} == {paths.BROKER_TOPICS, paths.BROKER_IDS}
@@ -142,7 +142,7 @@ async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSess
             await apply(session, Delete(paths.config_topic("orders")), Delete(paths.delete_topic("orders")))
         return BrokerAnswers(broker.id, {"late": CachedTopic(TOPIC_ID, (0,)), "ghost": CachedTopic(None, (0,))})
 
-    survey = await take(session, ask=meanwhile, settle_s=0)
+    survey = await take_survey(session, ask=meanwhile, settle_s=0)
     assert survey.in_motion == ("late", "orders")
     assert {(found.reason, found.topic) for found in leftovers(survey)} == {(Reason.CACHED_WITHOUT_TOPIC, "ghost")}
 
@@ -151,17 +151,17 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
     (tmp_path / "ghost-0").mkdir()
 
     async def tells_disks(broker: Broker) -> BrokerAnswers:
-        views = tuple(LogDirView(broker.id, path, Source.BROKER) for path in (str(tmp_path), "/remote"))
-        unseen = (Unseen(Failure.ERROR, "it is tired"),) if broker.id == 2 else ()
+        views = tuple(LogDirView(broker.id, path, LogDirSource.BROKER) for path in (str(tmp_path), "/remote"))
+        unseen = (UnansweredQuestion(BrokerFailure.ERROR, "it is tired"),) if broker.id == 2 else ()
         return BrokerAnswers(broker.id, log_dirs=views, unseen=unseen)
 
-    survey = await take(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]}, settle_s=0)
+    survey = await take_survey(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]}, settle_s=0)
     assert [(view.broker, view.path, view.source) for view in survey.log_dirs] == [
-        (1, "/remote", Source.BROKER),
-        (1, str(tmp_path), Source.LOCAL),
-        (2, "/remote", Source.BROKER),
-        (2, str(tmp_path), Source.BROKER),
-        (9, str(tmp_path / "gone"), Source.LOCAL),
+        (1, "/remote", LogDirSource.BROKER),
+        (1, str(tmp_path), LogDirSource.LOCAL),
+        (2, "/remote", LogDirSource.BROKER),
+        (2, str(tmp_path), LogDirSource.BROKER),
+        (9, str(tmp_path / "gone"), LogDirSource.LOCAL),
     ]
     assert {problem.where for problem in survey.problems} == {"broker 2", f"broker 9, {tmp_path / 'gone'}"}
     ghosts = [found for found in leftovers(survey) if found.topic == "ghost"]
@@ -182,17 +182,19 @@ async def test_directories_that_are_provably_here_are_read_without_being_named(
     (tmp_path / "unmarked").mkdir()
 
     async def tells_disks(broker: Broker) -> BrokerAnswers:
-        views = [LogDirView(broker.id, str(tmp_path / name), Source.BROKER) for name in (*owners, "unmarked", "gone")]
+        views = [
+            LogDirView(broker.id, str(tmp_path / name), LogDirSource.BROKER) for name in (*owners, "unmarked", "gone")
+        ]
         return BrokerAnswers(broker.id, log_dirs=tuple(views) if broker.id == 1 else ())
 
-    survey = await take(session, ask=tells_disks, look_here=True, settle_s=0)
-    assert [Path(view.path).name for view in survey.log_dirs if view.source is Source.LOCAL] == ["mine"]
+    survey = await take_survey(session, ask=tells_disks, read_local_disks=True, settle_s=0)
+    assert [Path(view.path).name for view in survey.log_dirs if view.source is LogDirSource.LOCAL] == ["mine"]
     assert [found.what for found in leftovers(survey) if found.reason is Reason.STRAY_DIRECTORY] == [
         str(tmp_path / "mine" / f"old-0.{'0' * 32}-stray")
     ]
     assert survey.problems == ()
-    told = await take(session, ask=tells_disks, settle_s=0)
-    assert {view.source for view in told.log_dirs} == {Source.BROKER}
+    told = await take_survey(session, ask=tells_disks, settle_s=0)
+    assert {view.source for view in told.log_dirs} == {LogDirSource.BROKER}
 
 
 async def test_what_a_broker_has_not_done_yet_is_in_motion(session: FakeSession, tmp_path: Path) -> None:
@@ -214,7 +216,7 @@ async def test_what_a_broker_has_not_done_yet_is_in_motion(session: FakeSession,
                 (tmp_path / "orders-5").rmdir()
         return BrokerAnswers(broker.id, cache)
 
-    survey = await take(session, ask=catches_up, log_dirs={2: [tmp_path]}, settle_s=0)
+    survey = await take_survey(session, ask=catches_up, log_dirs={2: [tmp_path]}, settle_s=0)
     assert survey.in_motion == ("fresh", "orders")
     assert {(found.reason, found.topic, found.broker) for found in leftovers(survey)} == {
         (Reason.IN_NO_CACHE, "lost", None),
@@ -233,7 +235,7 @@ async def test_where_nothing_may_pass_brokers_are_asked_once(session: FakeSessio
         return await knows_orders(broker)
 
     (tmp_path / "gone-0").mkdir()
-    survey = await take(session, ask=knows, log_dirs={1: [tmp_path]})
+    survey = await take_survey(session, ask=knows, log_dirs={1: [tmp_path]})
     assert [found.reason for found in leftovers(survey)] == [Reason.DIRECTORY_WITHOUT_TOPIC]
     assert asked == [1, 2]
 
@@ -249,8 +251,8 @@ async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_
         asked.append(broker.id)
         if len(asked) <= 2:
             return BrokerAnswers(broker.id, {})
-        return BrokerAnswers(broker.id, unseen=(Unseen(Failure.REFUSED, "nobody may ask it"),))
+        return BrokerAnswers(broker.id, unseen=(UnansweredQuestion(BrokerFailure.REFUSED, "nobody may ask it"),))
 
-    survey = await take(session, ask=hides, settle_s=0)
+    survey = await take_survey(session, ask=hides, settle_s=0)
     assert (leftovers(survey), survey.in_motion) == ((), ("orders",))
     assert [problem.where for problem in survey.problems] == ["broker 1", "broker 2"]

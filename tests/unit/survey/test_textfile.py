@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lethe.protocol.findings import Place, Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.leftovers import Leftover
-from lethe.survey.textfile import GAUGES, textfile
+from lethe.survey.textfile import GAUGES, format_textfile
 from lethe.survey.views import Survey, ZooKeeperTree
 
 Found = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -32,7 +32,7 @@ def labels(reason: Reason) -> tuple[tuple[str, str], ...]:
 
 
 def test_counts_by_reason_and_by_broker() -> None:
-    found = parsed(textfile(taken(), [directory(0, 1, 10), directory(1, 1, 20), directory(0, 2, 5)]))
+    found = parsed(format_textfile(taken(), [directory(0, 1, 10), directory(1, 1, 20), directory(0, 2, 5)]))
     assert found["lethe_survey_findings", labels(Reason.DIRECTORY_WITHOUT_TOPIC)] == 3
     assert found["lethe_survey_finding_bytes", labels(Reason.DIRECTORY_WITHOUT_TOPIC)] == 35
     assert found["lethe_survey_broker_findings", (("broker_id", "1"), ("standing", "left_over"))] == 2
@@ -42,7 +42,7 @@ def test_counts_by_reason_and_by_broker() -> None:
 
 
 def test_what_was_not_found_is_there_with_nought_and_nothing_depends_on_how_much_there_is() -> None:
-    none, many = textfile(taken(), []), textfile(taken(), [directory(n, 1, 1) for n in range(5_000)])
+    none, many = format_textfile(taken(), []), format_textfile(taken(), [directory(n, 1, 1) for n in range(5_000)])
     for reason in Reason:
         assert parsed(none)["lethe_survey_findings", labels(reason)] == 0
     assert len(parsed(many)) == len(parsed(none)) + 1

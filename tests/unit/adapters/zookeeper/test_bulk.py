@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lethe.adapters.zookeeper.bulk import FEWEST_TOGETHER, BatchSizer, Job, ReadQueue, RequestMode
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
-from lethe.adapters.zookeeper.wire import Found
+from lethe.adapters.zookeeper.wire import ExistsOutcome
 from lethe.protocol.zookeeper.operations import (
     Data,
     Exists,
@@ -49,8 +49,8 @@ def test_exists_is_answered_from_the_data_and_asked_alone_where_that_must_not_be
     together = queue.next_job()
     assert together == Job(tuple(range(len(reads))), RequestMode.TOGETHER)
     refused, missing, marker = ReadFailed(ZkError.NO_AUTH), ReadFailed(ZkError.NO_NODE), Present(STAT, 17, 18)
-    found = [Found(marker, 500)] * len(more)
-    queue.settle(together, Answer(1, None, [Found(marker, 500), refused, missing, refused, *found]))
+    found = [ExistsOutcome(marker, 500)] * len(more)
+    queue.settle(together, Answer(1, None, [ExistsOutcome(marker, 500), refused, missing, refused, *found]))
     alone = queue.next_job()
     assert alone == Job((1,), RequestMode.ALONE)
     queue.settle(alone, Answer(2, None, Present(STAT, 5, 6)))
@@ -63,7 +63,7 @@ def test_the_data_that_comes_with_exists_counts_for_the_size_of_answers() -> Non
     queue = ReadQueue([Exists("/large")] * FEWEST_TOGETHER, sizer)
     job = queue.next_job()
     assert job is not None
-    queue.settle(job, Answer(1, None, [Found(Present(STAT), 400_000)] * FEWEST_TOGETHER))
+    queue.settle(job, Answer(1, None, [ExistsOutcome(Present(STAT), 400_000)] * FEWEST_TOGETHER))
     assert sizer.chunk == 2
 
 

@@ -1,6 +1,6 @@
 """The books of armed watches."""
 
-from lethe.adapters.zookeeper.watches import ArmedWatches, Arming, WatchChunk
+from lethe.adapters.zookeeper.watches import ArmedWatches, WatchChunk, WatchRequest
 from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
@@ -90,7 +90,7 @@ def changed(path: str) -> WatchFired:
 
 
 def test_many_are_armed_but_for_what_went_off_before_the_answer() -> None:
-    watches, arming = ArmedWatches(), Arming(["/a", "/b", "/c"])
+    watches, arming = ArmedWatches(), WatchRequest(["/a", "/b", "/c"])
     watches.arming_sent(arming)
     assert not watches.went_off(WatchFired(WatchKind.CHILDREN_CHANGED, "/a"))
     assert watches.went_off(changed("/b"))
@@ -105,7 +105,7 @@ def test_many_are_armed_but_for_what_went_off_before_the_answer() -> None:
 
 
 def test_nothing_is_armed_by_a_request_that_failed_or_was_lost() -> None:
-    watches, arming = ArmedWatches(), Arming(["/a"])
+    watches, arming = ArmedWatches(), WatchRequest(["/a"])
     watches.arming_sent(arming)
     watches.arming_over(arming, armed=False)
     watches.arming_over(arming, armed=True)
@@ -115,7 +115,7 @@ def test_nothing_is_armed_by_a_request_that_failed_or_was_lost() -> None:
 
 def test_of_two_requests_under_way_the_first_has_let_it_go_off() -> None:
     """The second is carried out after the first was answered, so that its watch is armed."""
-    watches, first, second = ArmedWatches(), Arming(["/a"]), Arming(["/a", "/b"])
+    watches, first, second = ArmedWatches(), WatchRequest(["/a"]), WatchRequest(["/a", "/b"])
     watches.arming_sent(first)
     watches.arming_sent(second)
     assert watches.went_off(changed("/a"))
@@ -127,7 +127,7 @@ def test_of_two_requests_under_way_the_first_has_let_it_go_off() -> None:
 
 
 def test_what_is_armed_already_may_go_off_under_way_and_is_struck_out() -> None:
-    watches, arming = armed((GetData("/a", True), Data(None, STAT))), Arming(["/a"])
+    watches, arming = armed((GetData("/a", True), Data(None, STAT))), WatchRequest(["/a"])
     watches.arming_sent(arming)
     assert watches.went_off(WatchFired(WatchKind.DELETED, "/a"))
     watches.arming_over(arming, armed=True)

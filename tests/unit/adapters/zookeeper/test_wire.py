@@ -177,7 +177,7 @@ def test_exists_among_bulk_reads_is_a_read_of_the_data() -> None:
     bulk = wire.pack_multi_read("", reads)
     assert bulk.payload == wire.pack_multi_read("", [GetData(read.path) for read in reads]).payload
     assert bulk.parse(body, 1) == [
-        wire.Found(Present(STAT, 8, 9), 4),
+        wire.ExistsOutcome(Present(STAT, 8, 9), 4),
         ReadFailed(ZkError.NO_NODE),
         Data(b"x", STAT),
     ]
@@ -215,7 +215,7 @@ def test_the_answer_to_a_connect_request() -> None:
     def granted(timeout: int, session: int, password: bytes) -> bytes:
         return struct.pack("!iiqi", 0, timeout, session, len(password)) + password + b"\0"
 
-    assert wire.parse_connect(granted(4000, 7, b"p" * 16)) == wire.Granted(7, b"p" * 16, 4000)
+    assert wire.parse_connect(granted(4000, 7, b"p" * 16)) == wire.SessionGrant(7, b"p" * 16, 4000)
     assert wire.parse_connect(granted(0, 0, bytes(16))).session_id == 0
     with pytest.raises(ValueError, match="timeout 0"):
         wire.parse_connect(granted(0, 7, b"p" * 16))

@@ -19,16 +19,16 @@ from lethe.broker.core.effects import (
     FillReplica,
     PerformDisk,
     ProposeIsr,
+    QuarantineDirectory,
     Record,
     RemoveDirectories,
     RenameForDeletion,
     Reply,
-    SetAside,
 )
 from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
-    ControllerEpochAnswered,
+    ControllerEpochReceived,
     ControlReceived,
     DirectoriesRemoved,
     DiskOutcome,
@@ -43,10 +43,10 @@ from lethe.broker.core.inputs import (
     TimerFired,
     TopicAbsence,
     TopicIdAnswer,
-    TopicIdsAnswered,
+    TopicIdsReceived,
 )
 from lethe.broker.core.state import AgentState, Settings
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
@@ -130,7 +130,7 @@ class FakeDisk:
             case RenameForDeletion(_, _, topic_id, new_name):
                 assert entries[name].topic_id == topic_id
                 entries[new_name] = entries.pop(name)
-            case SetAside(_, _, new_name):
+            case QuarantineDirectory(_, _, new_name):
                 entries[new_name] = entries.pop(name)
         return DiskOutcome()
 
@@ -205,10 +205,10 @@ class Driver:
                 return DiskPerformed(tuple(outcomes))
             case AskControllerEpoch():
                 self.epochs_asked += 1
-                return None if self.controller_epoch is None else ControllerEpochAnswered(self.controller_epoch)
+                return None if self.controller_epoch is None else ControllerEpochReceived(self.controller_epoch)
             case AskTopicIds(topics):
                 self.asked.append(topics)
-                return TopicIdsAnswered(tuple(self.topic_ids.get(topic, TopicAbsence.NO_TOPIC) for topic in topics))
+                return TopicIdsReceived(tuple(self.topic_ids.get(topic, TopicAbsence.NO_TOPIC) for topic in topics))
             case RemoveDirectories(directories):
                 outcomes_of_removal = []
                 for directory in directories:
@@ -224,9 +224,9 @@ class Driver:
                 pass
         return None
 
-    def facts(self, kind: FactType) -> list[Fact]:
+    def records(self, kind: EventRecordType) -> list[EventRecord]:
         """What was recorded of that kind."""
-        return [effect.fact for effect in self.effects if isinstance(effect, Record) and effect.fact.type is kind]
+        return [effect.record for effect in self.effects if isinstance(effect, Record) and effect.record.type is kind]
 
     def advance(self, by_ms: int) -> None:
         """Let time pass and the timer fire."""

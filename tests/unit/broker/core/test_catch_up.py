@@ -133,8 +133,8 @@ def test_what_cannot_be_filled_is_shown_and_tried_again_with_the_next_leader_and
     follower(driver)
     driver.disk.refusals["t-0"] = "t-0 holds 3 files already"
     driver.advance(CATCH_UP_MS)
-    facts = [getattr(effect, "fact", None) for effect in driver.effects]
-    assert [fact.data["what"] for fact in facts if fact and "holds 3 files" in str(fact.data)] == ["CATCH_UP"]
+    records = [getattr(effect, "record", None) for effect in driver.effects]
+    assert [record.data["what"] for record in records if record and "holds 3 files" in str(record.data)] == ["CATCH_UP"]
     driver.disk.refusals.clear()
     driver.advance(10 * CATCH_UP_MS)
     assert fills(driver) == []

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from lethe.broker.core.effects import AssignTopicId, CreateReplica, RenameForDeletion, SetAside
+from lethe.broker.core.effects import AssignTopicId, CreateReplica, QuarantineDirectory, RenameForDeletion
 from lethe.broker.core.inputs import LogDirFailed, TopicAbsence, TopicIdUnavailable
 from lethe.broker.core.queries import answer_describe_log_dirs
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.runtime.pages import describe
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
@@ -72,7 +72,11 @@ def test_at_the_start_none_is_touched_and_all_are_shown() -> None:
     driver = two(held(X), held(Y))
     assert driver.disk.performed == []
     assert driver.state.replicas[T0].state is ReplicaState.LOADED
-    (loaded,) = [fact for fact in driver.facts(FactType.BROKER) if fact.data["happened"] == "log directories loaded"]
+    (loaded,) = [
+        record
+        for record in driver.records(EventRecordType.BROKER)
+        if record.data["happened"] == "log directories loaded"
+    ]
     assert loaded.data["duplicates"] == [f"{A}/t-0", f"{B}/t-0"]
     shown = describe(driver.state)["duplicates"]
     assert shown == {
@@ -105,7 +109,7 @@ def test_the_one_with_the_topics_id_is_opened_and_the_other_is_set_aside(
     assert (replica.state, replica.topic_id) == (ReplicaState.HOSTED, Y)
     assert driver.disk.log_dirs[replica.log_dir or ""]["t-0"].topic_id == Y
     assert driver.state.duplicates == {}
-    assert len(driver.facts(FactType.SET_ASIDE)) == len(driver.state.strays) == 1
+    assert len(driver.records(EventRecordType.SET_ASIDE)) == len(driver.state.strays) == 1
     driver.advance(10**9)
     assert where(driver, X) == ["stray"], "and is kept"
 
@@ -121,13 +125,17 @@ def test_where_nobody_counts_on_any_all_are_set_aside() -> None:
     driver = two(held(X), held(None))
     assert opened(driver, follow(Y)) == ErrorCode.NONE
     assert (where(driver, X), where(driver, None), where(driver, Y)) == (["stray"], ["stray"], ["t-0"])
-    assert [type(operation) for operation in driver.disk.performed] == [SetAside, SetAside, CreateReplica]
+    assert [type(operation) for operation in driver.disk.performed] == [
+        QuarantineDirectory,
+        QuarantineDirectory,
+        CreateReplica,
+    ]
 
 
 def test_a_blank_one_is_used_before_another_is_made() -> None:
     driver = two(held(X), BLANK)
     assert opened(driver, follow(Y)) == ErrorCode.NONE
-    assert [type(operation) for operation in driver.disk.performed] == [SetAside, AssignTopicId]
+    assert [type(operation) for operation in driver.disk.performed] == [QuarantineDirectory, AssignTopicId]
     assert where(driver, Y) == ["t-0"]
 
 
@@ -147,7 +155,7 @@ def test_where_nobody_can_say_which_one_none_is_touched(first: Entry, second: En
     driver = two(first, second)
     assert opened(driver, become(topic_id=topic_id)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert driver.disk.performed == []
-    (refusal,) = driver.facts(FactType.REFUSAL)
+    (refusal,) = driver.records(EventRecordType.REFUSAL)
     assert f"{A}/t-0" in str(refusal.data["why"])
     assert f"{B}/t-0" in str(refusal.data["why"])
     assert "restart" in str(refusal.data["why"])
@@ -163,7 +171,9 @@ def test_doubts_do_not_keep_a_doomed_topic_from_being_deleted(
     assert opened(driver, doomed(topic_id)) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert driver.disk.performed == []
     assert stopped(driver, stop()) == ErrorCode.NONE
-    assert [type(operation) for operation in driver.disk.performed] == [SetAside, SetAside], "and not a byte is lost"
+    assert [type(operation) for operation in driver.disk.performed] == [QuarantineDirectory, QuarantineDirectory], (
+        "and not a byte is lost"
+    )
 
 
 def test_new_bytes_under_no_id_do_not_put_anything_out_of_service() -> None:

@@ -11,11 +11,11 @@ from lethe.broker.core.effects import Refuse
 from lethe.broker.core.epochs import MAX_UNCONFIRMED
 from lethe.broker.core.inputs import (
     BrokerRegistered,
-    ControllerEpochAnswered,
+    ControllerEpochReceived,
     ControllerEpochUnavailable,
     ControlReceived,
 )
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
@@ -71,9 +71,9 @@ def test_a_probe_is_answered_and_is_no_refusal() -> None:
     driver = Driver()
     answer = driver.stop(probe_request(BrokerId(9)), -1)
     assert answer.error == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert driver.facts(FactType.REFUSAL) == []
+    assert driver.records(EventRecordType.REFUSAL) == []
     assert driver.stop(stop(controller_epoch=-1), -1).error == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert len(driver.facts(FactType.REFUSAL)) == 1, "an order without an epoch is refused"
+    assert len(driver.records(EventRecordType.REFUSAL)) == 1, "an order without an epoch is refused"
 
 
 FORGED = 2_147_483_647
@@ -92,7 +92,7 @@ def test_a_forged_controller_epoch_is_not_adopted(build: Builder) -> None:
     forged = driver.send(build(controller_epoch=FORGED))
     assert refused(driver) == [forged]
     assert driver.state.controller_epoch == 5
-    (said,) = driver.facts(FactType.REFUSAL)
+    (said,) = driver.records(EventRecordType.REFUSAL)
     assert said.data["why"] == "unconfirmed controller epoch: /controller_epoch in ZooKeeper is 5"
     assert (said.data["epoch"], said.data["known_epoch"]) == (FORGED, 5)
     assert driver.replies[driver.send(build(controller_epoch=5))].response.error == ErrorCode.NONE
@@ -135,7 +135,7 @@ def test_while_zookeeper_is_asked_the_known_controller_is_obeyed() -> None:
     forged = driver.send(stop(controller_epoch=FORGED))
     assert driver.stop(stop(controller_epoch=5)).error == ErrorCode.NONE
     assert forged not in driver.replies
-    driver.feed(ControllerEpochAnswered(ControllerEpoch(5)))
+    driver.feed(ControllerEpochReceived(ControllerEpoch(5)))
     assert refused(driver) == [forged]
 
 
@@ -145,11 +145,11 @@ def test_an_answer_counts_for_what_came_before_the_question_only() -> None:
     first, second = driver.send(metadata(controller_epoch=6)), driver.send(metadata(controller_epoch=7))
     third = driver.send(metadata(controller_epoch=6))
     assert driver.epochs_asked == 1
-    driver.feed(ControllerEpochAnswered(ControllerEpoch(6)))
+    driver.feed(ControllerEpochReceived(ControllerEpoch(6)))
     assert sorted(driver.replies) == [first, third], "asked for or not, 6 is confirmed"
     assert refused(driver) == []
     assert driver.epochs_asked == 2
-    driver.feed(ControllerEpochAnswered(ControllerEpoch(7)))
+    driver.feed(ControllerEpochReceived(ControllerEpoch(7)))
     assert driver.replies[second].response.error == ErrorCode.NONE
     assert driver.state.controller_epoch == 7
 

@@ -232,10 +232,10 @@ def test_each_proposal_is_recorded_and_an_unanswered_series_once() -> None:
         outcome(driver, IsrVerdict.UNANSWERED)
         driver.advance(wait_ms)
     outcome(driver, IsrVerdict.ACCEPTED, ALL, 1)
-    facts = [effect.fact for effect in driver.effects if isinstance(effect, Record)]
-    told = [fact for fact in facts if fact.data.get("happened") == "proposed ISR members"]
-    assert [fact.data["outcomes"] for fact in told] == [{"unanswered": 1}, {"accepted": 1}]
-    assert [problem for fact in told for problem in schema_problems(fact)] == []
+    records = [effect.record for effect in driver.effects if isinstance(effect, Record)]
+    told = [record for record in records if record.data.get("happened") == "proposed ISR members"]
+    assert [record.data["outcomes"] for record in told] == [{"unanswered": 1}, {"accepted": 1}]
+    assert [problem for record in told for problem in schema_problems(record)] == []
     assert driver.state.isr_outcomes[IsrVerdict.UNANSWERED] == 3
 
 

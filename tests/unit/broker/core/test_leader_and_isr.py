@@ -12,7 +12,7 @@ from lethe.broker.core.effects import (
     FillReplica,
     NotifyLogDirFailure,
     PerformDisk,
-    SetAside,
+    QuarantineDirectory,
 )
 from lethe.broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
 from lethe.broker.core.replica import ReplicaState
@@ -124,7 +124,7 @@ def test_another_incarnation_whose_bytes_nobody_counts_on_is_set_aside(
     driver = Driver(found(topic_id, id_readable=id_readable))
     assert only_error(driver.leader_and_isr(become(isr=isr, is_new=is_new))) == ErrorCode.NONE
     quarantined, created, _ = driver.disk.performed
-    assert isinstance(quarantined, SetAside)
+    assert isinstance(quarantined, QuarantineDirectory)
     assert quarantined.new_name.startswith("t-0.")
     assert quarantined.new_name.endswith("-stray")
     assert isinstance(created, CreateReplica)
@@ -153,7 +153,7 @@ def test_a_directory_without_id_takes_the_id_where_it_is_empty_or_counted_on(fil
 def test_without_ids_a_new_partition_never_opens_old_bytes() -> None:
     driver = Driver(found(None))
     assert only_error(driver.leader_and_isr(become(topic_id=None, is_new=True))) == ErrorCode.NONE
-    assert [type(operation) for operation in driver.disk.performed] == [SetAside, CreateReplica, FillReplica]
+    assert [type(operation) for operation in driver.disk.performed] == [QuarantineDirectory, CreateReplica, FillReplica]
 
 
 def test_without_ids_an_old_partition_is_opened_by_name() -> None:
@@ -206,7 +206,7 @@ def test_an_empty_directory_without_an_id_says_nothing_where_the_replica_may_lie
 
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_directory_of_another_incarnation_says_nothing_either(is_new: bool) -> None:
-    """Somebody may have put it there: it is set aside, and the replica is still in the failed directory, perhaps."""
+    """Somebody may have put it there: it is quarantined, and the replica is still in the failed directory, perhaps."""
     driver = Driver(FakeDisk({A: {}, B: {"t-0": Entry(Y, 4096, 4)}}, failures={A: "input/output error"}))
     expected = ErrorCode.NONE if is_new else ErrorCode.KAFKA_STORAGE_ERROR
     follower = become(leader=2, isr=(2,), replicas=(2, ME), is_new=is_new)

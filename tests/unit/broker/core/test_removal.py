@@ -12,7 +12,7 @@ from lethe.broker.core.removal import (
     PendingRemoval,
     RemovalQueue,
 )
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import topic_id_to_text
 from tests.unit.broker.core.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
@@ -34,8 +34,8 @@ def test_the_bytes_go_after_the_delay_and_are_counted() -> None:
     assert directories(driver) == []
     assert driver.state.removal.freed_bytes == 8192
     assert driver.state.removal.pending_bytes == 0
-    freed = [e.fact for e in driver.effects if isinstance(e, Record) and e.fact.type is FactType.BYTES_FREED]
-    assert sum(int(str(fact.data["size_bytes"])) for fact in freed) == 8192
+    freed = [e.record for e in driver.effects if isinstance(e, Record) and e.record.type is EventRecordType.BYTES_FREED]
+    assert sum(int(str(record.data["size_bytes"])) for record in freed) == 8192
 
 
 def test_bytes_of_two_incarnations_are_counted_apart() -> None:
@@ -44,8 +44,10 @@ def test_bytes_of_two_incarnations_are_counted_apart() -> None:
         driver.leader_and_isr(become(topic_id=topic_id, partitions=(0, 1), is_new=True))
         driver.stop(stop(partitions=(0, 1)))
     driver.advance(DELAY_MS)
-    freed = driver.facts(FactType.BYTES_FREED)
-    assert sorted((str(fact.data["topic_id"]), fact.data["log_dir"], fact.data["partitions"]) for fact in freed) == [
+    freed = driver.records(EventRecordType.BYTES_FREED)
+    assert sorted(
+        (str(record.data["topic_id"]), record.data["log_dir"], record.data["partitions"]) for record in freed
+    ) == [
         (topic_id_to_text(X), A, "0"),
         (topic_id_to_text(X), B, "1"),
         (topic_id_to_text(Y), A, "0"),
@@ -61,8 +63,10 @@ def test_bytes_keep_their_id_over_failed_attempts_a_restart_and_the_loss_of_the_
         assert RemoveDirectories((DirectoryRef(A, name),)) in step(state, TimerFired(), now_ms)
         if outcome.log_dir_failed:
             step(state, LogDirFailed(A, "gone"), now_ms)
-        facts = [each.fact for each in step(state, DirectoriesRemoved((outcome,)), now_ms) if isinstance(each, Record)]
-        (freed,) = [fact for fact in facts if fact.type is FactType.BYTES_FREED]
+        records = [
+            each.record for each in step(state, DirectoriesRemoved((outcome,)), now_ms) if isinstance(each, Record)
+        ]
+        (freed,) = [record for record in records if record.type is EventRecordType.BYTES_FREED]
         assert (freed.data["topic_id"], freed.data["error"]) == (topic_id_to_text(X), outcome.error)
 
 

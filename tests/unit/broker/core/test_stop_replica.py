@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.broker.core.effects import AskTopicIds, Halt, NotifyLogDirFailure, Record, RenameForDeletion, SetAside
+from lethe.broker.core.effects import (
+    AskTopicIds,
+    Halt,
+    NotifyLogDirFailure,
+    QuarantineDirectory,
+    Record,
+    RenameForDeletion,
+)
 from lethe.broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.state import MAX_TOMBSTONES
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import (
     Addressed,
     StopReplicaPartition,
@@ -125,7 +132,7 @@ def test_a_name_that_no_directory_can_have_has_nothing_to_delete(topic: str) -> 
     driver = Driver()
     assert only_error(driver.stop(stop(topic))) == ErrorCode.NONE
     assert driver.disk.performed == []
-    assert any(isinstance(e, Record) and e.fact.type is FactType.REFUSAL for e in driver.effects)
+    assert any(isinstance(e, Record) and e.record.type is EventRecordType.REFUSAL for e in driver.effects)
 
 
 # --- whose bytes --------------------------------------------------------------------------------------------------
@@ -181,7 +188,7 @@ def test_a_directory_of_another_incarnation_is_set_aside_and_acknowledged() -> N
     (name,) = names(driver)
     assert name.endswith("-stray")
     assert driver.disk.log_dirs[A][name].topic_id == Y
-    assert [e.fact.type for e in driver.effects if isinstance(e, Record)].count(FactType.SET_ASIDE) == 1
+    assert [e.record.type for e in driver.effects if isinstance(e, Record)].count(EventRecordType.SET_ASIDE) == 1
     driver.advance(10**9)
     assert names(driver) == [name], "it is never removed"
 
@@ -190,14 +197,14 @@ def test_a_directory_of_another_incarnation_is_set_aside_and_acknowledged() -> N
     "topic_id,id_readable,answer,operation",
     [
         (X, True, X, RenameForDeletion),
-        (X, True, Y, SetAside),
-        (None, True, Y, SetAside),
-        (None, False, Y, SetAside),
+        (X, True, Y, QuarantineDirectory),
+        (None, True, Y, QuarantineDirectory),
+        (None, False, Y, QuarantineDirectory),
         (None, True, TopicAbsence.NO_ID, RenameForDeletion),
-        (X, True, TopicAbsence.NO_ID, SetAside),
-        (None, False, TopicAbsence.NO_ID, SetAside),
-        (X, True, TopicAbsence.NO_TOPIC, SetAside),
-        (None, True, TopicAbsence.NO_TOPIC, SetAside),
+        (X, True, TopicAbsence.NO_ID, QuarantineDirectory),
+        (None, False, TopicAbsence.NO_ID, QuarantineDirectory),
+        (X, True, TopicAbsence.NO_TOPIC, QuarantineDirectory),
+        (None, True, TopicAbsence.NO_TOPIC, QuarantineDirectory),
     ],
 )
 def test_an_agent_that_remembers_nothing_asks_once_per_topic(
@@ -271,13 +278,13 @@ def test_deletions_are_recorded_per_topic_in_ranges() -> None:
     driver = Driver()
     driver.leader_and_isr(become(partitions=tuple(range(10))))
     driver.stop(stop(partitions=(0, 1, 2, 3, 7)))
-    (ack,) = [e.fact for e in driver.effects if isinstance(e, Record) and e.fact.type is FactType.ACK]
+    (ack,) = [e.record for e in driver.effects if isinstance(e, Record) and e.record.type is EventRecordType.ACK]
     assert (ack.subject, ack.data["partitions"], ack.data["error"]) == ("topic/t", "0-3,7", "NONE")
     assert ack.data["topic_id"] == topic_id_to_text(X)
 
 
 def acks(driver: Driver) -> list[tuple[object, object]]:
-    return [(fact.data["topic_id"], fact.data["error"]) for fact in driver.facts(FactType.ACK)]
+    return [(record.data["topic_id"], record.data["error"]) for record in driver.records(EventRecordType.ACK)]
 
 
 def test_a_repeated_deletion_is_recorded_with_the_id_of_the_tombstone() -> None:
@@ -318,6 +325,6 @@ def test_what_is_set_aside_is_recorded_with_what_it_says_of_itself() -> None:
     driver = Driver(found(Y))
     driver.update(metadata())
     driver.stop(stop())
-    (fact,) = driver.facts(FactType.SET_ASIDE)
-    assert fact.data["topic_id"] == topic_id_to_text(Y)
+    (record,) = driver.records(EventRecordType.SET_ASIDE)
+    assert record.data["topic_id"] == topic_id_to_text(Y)
     assert acks(driver) == [(topic_id_to_text(X), "NONE")]

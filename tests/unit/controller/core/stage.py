@@ -1,4 +1,4 @@
-"""A context in the middle of a tenure, made by hand, and single steps on it: what unit tests of the core begin with."""
+"""A context in the middle of a term, made by hand, and single steps on it: what unit tests of the core begin with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from lethe.controller.core import controller, mutation
-from lethe.controller.core.agenda import Task
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send, WriteZnodes
 from lethe.controller.core.events import Event, ZnodesRead, ZnodesWritten
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import Task
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,
@@ -74,7 +74,7 @@ def add_topic(
     for number, replicas in enumerate(partitions):
         tp = TopicPartition(name, number)
         if led:
-            mutation.set_leadership(context.cluster, tp, LeaderAndIsr(replicas[0], 0, tuple(replicas), EPOCH))
+            mutation.set_leader_and_isr(context.cluster, tp, LeaderAndIsr(replicas[0], 0, tuple(replicas), EPOCH))
         if partition_state is not None:
             mutation.set_partition_state(context.cluster, tp, partition_state)
         if replica_state is not None:
@@ -86,11 +86,11 @@ def add_topic(
 
 def perform(context: Context, *tasks: Task) -> list[Effect]:
     """Run these tasks until they are done or wait for ZooKeeper."""
-    turn = Turn(context, NOW_MS)
-    turn.do(*tasks)
-    effects = turn.effects
-    while context.agenda and not context.awaiting_result:
-        controller._run(turn, context.agenda.popleft())
+    step = StepContext(context, NOW_MS)
+    step.do(*tasks)
+    effects = step.effects
+    while context.tasks and not context.awaiting_result:
+        controller._run(step, context.tasks.popleft())
     return effects
 
 
@@ -165,8 +165,8 @@ def stops_of(request: StopReplicaRequest) -> dict[str, tuple[int, bool]]:
     }
 
 
-def refusals(effects: Sequence[Effect]) -> list[Fact]:
-    return [e.fact for e in effects if isinstance(e, Record) and e.fact.type is FactType.REFUSAL]
+def refusals(effects: Sequence[Effect]) -> list[EventRecord]:
+    return [e.record for e in effects if isinstance(e, Record) and e.record.type is EventRecordType.REFUSAL]
 
 
 def state_of(context: Context, name: str, partition: int, broker_id: int) -> ReplicaState:

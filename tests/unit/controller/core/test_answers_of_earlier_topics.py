@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered
+from lethe.controller.core.events import LeaderAndIsrResponseReceived, StopReplicaResponseReceived
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -45,12 +45,12 @@ def is_deletion(send: Send) -> bool:
 
 def hosts(one: OneController, asked: Send, topic_id: TopicId | None, error: ErrorCode = ErrorCode.NONE) -> None:
     response = LeaderAndIsrResponse(ErrorCode.NONE, (TopicIdError(None, topic_id, 0, error),))
-    one.feed(LeaderAndIsrAnswered(asked.broker, asked.broker_epoch, asked.request_id, response))
+    one.feed(LeaderAndIsrResponseReceived(asked.broker, asked.broker_epoch, asked.request_id, response))
 
 
 def has_deleted(one: OneController, asked: Send) -> None:
     response = StopReplicaResponse(ErrorCode.NONE, (TopicError("t", 0, ErrorCode.NONE),))
-    one.feed(StopReplicaAnswered(asked.broker, asked.broker_epoch, asked.request_id, response))
+    one.feed(StopReplicaResponseReceived(asked.broker, asked.broker_epoch, asked.request_id, response))
 
 
 def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after() -> None:

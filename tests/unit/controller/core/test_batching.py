@@ -8,15 +8,19 @@ from typing import TypeVar
 
 import pytest
 
-from lethe.controller.core.agenda_deletion import ResumeDeletions
 from lethe.controller.core.batching import RequestBatch
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Record
-from lethe.controller.core.events import LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from lethe.controller.core.events import (
+    LeaderAndIsrResponseReceived,
+    StopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
 from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import (
     ApiKey,
     ControlRequest,
@@ -86,14 +90,14 @@ def of_kind(batch: RequestBatch, kind: type[R]) -> dict[int, R]:
 
 def test_leader_and_isr_is_one_request_with_leaders_isr_and_ids_and_tells_everybody() -> None:
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     for name in ("foo-0", "foo-1", "bar-1"):
         batch.add_leader_and_isr((2,), tp(name), is_new=False)
-    turn.flush(batch)
-    request = sends(turn.effects, LeaderAndIsrRequest)[2]
-    assert list(sends(turn.effects, LeaderAndIsrRequest)) == [2]
-    assert sorted(sends(turn.effects, UpdateMetadataRequest)) == [1, 2, 3]
+    step.flush(batch)
+    request = sends(step.effects, LeaderAndIsrRequest)[2]
+    assert list(sends(step.effects, LeaderAndIsrRequest)) == [2]
+    assert sorted(sends(step.effects, UpdateMetadataRequest)) == [1, 2, 3]
     rows = rows_of(request)
     assert {name: (row.leader, row.isr, row.controller_epoch) for name, row in rows.items()} == {
         "foo-0": (1, (1, 2, 3), EPOCH),
@@ -111,7 +115,7 @@ def test_leader_and_isr_is_one_request_with_leaders_isr_and_ids_and_tells_everyb
 def test_leader_and_isr_for_a_queued_topic_names_no_leader_and_keeps_the_epoch() -> None:
     context = cluster()
     queue_deletion(context.cluster, "foo", NOW_MS)
-    batch = Turn(context, NOW_MS).batch()
+    batch = StepContext(context, NOW_MS).batch()
     for name in ("foo-0", "bar-0"):
         batch.add_leader_and_isr((1,), tp(name), is_new=False)
     request = of_kind(batch, LeaderAndIsrRequest)[1]
@@ -125,17 +129,17 @@ def test_leader_and_isr_for_a_queued_topic_names_no_leader_and_keeps_the_epoch()
 
 def test_leader_and_isr_answer_is_taken_once() -> None:
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     batch.add_leader_and_isr((2,), tp("foo-0"), is_new=False)
-    turn.flush(batch)
+    step.flush(batch)
     request_id = next(i for i, o in context.cluster.outstanding.items() if isinstance(o.request, LeaderAndIsrRequest))
     epoch = context.cluster.brokers[BrokerId(2)].epoch
-    answer = LeaderAndIsrAnswered(
+    answer = LeaderAndIsrResponseReceived(
         BrokerId(2), epoch, request_id, LeaderAndIsrResponse(0, (TopicIdError(None, FOO, 0, 0),))
     )
     assert refusals(feed(context, answer)) == []
-    assert context.cluster.topics["foo"].partitions[0].hosting[2].confirmed
+    assert context.cluster.topics["foo"].partitions[0].confirmations[2].confirmed
     assert len(refusals(feed(context, answer))) == 1
 
 
@@ -200,14 +204,14 @@ def test_update_metadata_names_partitions_ids_and_live_brokers() -> None:
 
 def test_update_metadata_answer_with_an_error_is_shown() -> None:
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     batch.add_update_metadata((1,), [tp("foo-0")])
-    turn.flush(batch)
+    step.flush(batch)
     epoch = context.cluster.brokers[BrokerId(1)].epoch
     response = UpdateMetadataResponse(ErrorCode.STALE_BROKER_EPOCH)
-    effects = feed(context, UpdateMetadataAnswered(BrokerId(1), epoch, context.last_request_id, response))
-    assert [fact.data["why"] for fact in refusals(effects)] == ["STALE_BROKER_EPOCH"]
+    effects = feed(context, UpdateMetadataResponseReceived(BrokerId(1), epoch, context.last_request_id, response))
+    assert [record.data["why"] for record in refusals(effects)] == ["STALE_BROKER_EPOCH"]
 
 
 def test_update_metadata_leaves_out_partitions_without_leadership() -> None:
@@ -260,12 +264,12 @@ def test_update_metadata_goes_to_and_lists_live_and_shutting_down_brokers() -> N
 
 def test_stop_replica_is_one_request_and_its_answer_changes_nothing_outside_a_deletion() -> None:
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     for name in ("foo-0", "foo-1", "bar-1"):
         batch.add_stop_replica(BrokerId(2), tp(name), delete=False)
-    turn.flush(batch)
-    request = sends(turn.effects, StopReplicaRequest)[2]
+    step.flush(batch)
+    request = sends(step.effects, StopReplicaRequest)[2]
     assert stops_of(request) == {"foo-0": (0, False), "foo-1": (0, False), "bar-1": (0, False)}
     assert acknowledge(context, 2) == []
 
@@ -281,9 +285,13 @@ def acknowledge(context: Context, broker: int) -> list[tuple[str, str]]:
     assert isinstance(request, StopReplicaRequest)
     rows = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
     epoch = context.cluster.brokers[BrokerId(broker)].epoch
-    effects = feed(context, StopReplicaAnswered(BrokerId(broker), epoch, request_id, StopReplicaResponse(0, rows)))
-    facts = [effect.fact for effect in effects if isinstance(effect, Record)]
-    return [(fact.subject, str(fact.data["partitions"])) for fact in facts if fact.type is FactType.ACK]
+    effects = feed(
+        context, StopReplicaResponseReceived(BrokerId(broker), epoch, request_id, StopReplicaResponse(0, rows))
+    )
+    records = [effect.record for effect in effects if isinstance(effect, Record)]
+    return [
+        (record.subject, str(record.data["partitions"])) for record in records if record.type is EventRecordType.ACK
+    ]
 
 
 def test_delete_is_sticky() -> None:
@@ -297,12 +305,12 @@ def test_delete_is_sticky() -> None:
 def test_stop_of_a_queued_topic_has_the_epoch_of_deletion_and_does_not_count_before_it_was_started(ibp: str) -> None:
     context = cluster(ibp)
     queue_deletion(context.cluster, "foo", NOW_MS)
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     for name in ("foo-0", "foo-1", "bar-1"):
         batch.add_stop_replica(BrokerId(2), tp(name), delete=True)
-    turn.flush(batch)
-    assert stops_of(sends(turn.effects, StopReplicaRequest)[2]) == {
+    step.flush(batch)
+    assert stops_of(sends(step.effects, StopReplicaRequest)[2]) == {
         "foo-0": (-2, True),
         "foo-1": (-2, True),
         "bar-1": (0, True),
@@ -313,11 +321,11 @@ def test_stop_of_a_queued_topic_has_the_epoch_of_deletion_and_does_not_count_bef
 def started_deletion() -> Context:
     """foo's deletion has been started; every broker has said before that it can reach its replicas."""
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     for name in ("foo-0", "foo-1"):
         batch.add_leader_and_isr((1, 2, 3), tp(name), is_new=False)
-    turn.flush(batch)
+    step.flush(batch)
     for broker in (1, 2, 3):
         request_id, request = next(
             (i, o.request)
@@ -327,7 +335,7 @@ def started_deletion() -> Context:
         assert isinstance(request, LeaderAndIsrRequest)
         rows = tuple(TopicIdError(t.topic, None, r.partition, 0) for t in request.topics for r in t.partitions)
         epoch = context.cluster.brokers[BrokerId(broker)].epoch
-        feed(context, LeaderAndIsrAnswered(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse(0, rows)))
+        feed(context, LeaderAndIsrResponseReceived(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse(0, rows)))
     queue_deletion(context.cluster, "foo", NOW_MS)
     perform(context, ResumeDeletions(("foo",)))
     return context
@@ -335,21 +343,21 @@ def started_deletion() -> Context:
 
 def test_answer_counts_for_the_partitions_of_a_started_deletion_only() -> None:
     context = started_deletion()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     for name in ("foo-0", "foo-1", "bar-1"):
         batch.add_stop_replica(BrokerId(2), tp(name), delete=True)
-    turn.flush(batch)
+    step.flush(batch)
     assert acknowledge(context, 2) == [("topic/foo", "0-1")]
     assert state_of(context, "bar", 1, 2) is ReplicaState.ONLINE
 
 
 def test_answer_to_a_stop_without_delete_does_not_count_while_the_deletion_has_started() -> None:
     context = started_deletion()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     batch.add_stop_replica(BrokerId(2), tp("foo-0"), delete=False)
-    turn.flush(batch)
+    step.flush(batch)
     assert acknowledge(context, 2) == []
     assert state_of(context, "foo", 0, 2) is ReplicaState.DELETION_STARTED
 
@@ -412,14 +420,15 @@ def test_empty_batch_sends_nothing() -> None:
 
 def test_what_is_sent_carries_the_brokers_epoch_and_is_outstanding() -> None:
     context = cluster()
-    turn = Turn(context, NOW_MS)
-    batch = turn.batch()
+    step = StepContext(context, NOW_MS)
+    batch = step.batch()
     batch.add_update_metadata((1, 3))
-    turn.flush(batch)
+    step.flush(batch)
     assert [(o.broker, o.broker_epoch) for o in context.cluster.outstanding.values()] == [(1, 101), (3, 103)]
 
 
-# --- a listed controller ------------------------------------------------------------------------------------------
+# --- an advertised controller
+# ------------------------------------------------------------------------------------------
 
 
 def test_a_listed_controller_is_named_among_the_live_brokers_of_update_metadata_alone() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lethe.controller.core.configuration import unseen
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import CONTROLLER_ID, OneController
@@ -48,7 +48,7 @@ def leaderless() -> OneController:
 
 def leaders(world: OneController) -> list[int]:
     found = (led(world, name) for name in ("t", "u"))
-    return [leadership[0] for leadership in found if leadership is not None]
+    return [leader_and_isr[0] for leader_and_isr in found if leader_and_isr is not None]
 
 
 @pytest.mark.parametrize("entity", [DEFAULT, OWN])
@@ -80,7 +80,7 @@ def test_own_configuration_comes_before_that_of_all_brokers_and_both_before_the_
     configure(world, DEFAULT)
     assert world.context.delete_topic_enable
     assert [
-        f.data["delete_topic_enable"] for f in world.recorded(FactType.EVENT) if "delete_topic_enable" in f.data
+        f.data["delete_topic_enable"] for f in world.recorded(EventRecordType.EVENT) if "delete_topic_enable" in f.data
     ] == [
         False,
         True,

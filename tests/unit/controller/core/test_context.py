@@ -13,7 +13,7 @@ from lethe.controller.core.mutation import (
     queue_deletion,
     remove_topic,
     set_assignment,
-    set_leadership,
+    set_leader_and_isr,
     set_partition_state,
     set_replica_state,
 )
@@ -52,7 +52,7 @@ def test_unknown_partition_is_none_and_has_no_replicas(tp: TopicPartition) -> No
     context = known()
     assert context.cluster.partition(tp) is None
     assert context.cluster.replica_state(PartitionReplica(*tp, BrokerId(1))) is ReplicaState.NON_EXISTENT
-    set_leadership(context.cluster, tp, LeaderAndIsr(1, 0, (1,), EPOCH))
+    set_leader_and_isr(context.cluster, tp, LeaderAndIsr(1, 0, (1,), EPOCH))
     set_partition_state(context.cluster, tp, PartitionState.OFFLINE)
     set_replica_state(context.cluster, PartitionReplica(*tp, BrokerId(1)), ReplicaState.ONLINE)
     assert context == known()
@@ -122,7 +122,7 @@ def test_second_target_replaces_the_first_and_going_back_gives_the_original() ->
 
 def lead(context: Context, name: str, partition: int, leader: int) -> None:
     replicas = context.cluster.topics[name].partitions[partition].assignment.replicas
-    set_leadership(context.cluster, TopicPartition(name, partition), LeaderAndIsr(leader, 1, replicas, EPOCH))
+    set_leader_and_isr(context.cluster, TopicPartition(name, partition), LeaderAndIsr(leader, 1, replicas, EPOCH))
 
 
 def test_preferred_replica_imbalance_follows_leaders_assignments_and_deletions() -> None:
@@ -146,7 +146,7 @@ def test_preferred_replica_imbalance_follows_leaders_assignments_and_deletions()
     assert context.cluster.preferred_imbalance == 0
     remove_topic(context.cluster, "u")
     remove_topic(context.cluster, "t")
-    assert (context.cluster.preferred_imbalance, context.cluster.partitions_with_leadership) == (0, 0)
+    assert (context.cluster.preferred_imbalance, context.cluster.partitions_with_leader_and_isr) == (0, 0)
 
 
 def test_preferred_replica_imbalance_never_falls_below_nought_when_deletions_overlap() -> None:
@@ -195,11 +195,11 @@ def test_each_invariant_notices_what_it_is_about() -> None:
         partition = broken.cluster.topics["t"].partitions[0]
         match change:
             case "isr":
-                partition.leadership = LeaderAndIsr(1, 0, (1, 9), EPOCH)
+                partition.leader_and_isr = LeaderAndIsr(1, 0, (1, 9), EPOCH)
             case "leader":
-                partition.leadership = LeaderAndIsr(2, 0, (1,), EPOCH)
+                partition.leader_and_isr = LeaderAndIsr(2, 0, (1,), EPOCH)
             case "online":
-                partition.leadership = None
+                partition.leader_and_isr = None
             case "offline count":
                 broken.cluster.offline_partitions = 1
             case "imbalance":

@@ -7,9 +7,9 @@ import pytest
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, Record, Reply
 from lethe.controller.core.events import BrokerRequested
-from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
@@ -70,7 +70,7 @@ def test_what_it_leads_gets_another_leader_and_the_broker_may_go() -> None:
     context = cluster(("t", (1, 2, 3)))
     effects = to_the_end(context, ask(context, 1))
     assert response(effects) == ControlledShutdownResponse(ErrorCode.NONE)
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
     assert sorted(sends(effects, LeaderAndIsrRequest)) == [1, 2, 3]
     assert context.cluster.shutting_down == {1: None}
 
@@ -81,7 +81,7 @@ def test_where_it_follows_it_is_stopped_before_the_isr_is_written_and_leaves_it(
     assert stops_of(sends(first, StopReplicaRequest)[BrokerId(1)]) == {"t-0": (0, False)}
     write_in(first)
     after = written(context, first)
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(2, 1, (2, 3), EPOCH, 1)
     assert sorted(sends(after, LeaderAndIsrRequest)) == [2, 3]
     assert state_of(context, "t", 0, 1) is ReplicaState.OFFLINE
     assert response(after) == ControlledShutdownResponse(ErrorCode.NONE)
@@ -105,10 +105,10 @@ def test_partition_with_one_replica_never_holds_the_broker_up() -> None:
 
 def test_partition_without_another_member_of_the_isr_is_named_as_remaining() -> None:
     context = cluster(("t", (1, 2)))
-    set_leadership(context.cluster, TopicPartition("t", 0), LeaderAndIsr(1, 4, (1,), EPOCH, 7))
+    set_leader_and_isr(context.cluster, TopicPartition("t", 0), LeaderAndIsr(1, 4, (1,), EPOCH, 7))
     effects = to_the_end(context, ask(context, 1))
     assert response(effects) == ControlledShutdownResponse(ErrorCode.NONE, (RemainingPartition("t", 0),))
-    assert [fact.data["what"] for fact in refusals(effects)] == ["electing a leader that is not shutting down"]
+    assert [record.data["what"] for record in refusals(effects)] == ["electing a leader that is not shutting down"]
 
 
 def test_topic_queued_for_deletion_never_holds_the_broker_up_and_is_left_alone() -> None:
@@ -125,9 +125,9 @@ def test_controlled_shutdown_of_all_replicas_one_after_the_other() -> None:
     context = cluster(("t", (1, 2, 3)))
     remaining = [response(to_the_end(context, ask(context, broker))).remaining for broker in (3, 2, 1)]
     assert remaining == [(), (), (RemainingPartition("t", 0),)]
-    leadership = context.cluster.topics["t"].partitions[0].leadership
-    assert leadership is not None
-    assert (leadership.leader, leadership.isr) == (1, (1,))
+    leader_and_isr = context.cluster.topics["t"].partitions[0].leader_and_isr
+    assert leader_and_isr is not None
+    assert (leader_and_isr.leader, leader_and_isr.isr) == (1, (1,))
 
 
 def test_asking_again_is_answered_again_and_recorded_once_as_leaving() -> None:
@@ -136,9 +136,9 @@ def test_asking_again_is_answered_again_and_recorded_once_as_leaving() -> None:
     again = to_the_end(context, ask(context, 1))
     assert response(first) == response(again) == ControlledShutdownResponse(ErrorCode.NONE)
     what = [
-        effect.fact.data["what"]
+        effect.record.data["what"]
         for effect in (*first, *again)
-        if isinstance(effect, Record) and effect.fact.type is FactType.BROKER
+        if isinstance(effect, Record) and effect.record.type is EventRecordType.BROKER
     ]
     assert what == ["shutting down", "relieved", "relieved"]
 
@@ -156,7 +156,7 @@ def test_controller_rejects(broker: int, epoch: int, error: ErrorCode) -> None:
     effects = ask(context, broker, epoch)
     assert response(effects) == ControlledShutdownResponse(error)
     assert context.cluster.shutting_down == {}
-    assert [fact.subject for fact in refusals(effects)] == [f"broker/{broker}"]
+    assert [record.subject for record in refusals(effects)] == [f"broker/{broker}"]
 
 
 @pytest.mark.parametrize("epoch", [NO_EPOCH, 101, 102])

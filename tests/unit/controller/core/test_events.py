@@ -60,13 +60,13 @@ def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: Extern
         (events.TopicsModified(("t",)), ControllerState.TOPIC_CHANGE),
         (events.TopicDeletionsRequested(), ControllerState.TOPIC_DELETION),
         (events.DeletionsPauseChanged(), ControllerState.TOPIC_DELETION),
-        (events.StopReplicaAnswered(*ANSWER, StopReplicaResponse(0, ())), ControllerState.TOPIC_DELETION),
+        (events.StopReplicaResponseReceived(*ANSWER, StopReplicaResponse(0, ())), ControllerState.TOPIC_DELETION),
         (
-            events.LeaderAndIsrAnswered(*ANSWER, LeaderAndIsrResponse(0, ())),
+            events.LeaderAndIsrResponseReceived(*ANSWER, LeaderAndIsrResponse(0, ())),
             ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
         ),
         (
-            events.UpdateMetadataAnswered(*ANSWER, UpdateMetadataResponse(0)),
+            events.UpdateMetadataResponseReceived(*ANSWER, UpdateMetadataResponse(0)),
             ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED,
         ),
         (

@@ -6,7 +6,7 @@ import dataclasses
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.transitions import PartitionState
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
@@ -95,7 +95,7 @@ def test_replicas_changed_by_hand_partitions_taken_out_and_a_lost_id_are_written
     world.run()
     assert topic_znode(world, "orders") == before
     assert led(world, "orders", 0) == (1, 0, (1, 2))
-    assert "only adding partitions is taken in" in refusals(world, "topic/orders")[0]
+    assert "only added partitions are accepted" in refusals(world, "topic/orders")[0]
 
 
 def test_a_partition_added_together_with_a_forbidden_change_is_taken_in_and_the_change_is_not() -> None:
@@ -169,4 +169,4 @@ def test_our_own_writes_lead_to_nothing() -> None:
     found = world.read(paths.topic("orders"))
     assert found is not None
     assert found.stat.version == version
-    assert not [fact for fact in world.recorded(FactType.REFUSAL) if fact.subject == "topic/orders"]
+    assert not [record for record in world.recorded(EventRecordType.REFUSAL) if record.subject == "topic/orders"]

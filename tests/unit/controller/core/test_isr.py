@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from lethe.controller.core.agenda_requests import RefreshStates
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, Reply
 from lethe.controller.core.events import BrokerRequested
-from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr
+from lethe.controller.core.tasks_requests import RefreshStates
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
@@ -59,7 +59,7 @@ def cluster(current: LeaderAndIsr = CURRENT) -> Context:
         partition_state=PartitionState.ONLINE,
         replica_state=ReplicaState.ONLINE,
     )
-    set_leadership(context.cluster, T0, current)
+    set_leader_and_isr(context.cluster, T0, current)
     return context
 
 
@@ -100,7 +100,7 @@ def test_isr_is_written_and_everybody_told_and_the_leader_epoch_stays(version: i
     assert write_in(effects).fence is not None
     after = written(context, effects)
     now = wanted._replace(partition_epoch=8)
-    assert context.cluster.topics["t"].partitions[0].leadership == now
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == now
     row = AlteredPartition(0, ErrorCode.NONE, 1, 4, (1, 2, 3), RecoveryState.RECOVERED, 8)
     topic = AlteredTopic("t", None, (row,)) if version < 2 else AlteredTopic(None, ID, (row,))
     assert response(after) == AlterPartitionResponse(ErrorCode.NONE, (topic,))
@@ -184,8 +184,8 @@ def test_first_rule_that_applies_decides(
     effects = ask(context, version, wanted)
     assert only_row(effects) == AlteredPartition(0, error)
     assert not context.awaiting_result
-    assert context.cluster.topics["t"].partitions[0].leadership == current
-    assert [fact.data["why"] for fact in refusals(effects)] == [error.name]
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == current
+    assert [record.data["why"] for record in refusals(effects)] == [error.name]
     assert sorted(sends(effects, UpdateMetadataRequest)) == [1, 2, 3]
 
 
@@ -221,7 +221,7 @@ def test_broker_that_is_away_leaving_or_not_assigned_is_not_added_to_the_isr(ver
 def test_recovery_ends_when_the_leader_says_so() -> None:
     context = cluster(RECOVERING)
     written(context, ask(context, 3, wants((1,))))
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 4, (1,), EPOCH, 8)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(1, 4, (1,), EPOCH, 8)
 
 
 def test_recovery_state_that_nobody_knows_spoils_the_request() -> None:
@@ -261,7 +261,7 @@ def test_write_that_fails_changes_nothing(error: ZkError, answer: ErrorCode) -> 
     context = cluster()
     after = written(context, ask(context, 3, wants()), {0: error})
     assert only_row(after).error == answer
-    assert context.cluster.topics["t"].partitions[0].leadership == CURRENT
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == CURRENT
 
 
 def test_after_a_conflict_the_state_is_read_again() -> None:
@@ -270,7 +270,7 @@ def test_after_a_conflict_the_state_is_read_again() -> None:
     assert read_in(after).reads == (GetData(paths.partition_state("t", 0)),)
     theirs = LeaderAndIsr(1, 4, (1,), EPOCH)
     told = answered(context, after, Data(znodes.encode_state(theirs), Stat(1, 1, 9, 0)))
-    assert context.cluster.topics["t"].partitions[0].leadership == theirs._replace(partition_epoch=9)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == theirs._replace(partition_epoch=9)
     assert updates_of(sends(told, UpdateMetadataRequest)[BrokerId(3)])["t-0"].isr == (1,)
 
 
@@ -305,5 +305,5 @@ def test_state_that_cannot_be_read_is_shown_and_the_others_go_on() -> None:
     effects = perform(context, RefreshStates((T0, TopicPartition("u", 0))))
     state = znodes.encode_state(LeaderAndIsr(2, 0, (2,), EPOCH))
     after = answered(context, effects, ReadFailed(ZkError.NO_NODE), Data(state, Stat(1, 1, 9, 0)))
-    assert [fact.subject for fact in refusals(after)] == ["partition/t-0"]
-    assert context.cluster.topics["u"].partitions[0].leadership == LeaderAndIsr(2, 0, (2,), EPOCH, 9)
+    assert [record.subject for record in refusals(after)] == ["partition/t-0"]
+    assert context.cluster.topics["u"].partitions[0].leader_and_isr == LeaderAndIsr(2, 0, (2,), EPOCH, 9)

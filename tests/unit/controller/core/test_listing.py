@@ -1,4 +1,4 @@
-"""How brokers see a listed controller: with every listener that they have, and in a rack where they stand in some."""
+"""How brokers see an advertised controller: with each of its listeners, and in its rack."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, LeaderAndIsrAnswered
+from lethe.controller.core.events import Answer, LeaderAndIsrResponseReceived
 from lethe.controller.core.transitions import ReplicaState
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica
@@ -25,7 +25,7 @@ def lose_directory(world: OneController, broker: int, *lost: str) -> None:
                 for t in send.request.topics
                 for row in t.partitions
             )
-            return LeaderAndIsrAnswered(*send[:3], LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
         return consent(send)
 
     world.answer = answer
@@ -116,4 +116,4 @@ def test_broker_that_is_not_registered_is_not_asked() -> None:
 def test_it_is_recorded() -> None:
     world = with_topic(cluster(), "t", (1, 2))
     lose_directory(world, 1, "t")
-    assert [f.data["what"] for f in world.recorded(FactType.BROKER)][-1] == "log directory failed"
+    assert [f.data["what"] for f in world.recorded(EventRecordType.BROKER)][-1] == "log directory failed"

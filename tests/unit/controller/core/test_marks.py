@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core import mutation
-from lethe.controller.core.agenda import ListTopics
-from lethe.controller.core.agenda_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
-from lethe.controller.core.cluster_state import SetAside
+from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, Mark, Pause
+from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, DeletionPause, HeldTopic
 from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send
 from lethe.controller.core.marks import MAX_REFUSED
+from lethe.controller.core.tasks import ListTopics
+from lethe.controller.core.tasks_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -110,12 +110,12 @@ def test_topic_with_a_partition_that_is_being_moved_is_held_and_the_others_go() 
     )
     listing(context, "moving", "still")
     assert list(context.cluster.deletions) == ["still"]
-    assert context.cluster.marks == {"moving": Mark(NOW_MS, CauseKind.REASSIGNMENT)}
+    assert context.cluster.marks == {"moving": HeldTopic(NOW_MS, CauseKind.REASSIGNMENT)}
 
 
 def test_held_topic_is_queued_later_and_its_mark_is_as_old_as_before() -> None:
     context = with_topics("a")
-    context.cluster.marks["a"] = Mark(17, CauseKind.REASSIGNMENT)
+    context.cluster.marks["a"] = HeldTopic(17, CauseKind.REASSIGNMENT)
     perform(context, QueueDeletions(("a",)))
     assert context.cluster.marks == {}
     assert (context.cluster.deletions["a"].marked_at_ms, context.cluster.deletions["a"].queued_at_ms) == (17, NOW_MS)
@@ -152,17 +152,17 @@ def test_hold_that_ends_in_a_refusal_is_recorded_as_ended() -> None:
 
 def test_unreadable_topic_that_vanishes_ends_its_hold() -> None:
     context = leading(1)
-    context.cluster.set_aside_topics["bad"] = SetAside(paths.topic("bad"), "not JSON", NOW_MS)
+    context.cluster.quarantined_topics["bad"] = QuarantinedZnode(paths.topic("bad"), "not JSON", NOW_MS)
     paused(context)
     assert phases(listing(context, "bad")) == ["held"]
     effects = answered(context, perform(context, ListTopics()), Children(()))
     assert phases(effects) == ["vanished"]
-    assert (context.cluster.marks, context.cluster.set_aside_topics) == ({}, {})
+    assert (context.cluster.marks, context.cluster.quarantined_topics) == ({}, {})
 
 
 def phases(effects: list[Effect]) -> list[object]:
-    facts = [effect.fact for effect in effects if isinstance(effect, Record)]
-    return [fact.data["phase"] for fact in facts if fact.type is FactType.DELETION_PHASE]
+    records = [effect.record for effect in effects if isinstance(effect, Record)]
+    return [record.data["phase"] for record in records if record.type is EventRecordType.DELETION_PHASE]
 
 
 def test_queued_topic_stays_queued_without_its_marker() -> None:
@@ -178,9 +178,9 @@ def test_queued_topic_stays_queued_without_its_marker() -> None:
 def test_while_paused_marked_topics_are_held_and_queued_when_it_is_over() -> None:
     context = with_topics("a")
     paused(context)
-    assert context.cluster.paused == Pause(1_234, "maintenance", CauseKind.RESUMPTION, paths.deletions_paused())
+    assert context.cluster.paused == DeletionPause(1_234, "maintenance", CauseKind.RESUMPTION, paths.deletions_paused())
     effects = listing(context, "a")
-    assert context.cluster.marks == {"a": Mark(NOW_MS, CauseKind.RESUMPTION)}
+    assert context.cluster.marks == {"a": HeldTopic(NOW_MS, CauseKind.RESUMPTION)}
     assert phases(effects) == ["held"]
     assert phases(listing(context, "a")) == [], "it is told once"
     effects = pause(context, GONE, GONE)
@@ -223,7 +223,7 @@ def test_a_rewritten_pause_is_the_same_pause_with_another_reason() -> None:
     context = with_topics("a")
     pause(context, Present(STAT), Data(b"{}", STAT))
     effects = rewritten(context, b'{"version":1,"reason":"later"}')
-    assert context.cluster.paused == Pause(NOW_MS, "later", CauseKind.RESUMPTION, paths.deletions_paused())
+    assert context.cluster.paused == DeletionPause(NOW_MS, "later", CauseKind.RESUMPTION, paths.deletions_paused())
     assert effects == []
 
 
@@ -243,7 +243,7 @@ def disabled(*names: str) -> Context:
 def test_disabled_removes_markers_of_what_was_not_started_and_remembers_that() -> None:
     context = disabled("held", "new", "started")
     mutation.queue_deletion(context.cluster, "started", NOW_MS)
-    context.cluster.marks["held"] = Mark(3, CauseKind.RESUMPTION)
+    context.cluster.marks["held"] = HeldTopic(3, CauseKind.RESUMPTION)
     effects = listing(context, "held", "new", "started")
     assert list(write_in(effects).groups) == [
         (Delete(paths.delete_topic("held")),),
@@ -270,8 +270,8 @@ def test_disabled_and_nothing_marked_writes_nothing() -> None:
 def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
     context = disabled("a")
     effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
-    assert context.cluster.marks == {"a": Mark(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
-    assert [fact.data["why"] for fact in refusals(effects)] == ["NO_AUTH"]
+    assert context.cluster.marks == {"a": HeldTopic(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
+    assert [record.data["why"] for record in refusals(effects)] == ["NO_AUTH"]
 
 
 def test_marker_that_somebody_else_removed_first_is_gone_as_well() -> None:
@@ -298,7 +298,7 @@ def test_marker_of_a_topic_that_is_made_between_the_look_and_the_write_is_taken_
     effects = answered(context, listing(context, "ghost"), Children(()))
     effects = written(context, effects, {0: ZkError.NODE_EXISTS})
     assert read_in(effects).reads == (GetChildren(paths.BROKER_TOPICS, watch=True),)
-    assert context.agenda[0] == ListDeletions()
+    assert context.tasks[0] == ListDeletions()
     assert context.refused_marks == {}
     assert context.cluster.marks["ghost"].held_by is CauseKind.MARKER_WITHOUT_TOPIC
 

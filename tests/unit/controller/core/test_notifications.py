@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lethe.controller.core.effects import ReadZnodes
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, SetData, ZkError
@@ -15,10 +15,10 @@ T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 def write_isr(world: OneController, name: str, *isr: int) -> None:
     """What a leader of an old protocol does itself."""
-    leadership = world.context.cluster.topics[name].partitions[0].leadership
-    assert leadership is not None
-    state = LeaderAndIsr(leadership.leader, leadership.leader_epoch, isr, leadership.controller_epoch)
-    world.write(SetData(paths.partition_state(name, 0), znodes.encode_state(state), leadership.partition_epoch))
+    leader_and_isr = world.context.cluster.topics[name].partitions[0].leader_and_isr
+    assert leader_and_isr is not None
+    state = LeaderAndIsr(leader_and_isr.leader, leader_and_isr.leader_epoch, isr, leader_and_isr.controller_epoch)
+    world.write(SetData(paths.partition_state(name, 0), znodes.encode_state(state), leader_and_isr.partition_epoch))
 
 
 def notify(world: OneController, data: bytes | None, path: str | None = None) -> None:
@@ -65,7 +65,7 @@ def test_what_cannot_be_understood_is_recorded_and_deleted_and_the_rest_is_acted
     world.run()
     assert led(world, "t") == (1, 0, (1, 2))
     assert left(world) == []
-    refused = [f.subject for f in world.recorded(FactType.REFUSAL)]
+    refused = [f.subject for f in world.recorded(EventRecordType.REFUSAL)]
     assert refused == ["znode/isr_change_notification"] * 2
 
 
@@ -75,7 +75,7 @@ def test_notifications_from_before_the_election_are_deleted_unread_and_later_one
     notify(world, b"{no json", paths.log_dir_event_notification())
     world = with_topic(cluster(1, 2, world=world), "t", (1, 2))
     assert left(world) == []
-    assert world.recorded(FactType.REFUSAL) == []
+    assert world.recorded(EventRecordType.REFUSAL) == []
     write_isr(world, "t", 1)
     notify(world, znodes.encode_isr_change([T0]))
     world.run()
@@ -87,8 +87,8 @@ def test_notification_that_may_not_be_read_is_recorded() -> None:
     world.refusals[f"{paths.isr_change_notifications()}/isr_change_0000000000"] = ZkError.NO_AUTH
     notify(world, znodes.encode_isr_change([T0]))
     world.run()
-    (fact,) = world.recorded(FactType.REFUSAL)
-    assert "NO_AUTH" in str(fact.data["why"])
+    (record,) = world.recorded(EventRecordType.REFUSAL)
+    assert "NO_AUTH" in str(record.data["why"])
 
 
 def test_isr_of_a_topic_that_is_being_deleted_is_not_read_again() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.core.agenda_deletion import ResumeDeletions
-from lethe.controller.core.agenda_partitions import BringOnline, MovePartitions
 from lethe.controller.core.context import Context
-from lethe.controller.core.mutation import queue_deletion, set_leadership, set_partition_state
+from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr, set_partition_state
 from lethe.controller.core.partition_machine import enter
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import ResumeDeletions
+from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
@@ -61,16 +61,16 @@ def test_transition_of_a_partition_happens_where_kafka_allows_it_and_is_refused_
     before: PartitionState, target: PartitionState
 ) -> None:
     context = one_partition(before)
-    turn = Turn(context, NOW_MS)
-    enter(turn, (T0,), target)
+    step = StepContext(context, NOW_MS)
+    enter(step, (T0,), target)
     legal = before in KAFKA[target]
     assert now_is(context) is (target if legal else before)
-    assert len(refusals(turn.effects)) == (0 if legal else 1)
+    assert len(refusals(step.effects)) == (0 if legal else 1)
 
 
 def test_partition_of_an_unknown_topic_is_refused() -> None:
     effects = perform(leading(1), MovePartitions((T0,), S.NEW))
-    assert [fact.data["what"] for fact in refusals(effects)] == ["NON_EXISTENT to NEW"]
+    assert [record.data["what"] for record in refusals(effects)] == ["NON_EXISTENT to NEW"]
 
 
 @pytest.mark.parametrize("state", [S.NON_EXISTENT, S.ONLINE], ids=lambda s: s.name)
@@ -101,7 +101,7 @@ def test_new_to_online_writes_the_state_and_tells_the_isr_that_it_is_new() -> No
     )
     effects = written(context, effects)
     assert now_is(context) is S.ONLINE
-    assert context.cluster.topics["t"].partitions[0].leadership == first
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == first
     row = rows_of(sends(effects, LeaderAndIsrRequest)[2])["t-0"]
     assert (row.leader, row.isr, row.leader_epoch, row.partition_epoch, row.is_new) == (2, (2,), 0, 0, True)
 
@@ -111,7 +111,7 @@ def test_new_stays_new_where_the_state_cannot_be_created() -> None:
     effects = written(context, written(context, perform(context, BringOnline((T0,)))), {0: ZkError.NO_NODE})
     assert now_is(context) is S.NEW
     assert context.last_request_id == 0
-    assert [fact.data["why"] for fact in refusals(effects)] == ["writing its state: NO_NODE"]
+    assert [record.data["why"] for record in refusals(effects)] == ["writing its state: NO_NODE"]
 
 
 def test_new_stays_new_where_a_state_exists_already() -> None:
@@ -129,7 +129,7 @@ def test_new_stays_new_without_a_live_replica() -> None:
     context = one_partition(S.NEW, 3)
     effects = written(context, perform(context, BringOnline((T0,))))
     assert now_is(context) is S.NEW
-    assert [fact.data["why"] for fact in refusals(effects)] == ["no assigned replica is on a live broker"]
+    assert [record.data["why"] for record in refusals(effects)] == ["no assigned replica is on a live broker"]
 
 
 # --- Offline to Online --------------------------------------------------------------------------------------------
@@ -137,13 +137,13 @@ def test_new_stays_new_without_a_live_replica() -> None:
 
 def test_offline_to_online_elects_from_the_isr_without_asking_for_configuration() -> None:
     context = one_partition(S.OFFLINE, 1, 2)
-    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (2,), EPOCH, 7))
+    set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (2,), EPOCH, 7))
     effects = perform(context, BringOnline((T0,)))
     ((operation,),) = write_in(effects).groups
     assert isinstance(operation, SetData)
     assert operation.version == 7
     effects = written(context, effects)
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(2, 6, (2,), EPOCH, 8)
     requests = sends(effects, LeaderAndIsrRequest)
     assert list(requests) == [1, 2], "all live replicas are told, not only the ISR"
     assert not rows_of(requests[1])["t-0"].is_new
@@ -155,12 +155,12 @@ def test_offline_to_online_elects_from_the_isr_without_asking_for_configuration(
 def test_offline_to_online_uncleanly_marks_recovery_where_the_protocol_knows_it(ibp: str, recovering: int) -> None:
     context = leading(2, ibp=InterBrokerProtocol.parse(ibp))
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
-    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
+    set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
     effects = perform(context, BringOnline((T0,)))
     assert read_in(effects).reads == (GetData(paths.config_topic("t")),)
     config = znodes.encode_config({"unclean.leader.election.enable": "true"})
     effects = written(context, answered(context, effects, Data(config, Stat(1, 1, 0, 0))))
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 6, (2,), EPOCH, 8, recovering)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(2, 6, (2,), EPOCH, 8, recovering)
     assert (context.elections, context.unclean_elections) == (1, 1)
     (told,) = refusals(effects)
     assert (told.subject, told.data) == (
@@ -190,7 +190,7 @@ def test_unclean_election_where_configuration_or_default_allows_it(
 ) -> None:
     context = leading(2, unclean=default)
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
-    set_leadership(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
+    set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
     answered(context, perform(context, BringOnline((T0,))), found)
     assert context.awaiting_result is elected
     assert now_is(context) is S.OFFLINE
@@ -214,7 +214,7 @@ def test_offline_stays_offline_where_the_state_is_gone_when_it_is_read_again() -
 def test_every_election_raises_the_leader_epoch_also_where_the_leader_stays() -> None:
     context = one_partition(S.OFFLINE, 1, 2, led=True)
     written(context, perform(context, BringOnline((T0,))))
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
 
 
 # --- the count of offline partitions ------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ import pytest
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import ReadZnodes, RebalanceLeaders, WriteZnodes
 from lethe.controller.core.events import TimerFired
-from lethe.controller.core.mutation import queue_deletion, set_leadership
+from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr
 from lethe.controller.core.preferred import FIRST_REBALANCE_MS
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
@@ -34,11 +34,11 @@ def bounced(world: OneController, broker: int, *names: str) -> OneController:
     world.start_broker(broker)
     world.run()
     for name in names or ("t",):
-        leadership = world.context.cluster.topics[name].partitions[0].leadership
-        assert leadership is not None
-        isr = (*leadership.isr, broker)
-        state = LeaderAndIsr(leadership.leader, leadership.leader_epoch, isr, leadership.controller_epoch)
-        world.write(SetData(paths.partition_state(name, 0), znodes.encode_state(state), leadership.partition_epoch))
+        leader_and_isr = world.context.cluster.topics[name].partitions[0].leader_and_isr
+        assert leader_and_isr is not None
+        isr = (*leader_and_isr.isr, broker)
+        state = LeaderAndIsr(leader_and_isr.leader, leader_and_isr.leader_epoch, isr, leader_and_isr.controller_epoch)
+        world.write(SetData(paths.partition_state(name, 0), znodes.encode_state(state), leader_and_isr.partition_epoch))
         notification = znodes.encode_isr_change([TopicPartition(name, 0)])
         world.write(Create(paths.isr_change_notification(), notification, sequential=True))
     world.run()
@@ -220,7 +220,7 @@ def imbalanced(wrong: int, right: int) -> Context:
         replica_state=ReplicaState.ONLINE,
     )
     for number in range(wrong):
-        set_leadership(context.cluster, TopicPartition("t", number), LeaderAndIsr(2, 1, (1, 2), EPOCH, 1))
+        set_leader_and_isr(context.cluster, TopicPartition("t", number), LeaderAndIsr(2, 1, (1, 2), EPOCH, 1))
     context.timers[RebalanceLeaders()] = NOW_MS
     return context
 
@@ -235,7 +235,7 @@ def test_leaders_go_back_where_more_than_the_percentage_is_led_by_another(wrong:
 
 def test_only_those_go_back_whose_preferred_replica_can_lead() -> None:
     context = imbalanced(3, 0)
-    set_leadership(context.cluster, TopicPartition("t", 0), LeaderAndIsr(2, 1, (2,), EPOCH, 1))
+    set_leader_and_isr(context.cluster, TopicPartition("t", 0), LeaderAndIsr(2, 1, (2,), EPOCH, 1))
     context.cluster.offline_dirs[BrokerId(1)] = {TopicPartition("t", 1): None}
     effects = feed(context, TimerFired(RebalanceLeaders()))
     assert [group[0].path for group in write_in(effects).groups] == [paths.partition_state("t", 2)]
@@ -252,4 +252,4 @@ def test_rebalance_is_silent_where_there_is_nothing_to_do() -> None:
     world = with_topic(cluster(world=OneController(auto_leader_rebalance_enable=True)), "t", (1, 2))
     world.advance(FIRST_REBALANCE_MS)
     assert world.take_story() == "* TimerFired RebalanceLeaders"
-    assert world.recorded(FactType.REFUSAL) == []
+    assert world.recorded(EventRecordType.REFUSAL) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.producer_ids import following
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
@@ -40,7 +40,7 @@ class Bench:
 
     @property
     def refusals(self) -> list[object]:
-        return [fact.data["why"] for fact in self.world.recorded(FactType.REFUSAL)]
+        return [record.data["why"] for record in self.world.recorded(EventRecordType.REFUSAL)]
 
 
 def test_blocks_follow_each_other_whoever_asks() -> None:

@@ -9,7 +9,7 @@ import pytest
 from lethe.controller.core.effects import ReadZnodes, RetryReassignments, WriteZnodes
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.to_controller import (
     AlterPartition,
@@ -40,7 +40,7 @@ def ask(world: OneController, **targets: tuple[int, ...]) -> None:
 def catch_up(world: OneController, name: str, number: int, *isr: int) -> None:
     """The leader asks for this ISR."""
     partition = world.context.cluster.topics[name].partitions[number]
-    state = partition.leadership
+    state = partition.leader_and_isr
     assert state is not None
     row = AlterPartition(number, state.leader_epoch, isr, state.recovery_state, state.partition_epoch)
     leader = world.context.cluster.brokers[BrokerId(state.leader)]
@@ -483,7 +483,7 @@ def test_an_isr_with_a_stranger_written_meanwhile_is_written_without_it(phase: s
         nonlocal written
         path = paths.partition_state("orders", 0)
         mine = isinstance(effect, WriteZnodes) and any(op.path == path for group in effect.groups for op in group)
-        known = world.context.cluster.topics["orders"].partitions[0].leadership
+        known = world.context.cluster.topics["orders"].partitions[0].leader_and_isr
         if not mine or written or known is None or (phase == "lead" and 3 not in known.isr):
             return
         written = True
@@ -495,9 +495,9 @@ def test_an_isr_with_a_stranger_written_meanwhile_is_written_without_it(phase: s
         assert led(world, "orders") == (1, 1, (1, 2))
     else:
         catch_up(world, "orders", 0, 1, 2, 3)
-        leadership = led(world, "orders")
-        assert leadership is not None
-        assert 4 not in leadership[2]
+        leader_and_isr = led(world, "orders")
+        assert leader_and_isr is not None
+        assert 4 not in leader_and_isr[2]
         assert assignment(world, "orders") == ReplicaAssignment((3, 2))
     assert written
 
@@ -588,7 +588,9 @@ def test_a_failover_between_mark_and_end_ends_the_reassignment_before_anything_i
     world.elect()
     world.run()
     assert is_gone(world, "orders")
-    done = [f.data["target"] for f in world.recorded(FactType.REASSIGNMENT) if f.data["what"] == "ended by deletion"]
+    done = [
+        f.data["target"] for f in world.recorded(EventRecordType.REASSIGNMENT) if f.data["what"] == "ended by deletion"
+    ]
     assert done == ["3,1,2"]
 
 
@@ -601,7 +603,7 @@ def test_request_that_is_older_than_its_topic_meant_another_one() -> None:
     assert assignment(world, "orders") == ReplicaAssignment((1,))
     assert asked(world) is None
     assert refusals(world, "partition/orders-0") == [
-        "it was asked for before the topic was created, and meant an earlier one of that name"
+        "it was requested before the topic was created, for an earlier topic of that name"
     ]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.core.agenda import TakeOver
-from lethe.controller.core.agenda_partitions import MoveReplicas
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import LogDirEvidence
-from lethe.controller.core.mutation import queue_deletion, set_leadership, set_replica_state
+from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr, set_replica_state
+from lethe.controller.core.tasks import TakeOver
+from lethe.controller.core.tasks_partitions import MoveReplicas
 from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
@@ -114,7 +114,7 @@ def test_nonexistent_to_new_without_leadership_says_nothing() -> None:
 
 def test_nonexistent_to_new_with_a_leader_elsewhere_is_announced_as_new() -> None:
     context = one_replica(S.NON_EXISTENT)
-    set_leadership(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH))
+    set_leader_and_isr(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH))
     requests = sends(perform(context, MoveReplicas((REPLICA,), S.NEW)), LeaderAndIsrRequest)
     assert list(requests) == [1]
     assert rows_of(requests[1])["t-0"].is_new
@@ -124,7 +124,7 @@ def test_nonexistent_to_new_of_the_leader_itself_is_refused() -> None:
     context = one_replica(S.NON_EXISTENT, led=True)
     effects = perform(context, MoveReplicas((REPLICA,), S.NEW))
     assert state_of(context, "t", 0, 1) is S.NON_EXISTENT
-    assert [fact.data["why"] for fact in refusals(effects)] == ["the replica already leads its partition"]
+    assert [record.data["why"] for record in refusals(effects)] == ["the replica already leads its partition"]
 
 
 # --- Online -------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_online_to_offline_of_the_leader_leaves_the_isr_to_the_others_and_tells_
     assert state_of(context, "t", 0, 1) is S.ONLINE, "nothing changes before the write is known to have succeeded"
     effects = written(context, effects)
     assert state_of(context, "t", 0, 1) is S.OFFLINE
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
     assert stops_of(sends(effects, StopReplicaRequest)[1]) == {"t-0": (1, False)}
     requests = sends(effects, LeaderAndIsrRequest)
     assert list(requests) == [2]
@@ -199,7 +199,7 @@ def test_online_to_offline_of_the_leader_leaves_the_isr_to_the_others_and_tells_
 
 def test_offline_replica_outside_the_isr_needs_no_write() -> None:
     context = one_replica(S.ONLINE)
-    set_leadership(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH, 9))
+    set_leader_and_isr(context.cluster, T0, LeaderAndIsr(2, 3, (2,), EPOCH, 9))
     effects = perform(context, MoveReplicas((REPLICA,), S.OFFLINE))
     assert not context.awaiting_result
     assert state_of(context, "t", 0, 1) is S.OFFLINE
@@ -224,7 +224,7 @@ def test_both_replicas_offline_at_once_is_one_write_and_the_last_member_stays() 
     effects = perform(context, MoveReplicas((REPLICA, other), S.OFFLINE))
     assert len(write_in(effects).groups) == 1
     written(context, effects)
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(-1, 1, (2,), EPOCH, 1)
     assert [state_of(context, "t", 0, n) for n in (1, 2)] == [S.OFFLINE, S.OFFLINE]
 
 
@@ -238,7 +238,7 @@ def test_offline_with_a_stale_version_reads_again_and_repeats() -> None:
     assert isinstance(operation, SetData)
     assert operation.version == 8
     written(context, effects)
-    assert context.cluster.topics["t"].partitions[0].leadership == LeaderAndIsr(2, 5, (2,), EPOCH, 9)
+    assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(2, 5, (2,), EPOCH, 9)
     assert state_of(context, "t", 0, 1) is S.OFFLINE
 
 
@@ -262,7 +262,7 @@ def test_offline_fails_for_a_state_that_cannot_be_taken_in(found: Data | ReadFai
     effects = written(context, perform(context, MoveReplicas((REPLICA,), S.OFFLINE)), {0: ZkError.BAD_VERSION})
     effects = answered(context, effects, found)
     assert state_of(context, "t", 0, 1) is S.ONLINE
-    assert [fact.data["what"] for fact in refusals(effects)] == ["reading its state again"]
+    assert [record.data["what"] for record in refusals(effects)] == ["reading its state again"]
     assert not context.awaiting_result
 
 
@@ -272,7 +272,7 @@ def test_offline_where_the_state_was_removed_meanwhile_as_there_is_no_isr_to_lea
     effects = written(context, perform(context, MoveReplicas((REPLICA,), S.OFFLINE)), {0: ZkError.BAD_VERSION})
     effects = answered(context, effects, ReadFailed(ZkError.NO_NODE))
     assert state_of(context, "t", 0, 1) is S.OFFLINE
-    assert [fact.data["what"] for fact in refusals(effects)] == ["reading its state again"]
+    assert [record.data["what"] for record in refusals(effects)] == ["reading its state again"]
     assert stops_of(sends(effects, StopReplicaRequest)[1]) == {"t-0": (0, False)}
 
 

@@ -1,4 +1,4 @@
-"""Every request of a broker is answered exactly once, whatever becomes of the tenure."""
+"""Every request of a broker is answered exactly once, whatever becomes of the term."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lethe.controller.core.effects import Effect, ReadZnodes, Reply
 from lethe.controller.core.events import BrokerRequested, SessionLost, ZnodesRead, ZnodesWritten
 from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.requests import refused
+from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.controller.core.turn import Turn
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
@@ -176,4 +176,4 @@ def test_answer_to_a_request_that_was_answered_is_a_fault() -> None:
     (reply,) = replies(in_charge(context, feed(context, BrokerRequested(7, SHUTDOWN, 3))))
     assert reply.response == ControlledShutdownResponse(ErrorCode.NONE)
     with pytest.raises(KeyError):
-        Turn(context, NOW_MS).reply(7, reply.response)
+        StepContext(context, NOW_MS).reply(7, reply.response)

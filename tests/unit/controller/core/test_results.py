@@ -4,7 +4,7 @@ import pytest
 
 from lethe.controller.core import controller
 from lethe.controller.core.continuations import Awaited, AwaitedRead, AwaitedWrite, BrokersListed, EpochNodeCreated
-from lethe.controller.core.events import ProbesAnswered, Result, ZnodesRead, ZnodesWritten
+from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
 from tests.unit.controller.core.stage import leading
 
 READ = AwaitedRead(7, BrokersListed(loading=False))
@@ -15,9 +15,9 @@ WRITE = AwaitedWrite(7, EpochNodeCreated())
     "awaited, result",
     [
         (READ, ZnodesWritten(7, ())),
-        (READ, ProbesAnswered(7, ())),
+        (READ, ProbesCompleted(7, ())),
         (WRITE, ZnodesRead(7, ())),
-        (WRITE, ProbesAnswered(7, ())),
+        (WRITE, ProbesCompleted(7, ())),
     ],
 )
 def test_a_result_of_another_kind_than_the_awaited_one_is_a_fault(awaited: Awaited, result: Result) -> None:

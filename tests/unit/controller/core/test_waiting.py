@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core import mutation
-from lethe.controller.core.deletion_memory import Problem, RetryOf, Stage
+from lethe.controller.core.deletion_memory import DeletionProblem, DeletionStage, RetriedAction
 from lethe.controller.core.gauges import Gauges, gauges
 from lethe.controller.core.transitions import ReplicaState
-from lethe.controller.core.waiting import Oldest, Wait, all_waits, oldest, waits
+from lethe.controller.core.waiting import OldestWait, Wait, all_waits, oldest, waits
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
@@ -140,7 +140,7 @@ def test_unreadable_znode(first: str) -> None:
     world.run()
     (wait,) = waits(world.context, "t")
     assert wait.waiting_for is W.READABLE_ZNODE
-    assert wait.last_error == world.context.cluster.set_aside_topics["t"].reason
+    assert wait.last_error == world.context.cluster.quarantined_topics["t"].reason
     assert all_waits(world.context) == {"t": (wait,)}
     world.unmark("t")
     world.run()
@@ -169,10 +169,10 @@ def test_gauges_count_offline_and_imbalanced_partitions_and_topics_set_aside() -
     world.run()
     seen = gauges(world.context)
     assert (seen.offline_partitions_count, seen.preferred_replica_imbalance_count) == (1, 2)
-    assert (seen.set_aside_topic_count, seen.set_aside_broker_count) == (1, 0)
+    assert (seen.quarantined_topic_count, seen.quarantined_broker_count) == (1, 0)
     world.write(Create(paths.broker_id(7), b"?"))
     world.run()
-    assert gauges(world.context).set_aside_broker_count == 1
+    assert gauges(world.context).quarantined_broker_count == 1
 
 
 # --- the oldest ---------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_oldest_names_the_broker_that_is_away_rather_than_what_waits_for_it() ->
     world.silent = {1: None}
     world.mark("young")
     world.run()
-    assert oldest(world.context) == Oldest("old", marked_ms, W.BROKER_TO_RETURN, BrokerId(2))
+    assert oldest(world.context) == OldestWait("old", marked_ms, W.BROKER_TO_RETURN, BrokerId(2))
 
 
 def test_oldest_says_why_a_topic_is_held() -> None:
@@ -213,9 +213,9 @@ def test_oldest_finds_the_one_replica_that_fails_among_very_many() -> None:
     mutation.queue_deletion(context.cluster, "large", 100)
     deletion = context.cluster.deletions["large"]
     mutation.start_deletion(context.cluster, deletion, 100)
-    deletion.problems[4_999, 1] = Problem("KAFKA_STORAGE_ERROR", 120, 3, 120)
+    deletion.problems[4_999, 1] = DeletionProblem("KAFKA_STORAGE_ERROR", 120, 3, 120)
     found = oldest(context)
-    assert found == Oldest("large", 100, W.BROKER_ERROR, BrokerId(1))
+    assert found == OldestWait("large", 100, W.BROKER_ERROR, BrokerId(1))
 
 
 def test_topics_are_counted_by_stage_and_retries_by_reason() -> None:
@@ -224,7 +224,7 @@ def test_topics_are_counted_by_stage_and_retries_by_reason() -> None:
     world.mark("t")
     world.mark("other")
     world.run()
-    assert gauges(world.context).topics_in_stage == {Stage.WAITING: 1}
+    assert gauges(world.context).topics_in_stage == {DeletionStage.WAITING: 1}
     assert gauges(world.context).doomed_replicas == {
         ReplicaState.DELETION_SUCCESSFUL: 1,
         ReplicaState.OFFLINE: 1,
@@ -237,6 +237,6 @@ def test_topics_are_counted_by_stage_and_retries_by_reason() -> None:
 def test_reasons_that_brokers_make_up_do_not_fill_the_memory() -> None:
     context = leading(1)
     for number in range(1_000):
-        mutation.count_retry(context, RetryOf.REPLICA, f"error {number}")
-    assert len(context.deletion_retries) <= mutation.MAX_RETRY_REASONS + len(RetryOf)
+        mutation.count_retry(context, RetriedAction.REPLICA, f"error {number}")
+    assert len(context.deletion_retries) <= mutation.MAX_RETRY_REASONS + len(RetriedAction)
     assert sum(context.deletion_retries.values()) == 1_000

@@ -10,7 +10,7 @@ from lethe.controller.core.waiting import Wait, waits
 from lethe.controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect, collect_owed
 from lethe.controller.runtime.recorder import LEVELS
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import FactType
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId
 from tests.scenarios.plot import cluster, with_topic
 
@@ -85,7 +85,7 @@ def test_another_controller_tells_from_its_election_on(caplog: pytest.LogCapture
 
 
 def test_phases_of_each_topic_are_for_debugging() -> None:
-    assert LEVELS[FactType.DELETION_PHASE] == logging.DEBUG
+    assert LEVELS[EventRecordType.DELETION_PHASE] == logging.DEBUG
 
 
 def test_the_znode_that_has_to_be_repaired_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from lethe.controller.core import mutation
-from lethe.controller.core.deletion_memory import Mark, RefusedMark
+from lethe.controller.core.deletion_memory import HeldTopic, RefusedMark
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, UpdateMetadataAnswered
+from lethe.controller.core.events import Answer, UpdateMetadataResponseReceived
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
@@ -130,7 +130,7 @@ def test_an_error_that_answers_the_tombstone_is_not_told_as_silence() -> None:
 
     def refuse(send: Send) -> Answer:
         if send.broker == 3 and isinstance(send.request, UpdateMetadataRequest):
-            return UpdateMetadataAnswered(*send[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         return consent(send)
 
     world.answer = refuse
@@ -192,7 +192,7 @@ def test_paused_before_and_after_the_start() -> None:
 )
 def test_held_topic(held_by: CauseKind, cause: str) -> None:
     world = doomed()
-    world.context.cluster.marks["t"] = Mark(5, held_by, "why")
+    world.context.cluster.marks["t"] = HeldTopic(5, held_by, "why")
     topic = explained(world)
     assert (topic["phase"], topic["held_by"], topic["marked_since_ms"]) == ("held", held_by.held_code, 5)
     (row,) = topic["replicas"]
@@ -201,8 +201,8 @@ def test_held_topic(held_by: CauseKind, cause: str) -> None:
 
 def test_partitions_without_state_are_told_beside_what_is_waited_for() -> None:
     world = doomed((1, 2), (1, 2))
-    world.context.cluster.topics["t"].partitions[1].leadership = None
-    world.context.cluster.partitions_with_leadership -= 1
+    world.context.cluster.topics["t"].partitions[1].leader_and_isr = None
+    world.context.cluster.partitions_with_leader_and_isr -= 1
     world.silent = {2: None}
     marked(world)
     found = {(c["cause"], c["broker"], c["partitions"]) for c in explained(world)["causes"]}

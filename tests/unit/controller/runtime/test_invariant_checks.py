@@ -44,7 +44,7 @@ def test_a_sound_memory_passes() -> None:
 def test_what_others_wrote_into_zookeeper_is_no_violation() -> None:
     context = leading(1, 2)
     add_topic(context, "t", [(1, 2)], led=True)
-    context.cluster.topics["t"].partitions[0].leadership = LeaderAndIsr(1, 0, (2, 9), EPOCH)
+    context.cluster.topics["t"].partitions[0].leader_and_isr = LeaderAndIsr(1, 0, (2, 9), EPOCH)
     assert checked(nothing)(context, BrokersChanged(), 0) == []
 
 

@@ -2,11 +2,11 @@ import dataclasses
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lethe.adapters.kafka.relay import RelayCounts
-from lethe.controller.core.deletion_memory import RetryOf, Stage
+from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
+from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
 from lethe.controller.core.events import ControllerState
-from lethe.controller.core.gauges import Gauges, Owed
-from lethe.controller.core.power import BrokerPower, Standing
+from lethe.controller.core.gauges import Gauges, OwedTombstones
+from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime import metric_catalog
@@ -21,10 +21,10 @@ from lethe.controller.runtime.metrics import (
     QueueView,
     SessionView,
     Sources,
-    Tenure,
+    TermView,
     written,
 )
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import BrokerId
 from tools.metrics_page import page
 
@@ -41,18 +41,18 @@ def busy() -> ControllerMetrics:
             active_controller_count=1,
             topics_to_delete_count=7,
             held_topic_count=2,
-            topics_in_stage={Stage.WAITING: 7},
+            topics_in_stage={DeletionStage.WAITING: 7},
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
-            owed_tombstones={BrokerId(4): Owed(12, 1_000)},
+            owed_tombstones={BrokerId(4): OwedTombstones(12, 1_000)},
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
-        retries=lambda: {(RetryOf.ZNODES, "NO_AUTH"): 4},
-        tenure=lambda: Tenure("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5, 3),
+        retries=lambda: {(RetriedAction.ZNODES, "NO_AUTH"): 4},
+        term=lambda: TermView("active", ("active", "standing by"), 5, 1001, 9, 2, 12.5, 3),
         queue=lambda: QueueView(4, {"BrokersChanged": 4, "TopicsChanged": 0}, 0.3, 0.2),
-        power=lambda: PowerView((BrokerPower(BrokerId(3), Standing.REFUSES_EPOCH, 0),), 7.5),
+        power=lambda: PowerView((BrokerPower(BrokerId(3), BrokerStanding.REFUSES_EPOCH, 0),), 7.5),
         channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
         session=lambda: SessionView(True, 2, 1, 6),
-        listener=lambda: ListenerView(2, 1, RelayCounts(3, 40, 500, 6)),
+        listener=lambda: ListenerView(2, 1, ForwardingCounts(3, 40, 500, 6)),
         journal=lambda: JournalView(10, 1, False),
         journal_topic=lambda: JournalView(8, 2, True),
     )
@@ -61,9 +61,11 @@ def busy() -> ControllerMetrics:
         metrics.event_ended("BrokersChanged", state, 0.2, "fault")
     metrics.note_zookeeper("Delete", 0.05, {"Delete": 20})
     metrics.broker_answered("AlterPartition", 0.01, {"NONE": 3, "FENCED_LEADER_EPOCH": 1})
-    metrics.note_fact(Fact(FactType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500}))
-    metrics.note_fact(Fact(FactType.ELECTION, "controller/1", {"what": "elected"}))
-    metrics.note_fact(Fact(FactType.ELECTION, "controller/1", {"what": "active", "loading_ms": 250}))
+    metrics.note_record(
+        EventRecord(EventRecordType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500})
+    )
+    metrics.note_record(EventRecord(EventRecordType.ELECTION, "controller/1", {"what": "elected"}))
+    metrics.note_record(EventRecord(EventRecordType.ELECTION, "controller/1", {"what": "active", "loading_ms": 250}))
     return metrics
 
 

@@ -4,24 +4,24 @@ import pytest
 
 from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.controller.runtime.recorder import LEVELS, Recorder
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from tests.fakes.runtime import Facts
 
 
-def refusal(topic: int) -> Fact:
-    return Fact(FactType.REFUSAL, f"topic/{topic}", {"what": "NEW to ONLINE", "why": "no live replica"})
+def refusal(topic: int) -> EventRecord:
+    return EventRecord(EventRecordType.REFUSAL, f"topic/{topic}", {"what": "NEW to ONLINE", "why": "no live replica"})
 
 
 def test_every_type_has_a_level() -> None:
-    assert set(LEVELS) == set(FactType)
+    assert set(LEVELS) == set(EventRecordType)
 
 
 def test_journal_metrics_and_log_get_the_same_fact(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     journal, metrics = Facts(), ControllerMetrics()
-    fact = Fact(FactType.ELECTION, "controller/1", {"what": "elected", "epoch": 3})
-    Recorder(journal, metrics).record(fact)
-    assert journal.seen == [fact]
+    record = EventRecord(EventRecordType.ELECTION, "controller/1", {"what": "elected", "epoch": 3})
+    Recorder(journal, metrics).record(record)
+    assert journal.seen == [record]
     assert 'lethe_controller_facts_total{type="election"} 1.0' in metrics.text().decode()
     assert caplog.messages == ["election of controller/1"]
 
@@ -32,7 +32,7 @@ def test_a_flood_of_equal_refusals_is_cut_in_the_log_only(caplog: pytest.LogCapt
     recorder = Recorder(journal, ControllerMetrics())
     for number in range(1000):
         recorder.record(refusal(number))
-    recorder.record(Fact(FactType.REFUSAL, "topic/x", {"what": "another", "why": "kind"}))
+    recorder.record(EventRecord(EventRecordType.REFUSAL, "topic/x", {"what": "another", "why": "kind"}))
     assert len(journal.seen) == 1001
     assert len(caplog.messages) == 21
 

@@ -12,7 +12,7 @@ from lethe.adapters.clock import SystemClock
 from lethe.controller.core import controller, mutation
 from lethe.controller.core.answers import UNPROVEN
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import RetryOf
+from lethe.controller.core.deletion_memory import RetriedAction
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Event, TopicsChanged
 from lethe.controller.runtime.loop import ControllerLoop
@@ -41,7 +41,7 @@ def over(context: Context, step: Step) -> tuple[ControllerLoop, Sources]:
 async def test_what_was_read_before_a_long_step_is_shown_while_it_runs() -> None:
     context = leading(1, 2)
     add_topic(context, "before", [(1,)], led=True)
-    context.cluster.partitions_with_leadership = MANY_PARTITIONS
+    context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     begun, may_end = threading.Event(), threading.Event()
 
     def long_step(changing: Context, _event: Event, now_ms: int) -> list[Effect]:
@@ -83,11 +83,11 @@ def test_the_age_of_the_oldest_counts_from_its_mark() -> None:
 
 def test_sentences_become_names() -> None:
     context = leading(1)
-    mutation.count_retry(context, RetryOf.REPLICA, UNPROVEN)
-    mutation.count_retry(context, RetryOf.TOMBSTONE, "STALE_BROKER_EPOCH")
+    mutation.count_retry(context, RetriedAction.REPLICA, UNPROVEN)
+    mutation.count_retry(context, RetriedAction.TOMBSTONE, "STALE_BROKER_EPOCH")
     assert retries_by_name(context) == {
-        (RetryOf.REPLICA, "UNPROVEN"): 1,
-        (RetryOf.TOMBSTONE, "STALE_BROKER_EPOCH"): 1,
+        (RetriedAction.REPLICA, "UNPROVEN"): 1,
+        (RetriedAction.TOMBSTONE, "STALE_BROKER_EPOCH"): 1,
     }
 
 

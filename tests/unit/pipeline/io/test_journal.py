@@ -10,20 +10,20 @@ from typing import Any, cast
 import pytest
 
 from lethe.pipeline.io import journal
-from lethe.pipeline.io.files import Item
-from lethe.pipeline.io.journal import NothingToRead, journal_files
+from lethe.pipeline.io.files import FileStatus
+from lethe.pipeline.io.journal import InputNotFound, journal_files
 
 
-class LocalFiles:
+class LocalFileSystem:
     """As `Files`, of a local disk."""
 
     def __init__(self, *_: object) -> None:
         pass
 
-    def matching(self, place: str) -> list[Item]:
+    def glob(self, place: str) -> list[FileStatus]:
         return [_item(Path(place))] if Path(place).exists() else []
 
-    def opened(self, items: Sequence[Item]) -> list[Item]:
+    def expand_directories(self, items: Sequence[FileStatus]) -> list[FileStatus]:
         return [_item(path) for item in items for path in _below(Path(item.path))]
 
 
@@ -34,12 +34,12 @@ def _below(path: Path) -> list[Path]:
     return sorted(one for one in path.iterdir() if one.name[0] != "." and one.name.isprintable() and one.exists())
 
 
-def _item(path: Path) -> Item:
-    return Item(path.name, str(path), path.is_dir(), 0, 0)
+def _item(path: Path) -> FileStatus:
+    return FileStatus(path.name, str(path), path.is_dir(), 0, 0)
 
 
 def test_a_file_that_spark_would_leave_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "Files", LocalFiles)
+    monkeypatch.setattr(journal, "FileSystem", LocalFileSystem)
     spark = cast("Any", None)
     (tmp_path / "a.jsonl").write_bytes(b"")
     (tmp_path / "_notes.txt").write_bytes(b"")
@@ -49,13 +49,13 @@ def test_a_file_that_spark_would_leave_out_is_named(tmp_path: Path, monkeypatch:
     assert journal_files(spark, [str(tmp_path)]) == [str(tmp_path / "a.jsonl")], "it is being copied, as rsync does"
     hidden.write_bytes(b"")
     for place, name in ((tmp_path, hidden.name), (hidden, hidden.name), (dotted, dotted.name)):
-        with pytest.raises(NothingToRead, match=f"{name} at .* would not be read"):
+        with pytest.raises(InputNotFound, match=f"{name} at .* would not be read"):
             journal_files(spark, [str(place)])
 
 
 @pytest.mark.parametrize("name", [b"\xe9t\xe9.jsonl", b"to nothing.jsonl.gz"])
 def test_a_file_that_java_does_not_see_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
-    monkeypatch.setattr(journal, "Files", LocalFiles)
+    monkeypatch.setattr(journal, "FileSystem", LocalFileSystem)
     spark = cast("Any", None)
     (tmp_path / "a.jsonl").write_bytes(b"")
     strange = tmp_path / os.fsdecode(name)
@@ -63,7 +63,7 @@ def test_a_file_that_java_does_not_see_is_named(tmp_path: Path, monkeypatch: pyt
         strange.symlink_to(tmp_path / "nothing")
     else:
         strange.write_bytes(b"")
-    with pytest.raises(NothingToRead, match="would not be read: Java does not see it") as raised:
+    with pytest.raises(InputNotFound, match="would not be read: Java does not see it") as raised:
         journal_files(spark, [str(tmp_path)])
     assert repr(os.fsencode(strange)) in str(raised.value)
     strange.unlink()

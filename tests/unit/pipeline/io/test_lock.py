@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 
 from lethe.pipeline.io import lock
-from lethe.pipeline.io.files import FileTrouble
-from lethe.pipeline.io.lock import LOCK, Locked, hold, hold_in_time
+from lethe.pipeline.io.files import FileSystemError
+from lethe.pipeline.io.lock import LOCK, Locked, acquire, acquire_within
 
 ROOT = "hdfs://namenode/lake"
 PATH = f"{ROOT}/{LOCK}"
@@ -42,18 +42,18 @@ class Remote:
     def read_text(self, path: str) -> str:
         self._begin("read_text")
         if path not in self.texts:
-            raise FileTrouble(path)
+            raise FileSystemError(path)
         return self.texts[path]
 
     def write_text(self, path: str, text: str, *, new: bool = False) -> None:
         if new and path in self.texts:
-            raise FileTrouble(path)
+            raise FileSystemError(path)
         self.texts[path] = text
 
     def rename(self, source: str, target: str) -> None:
         self._begin("rename")
         if source not in self.texts or target in self.texts:
-            raise FileTrouble(source)
+            raise FileSystemError(source)
         self.texts[target] = self.texts.pop(source)
 
     def remove(self, path: str) -> None:
@@ -61,7 +61,7 @@ class Remote:
 
 
 def holding(files: Remote, what: str) -> contextlib.AbstractContextManager[None]:
-    return hold(cast("Any", files), what)
+    return acquire(cast("Any", files), what)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_who_waits_is_told_for_whom_and_gets_it(tmp_path: Path, monkeypatch: pyt
         asked.set()
 
     def other() -> None:
-        with hold(files, "stream"):
+        with acquire(files, "stream"):
             held.set()
             assert asked.wait(60)
 
@@ -149,7 +149,7 @@ def test_who_waits_is_told_for_whom_and_gets_it(tmp_path: Path, monkeypatch: pyt
     thread.start()
     try:
         assert held.wait(60)
-        with hold_in_time(files, "run", 60, waiting):
+        with acquire_within(files, "run", 60, waiting):
             assert said[0].endswith("(stream)")
     finally:
         asked.set()
@@ -158,10 +158,10 @@ def test_who_waits_is_told_for_whom_and_gets_it(tmp_path: Path, monkeypatch: pyt
 
 def test_who_has_waited_long_enough_is_refused(tmp_path: Path) -> None:
     files, said = cast("Any", Local(tmp_path)), list[str]()
-    with hold(files, "stream"):
+    with acquire(files, "stream"):
         with pytest.raises(Locked, match=r"\(stream\): wait for it, or end it"):
-            hold_in_time(files, "run", 0.0, said.append).__enter__()
+            acquire_within(files, "run", 0.0, said.append).__enter__()
         assert not said
         with pytest.raises(Locked):
-            hold_in_time(files, "run", 0.01, said.append).__enter__()
+            acquire_within(files, "run", 0.01, said.append).__enter__()
         assert len(said) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from lethe.pipeline.io.surveys import KeptSurvey, RefusedSurvey, _read
+from lethe.pipeline.io.surveys import KeptSurvey, RefusedSurvey, _parse_manifest
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, ZNODES
 
 ROWS = {file.name: number for number, file in enumerate(ROW_FILES)}
@@ -20,14 +20,14 @@ def manifest(**changes: Any) -> str:
 
 
 def test_a_manifest_says_how_many_rows_each_file_has() -> None:
-    kept = _read("/s", manifest())
+    kept = _parse_manifest("/s", manifest())
     assert isinstance(kept, KeptSurvey)
-    assert {file.name: kept.rows(file) for file in ROW_FILES} == ROWS
+    assert {file.name: kept.row_count(file) for file in ROW_FILES} == ROWS
 
 
 def test_a_manifest_of_before_there_were_checksums_is_read() -> None:
     older = {name: value for name, value in orjson.loads(manifest()).items() if name != "checksums"}
-    kept = _read("/s", orjson.dumps(older).decode())
+    kept = _parse_manifest("/s", orjson.dumps(older).decode())
     assert isinstance(kept, KeptSurvey)
     assert [kept.checksum(file) for file in ROW_FILES] == [None] * 3
 
@@ -41,7 +41,7 @@ def test_a_manifest_of_before_there_were_checksums_is_read() -> None:
     ],
 )
 def test_a_manifest_that_leaves_a_file_out_is_refused(rows: dict[str, int], names: tuple[str, ...]) -> None:
-    refused = _read("/s", manifest(rows=rows))
+    refused = _parse_manifest("/s", manifest(rows=rows))
     assert isinstance(refused, RefusedSurvey)
     for name in names:
         assert f"'rows' does not say how many rows {name} has" in refused.why
@@ -49,6 +49,6 @@ def test_a_manifest_that_leaves_a_file_out_is_refused(rows: dict[str, int], name
 
 @pytest.mark.parametrize("version", [0, -1])
 def test_a_form_that_never_was_is_refused(version: int) -> None:
-    refused = _read("/s", manifest(version=version))
+    refused = _parse_manifest("/s", manifest(version=version))
     assert isinstance(refused, RefusedSurvey)
     assert refused.why == f"it has form {version}, and there is none before 1: take it anew"

@@ -24,4 +24,4 @@ WEEK = datetime.timedelta(days=7)
 def test_the_watermark_is_behind_the_newest_line(
     newest: datetime.datetime | None, watermark: datetime.datetime | None
 ) -> None:
-    assert micro_batch._moment(micro_batch._ms(newest, NOW, WEEK)) == watermark
+    assert micro_batch._instant_of_ms(micro_batch._watermark_ms(newest, NOW, WEEK)) == watermark

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.cli.stale_rule import wishes
-from lethe.pipeline.io.files import Item
+from lethe.cli.stale_rule import rule_changes
+from lethe.pipeline.io.files import FileStatus
 from lethe.pipeline.io.lake import LakeUnusable
-from lethe.pipeline.jobs.rules import Rules, Wishes, are_applied, note_applied, settled
-from lethe.pipeline.jobs.stream import require_no_lake
+from lethe.pipeline.jobs.rules import GoldRules, RuleChanges, are_applied, note_applied, store_changes
+from lethe.pipeline.jobs.stream import refuse_lake_as_checkpoint
 from lethe.pipeline.transforms.candidates import StaleRule
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE
@@ -22,9 +22,9 @@ class Disk:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
-    def items(self, path: str) -> list[Item]:
+    def list_directory(self, path: str) -> list[FileStatus]:
         names = (file.removeprefix(f"{path}/") for file in self.texts if file.startswith(f"{path}/"))
-        return [Item(name, f"{path}/{name}", False, 0, 0) for name in sorted(names) if not name.startswith(".")]
+        return [FileStatus(name, f"{path}/{name}", False, 0, 0) for name in sorted(names) if not name.startswith(".")]
 
     def make_directory(self, path: str) -> None:
         pass
@@ -46,48 +46,50 @@ class Disk:
 def test_no_lake_is_the_checkpoint_of_its_stream() -> None:
     """Its lock would be the lake's own, and no batch would ever have its turn."""
     disk = Disk()
-    require_no_lake(disk)
+    refuse_lake_as_checkpoint(disk)
     disk.write_text(f"/lake/{IDENTITY}", encode_identity(None))
     with pytest.raises(LakeUnusable, match="--checkpoint /lake is a lake: give a directory of its own"):
-        require_no_lake(disk)
+        refuse_lake_as_checkpoint(disk)
 
 
 def test_what_nobody_has_said() -> None:
     disk = Disk()
-    assert settled(disk, Wishes()) == Rules(StaleRule(30, ()), 300_000)
+    assert store_changes(disk, RuleChanges()) == GoldRules(StaleRule(30, ()), 300_000)
     assert list(disk.texts) == [f"/lake/{PLACE}/00000001.json"]
 
 
 def test_what_was_said_holds_until_something_else_is() -> None:
     disk = Disk()
-    said = settled(disk, Wishes(60, ("billing-*", "a?"), stuck_after_ms=7_000))
-    assert said == Rules(StaleRule(60, ("billing-*", "a?")), 7_000)
-    assert settled(disk, Wishes()) == said, "a run over the journal alone protects what it was told to protect before"
-    assert settled(disk, Wishes(unwritten_days=90)) == Rules(StaleRule(90, ("billing-*", "a?")), 7_000)
-    assert settled(disk, Wishes(protected=("x",))) == Rules(StaleRule(90, ("x",)), 7_000)
-    assert settled(disk, Wishes(protected=())) == Rules(StaleRule(90, ()), 7_000)
-    assert settled(disk, Wishes(stuck_after_ms=0)) == Rules(StaleRule(90, ()), 0)
+    said = store_changes(disk, RuleChanges(60, ("billing-*", "a?"), stuck_after_ms=7_000))
+    assert said == GoldRules(StaleRule(60, ("billing-*", "a?")), 7_000)
+    assert store_changes(disk, RuleChanges()) == said, (
+        "a run over the journal alone protects what it was told to protect before"
+    )
+    assert store_changes(disk, RuleChanges(unwritten_days=90)) == GoldRules(StaleRule(90, ("billing-*", "a?")), 7_000)
+    assert store_changes(disk, RuleChanges(protected=("x",))) == GoldRules(StaleRule(90, ("x",)), 7_000)
+    assert store_changes(disk, RuleChanges(protected=())) == GoldRules(StaleRule(90, ()), 7_000)
+    assert store_changes(disk, RuleChanges(stuck_after_ms=0)) == GoldRules(StaleRule(90, ()), 0)
     assert list(disk.texts) == [f"/lake/{PLACE}/00000005.json"], "only the last one stays"
 
 
 def test_a_change_that_was_interrupted_has_not_happened() -> None:
     disk = Disk()
-    before = settled(disk, Wishes(protected=("x",)))
+    before = store_changes(disk, RuleChanges(protected=("x",)))
     disk.write_text(f"/lake/{PLACE}/.00000002.json", "half")
-    assert settled(disk, Wishes()) == before
-    after = settled(disk, Wishes(protected=("y",)))
+    assert store_changes(disk, RuleChanges()) == before
+    after = store_changes(disk, RuleChanges(protected=("y",)))
     disk.write_text(f"/lake/{PLACE}/00000001.json", "an old one that was not removed")
-    assert settled(disk, Wishes()) == after
+    assert store_changes(disk, RuleChanges()) == after
 
 
 def test_a_table_that_was_made_by_other_rules_is_told() -> None:
     disk = Disk()
-    settled(disk, Wishes())
+    store_changes(disk, RuleChanges())
     assert not are_applied(disk)
     note_applied(disk)
-    settled(disk, Wishes())
+    store_changes(disk, RuleChanges())
     assert are_applied(disk), "nothing was changed"
-    settled(disk, Wishes(protected=("x",)))
+    store_changes(disk, RuleChanges(protected=("x",)))
     assert not are_applied(disk)
     note_applied(disk)
     assert are_applied(disk)
@@ -96,12 +98,12 @@ def test_a_table_that_was_made_by_other_rules_is_told() -> None:
 
 def test_force_is_remembered_with_its_days() -> None:
     disk = Disk()
-    forced = settled(disk, Wishes(0, force=True))
-    assert settled(disk, Wishes(protected=("x",))) == Rules(StaleRule(0, ("x",), force=True))
+    forced = store_changes(disk, RuleChanges(0, force=True))
+    assert store_changes(disk, RuleChanges(protected=("x",))) == GoldRules(StaleRule(0, ("x",), force=True))
     assert forced.stale.unwritten_days == 0
     with pytest.raises(ValueError, match="too little"):
-        settled(disk, Wishes(0.5))
-    assert settled(disk, Wishes()).stale.unwritten_days == 0, "what was refused is not remembered"
+        store_changes(disk, RuleChanges(0.5))
+    assert store_changes(disk, RuleChanges()).stale.unwritten_days == 0, "what was refused is not remembered"
 
 
 def test_what_cannot_be_understood_is_not_replaced_by_less() -> None:
@@ -109,13 +111,13 @@ def test_what_cannot_be_understood_is_not_replaced_by_less() -> None:
         disk = Disk()
         disk.write_text(f"/lake/{PLACE}/00000001.json", text)
         with pytest.raises(LakeUnusable, match="--protect"):
-            settled(disk, Wishes(unwritten_days=10))
+            store_changes(disk, RuleChanges(unwritten_days=10))
 
 
 def test_options_that_are_not_given_say_nothing() -> None:
-    assert wishes(None, None, None, force=False) == Wishes()
-    assert wishes(7, ["a*"], 1.5, force=False) == Wishes(7, ("a*",), False, 1500)
-    assert wishes(None, [""], None, force=False).protected == ()
+    assert rule_changes(None, None, None, force=False) == RuleChanges()
+    assert rule_changes(7, ["a*"], 1.5, force=False) == RuleChanges(7, ("a*",), False, 1500)
+    assert rule_changes(None, [""], None, force=False).protected == ()
     for days, seconds, words in (
         (400_000.0, None, "--unwritten-days 400000 is more"),
         (float("inf"), None, "--unwritten-days inf is more than 36,500 days"),
@@ -126,4 +128,4 @@ def test_options_that_are_not_given_say_nothing() -> None:
         (None, float("nan"), "--stuck-after nan"),
     ):
         with pytest.raises(ValueError, match=words):
-            wishes(days, None, seconds, force=False)
+            rule_changes(days, None, seconds, force=False)

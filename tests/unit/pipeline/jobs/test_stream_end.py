@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from lethe.pipeline.io.files import FileTrouble
+from lethe.pipeline.io.files import FileSystemError
 from lethe.pipeline.io.lock import Locked
 from lethe.pipeline.jobs import stream
-from lethe.pipeline.jobs.stream import Plan, Stream, StreamFailed
+from lethe.pipeline.jobs.stream import Stream, StreamFailed, StreamOptions
 
 
 class Query:
@@ -29,25 +29,25 @@ class Query:
 def failing(monkeypatch: pytest.MonkeyPatch) -> Stream:
     monkeypatch.setattr(stream, "SIGNAL_S", 0)
     nothing = cast("Any", None)
-    return Stream(nothing, nothing, Plan(), lambda: datetime.datetime.now(datetime.UTC))
+    return Stream(nothing, nothing, StreamOptions(), lambda: datetime.datetime.now(datetime.UTC))
 
 
 def test_what_fails_while_all_processes_are_ended_is_the_end(failing: Stream) -> None:
     failing.stopping.set()
     failing._failure = RuntimeError("a worker is gone")
-    failing._follow(cast("Any", Query()))
+    failing._await_end(cast("Any", Query()))
 
 
 def test_what_has_to_be_mended_is_told_all_the_same(failing: Stream) -> None:
     failing.stopping.set()
-    failing._failure = FileTrouble("cannot write: /lake: No space left on device")
-    with pytest.raises(FileTrouble, match="No space left"):
-        failing._follow(cast("Any", Query()))
+    failing._failure = FileSystemError("cannot write: /lake: No space left on device")
+    with pytest.raises(FileSystemError, match="No space left"):
+        failing._await_end(cast("Any", Query()))
 
 
 def test_otherwise_a_failure_is_one(failing: Stream) -> None:
     with pytest.raises(StreamFailed, match="a worker is gone"):
-        failing._follow(cast("Any", Query()))
+        failing._await_end(cast("Any", Query()))
 
 
 class IdleQuery:
@@ -74,16 +74,16 @@ class Batches:
         self.errors = [] if error is None else [error]
         self.passed = 0
 
-    def pass_time(self) -> None:
+    def refresh_time_dependent(self) -> None:
         if self.errors:
             raise self.errors.pop()
         self.passed += 1
 
 
-def idle(plan: Plan, batches: Batches) -> Stream:
+def idle(plan: StreamOptions, batches: Batches) -> Stream:
     nothing = cast("Any", None)
     found = Stream(nothing, nothing, plan, lambda: datetime.datetime.now(datetime.UTC))
-    found._batches = cast("Any", batches)
+    found._runner = cast("Any", batches)
     return found
 
 
@@ -91,26 +91,26 @@ def test_time_passes_though_spark_begins_no_batch(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(stream, "LOCKED_POLL_S", 0)
     batches = Batches(Locked("somebody writes"))
     said: list[str] = []
-    following = idle(Plan(every_s=0.0, refresh_s=0.0), batches)
-    following.waiting = said.append
-    following.time_passed = lambda: following.stopping.set() if batches.passed == 3 else None
-    following._follow(cast("Any", IdleQuery()))
+    following = idle(StreamOptions(every_s=0.0, refresh_s=0.0), batches)
+    following.on_wait = said.append
+    following.on_time_refresh = lambda: following.stopping.set() if batches.passed == 3 else None
+    following._await_end(cast("Any", IdleQuery()))
     assert (batches.passed, said) == (3, ["somebody writes"])
 
 
 def test_not_before_it_is_due() -> None:
     batches = Batches()
-    idle(Plan(every_s=0.0, refresh_s=3600.0), batches)._follow(cast("Any", IdleQuery(20)))
-    idle(Plan(every_s=3600.0, refresh_s=0.0), batches)._follow(cast("Any", IdleQuery(20)))
+    idle(StreamOptions(every_s=0.0, refresh_s=3600.0), batches)._await_end(cast("Any", IdleQuery(20)))
+    idle(StreamOptions(every_s=3600.0, refresh_s=0.0), batches)._await_end(cast("Any", IdleQuery(20)))
     assert batches.passed == 0
 
 
 def test_a_stream_that_ends_by_itself_lets_time_pass_once_where_nothing_came() -> None:
     batches = Batches()
-    idle(Plan(), batches)._follow(cast("Any", IdleQuery(3)))
-    changed = idle(Plan(), batches)
+    idle(StreamOptions(), batches)._await_end(cast("Any", IdleQuery(3)))
+    changed = idle(StreamOptions(), batches)
     changed._changed_at = 0.0
-    changed._follow(cast("Any", IdleQuery(3)))
+    changed._await_end(cast("Any", IdleQuery(3)))
     assert batches.passed == 1
 
 
@@ -118,11 +118,11 @@ def test_a_spark_that_is_ended_with_the_stream_is_no_failure(monkeypatch: pytest
     monkeypatch.setattr(stream, "SIGNAL_S", 0)
 
     class Ended(Batches):
-        def pass_time(self) -> None:
+        def refresh_time_dependent(self) -> None:
             following.stopping.set()
             raise ConnectionRefusedError
 
-    following = idle(Plan(every_s=0.0, refresh_s=0.0), Ended())
-    following._follow(cast("Any", IdleQuery()))
+    following = idle(StreamOptions(every_s=0.0, refresh_s=0.0), Ended())
+    following._await_end(cast("Any", IdleQuery()))
     with pytest.raises(RuntimeError, match="a fault"):
-        idle(Plan(), Batches(RuntimeError("a fault")))._follow(cast("Any", IdleQuery(3)))
+        idle(StreamOptions(), Batches(RuntimeError("a fault")))._await_end(cast("Any", IdleQuery(3)))

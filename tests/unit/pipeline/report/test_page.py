@@ -153,7 +153,7 @@ def test_one_deletion(tmp_path: Path, outcome: str) -> None:
     }
     assert said[outcome] in text
     assert "All times of this deletion" in text
-    assert ("1 deletion has vanished: somebody else removed" in text) == (outcome == "vanished")
+    assert ("1 deletion has vanished: another process removed" in text) == (outcome == "vanished")
 
 
 def test_a_row_that_is_all_null_does_no_harm(tmp_path: Path) -> None:

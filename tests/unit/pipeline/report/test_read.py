@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.columns import Days, LakeChanged, LakeReader, LakeUnreadable
+from lethe.pipeline.report.lake_reader import UNFINISHED_CHANGE, DayFilter, LakeChanged, LakeReader, LakeUnreadable
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_spans import SHOWN, step_width
@@ -109,12 +109,12 @@ def test_only_the_days_that_are_asked_for(tmp_path: Path) -> None:
     lake = str(write_lake(tmp_path, 60, days=3))
     second = day_of(BEGAN_MS + MS_PER_DAY)
     assert read_report(lake).deletions.total == 61
-    assert read_report(lake, days=Days(second, second)).deletions.total == 20
-    assert read_report(lake, days=Days(first=second)).deletions.total == 40
-    none = read_report(lake, days=Days(datetime.date(2031, 1, 1)))
+    assert read_report(lake, days=DayFilter(second, second)).deletions.total == 20
+    assert read_report(lake, days=DayFilter(first=second)).deletions.total == 40
+    none = read_report(lake, days=DayFilter(datetime.date(2031, 1, 1)))
     assert (none.deletions.total, none.surveys.total, none.stuck.total) == (0, 0, 1)
     with pytest.raises(ValueError, match="is after --to"):
-        Days(datetime.date(2026, 2, 1), datetime.date(2026, 1, 1))
+        DayFilter(datetime.date(2026, 2, 1), datetime.date(2026, 1, 1))
 
 
 def test_findings_are_those_of_the_newest_survey_with_what_is_pending_last(tmp_path: Path) -> None:
@@ -182,12 +182,16 @@ def test_a_table_whose_change_was_cut_off_is_not_taken_for_an_empty_one(tmp_path
     # Between the two renames of a change: what was there is put aside, what is to come is not there yet.
     (tmp_path / target).rename(work / "old-0")
     (work / "plan.json").write_text(json.dumps([[table.name, target]]))
-    reader = LakeReader(str(tmp_path), patience_s=0)
+    reader = LakeReader(str(tmp_path), timeout_s=0)
     looks: list[Callable[[], object]] = [
-        *(lambda: list(reader.batches(table, ["topic"])), lambda: reader.has(table), lambda: reader.written(table))
+        *(
+            lambda: list(reader.batches(table, ["topic"])),
+            lambda: reader.has(table),
+            lambda: reader.last_written_ms(table),
+        )
     ]
     for look in looks:
-        with pytest.raises(LakeUnreadable, match="a change of it is unfinished.* lethe pipeline run"):
+        with pytest.raises(LakeUnreadable, match=UNFINISHED_CHANGE):
             look()
     assert reader.has(tables.SURVEYS), "nobody changes it"
     (work / "old-0").rename(tmp_path / target)
@@ -240,7 +244,7 @@ def test_a_day_counts_as_audited_that_was_not_written_to_since(tmp_path: Path) -
             os.utime(tmp_path / table.path / f"day={day}", (when, when))
     report = read_report(str(tmp_path))
     assert (report.recorded_days, report.audited_days) == (5, 2), "one was written to since, two were never audited"
-    first = read_report(str(tmp_path), days=Days(days[0], days[1]))
+    first = read_report(str(tmp_path), days=DayFilter(days[0], days[1]))
     assert (first.recorded_days, first.audited_days) == (2, 2)
     assert "2 of 5 days audited. lethe pipeline run audits the others." in page(report)
     assert "audits the others" not in page(first)

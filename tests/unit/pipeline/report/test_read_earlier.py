@@ -9,12 +9,13 @@ from typing import Any, Final
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.columns import Days
+from lethe.pipeline.report.lake_reader import DayFilter
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_surveys import ROUND_MS
-from lethe.pipeline.report.values import Disks, LogDir, Report
-from lethe.pipeline.report.verdict import Level, verdict
+from lethe.pipeline.report.sections_findings import NEWEST_OF_ALL, NO_DIRECTORIES
+from lethe.pipeline.report.summary import ReportLevel, summarize
+from lethe.pipeline.report.values import DiskCoverage, LogDir, Report
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.findings import Reason
 from tests.fakes.lakes import at, day_of, write
@@ -40,7 +41,7 @@ class Surveys:
         unreadable: str | None = None,
         **topics: str,
     ) -> Surveys:
-        """`read`: the disks that it looked into, by broker; brokers told of the others."""
+        """`read`: the disks that it looked into, by broker; brokers reported the others."""
         seen = {"survey_id": name, "taken_at": at(NEWEST_MS - ago_ms), "day": day_of(NEWEST_MS - ago_ms)}
         ingested = {"_ingested_at": None if self.ingested_ms is None else at(self.ingested_ms)}
         self._add(
@@ -68,7 +69,7 @@ class Surveys:
         )
         return self
 
-    def report(self, days: Days | None = None) -> Report:
+    def report(self, days: DayFilter | None = None) -> Report:
         (self._lake / "lake.json").write_text('{"version":1,"cluster_id":"c"}')
         for table, rows in self._rows.items():
             write(self._lake, table, rows)
@@ -94,8 +95,8 @@ def test_what_another_hosts_survey_saw_a_minute_before_is_not_forgotten(surveys:
     report = surveys.survey("host-1", 0, {1: "/d"}).report()
     assert report.findings.total == 0
     assert earlier(report) == [(STRAY, 2)]
-    said = verdict(report)
-    assert (said.level, "1 set aside" in said.sentence) == (Level.ATTENTION, True)
+    said = summarize(report)
+    assert (said.level, "1 set aside" in said.sentence) == (ReportLevel.ATTENTION, True)
     assert STRAY in page(report)
 
 
@@ -142,13 +143,13 @@ def test_whichever_days_are_asked_for_the_newest_survey_says_what_is_left_over(s
     surveys.survey("near", 60_000, {2: "/d"}, gone="id-2").found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
     surveys.survey("now", 0, {1: "/d"}, gone="id-2")
     then = day_of(NEWEST_MS - month_ms)
-    report = surveys.report(Days(then, then))
+    report = surveys.report(DayFilter(then, then))
     assert [row.survey_id for row in report.surveys.shown] == ["then"]
     assert (report.newest and report.newest.survey_id, report.findings.total) == ("now", 0)
     assert (earlier(report), report.as_of) == ([(STRAY, 2)], NEWEST_MS)
     said = page(report)
-    assert ("mv --" in said, "/d/gone-0" in said, "whichever days are asked for" in said) == (False, False, True)
-    assert "1 set aside" in verdict(report).sentence
+    assert ("mv --" in said, "/d/gone-0" in said, NEWEST_OF_ALL in said) == (False, False, True)
+    assert "1 set aside" in summarize(report).sentence
 
 
 def test_a_survey_of_the_future_is_named_and_hides_nothing(surveys: Surveys) -> None:
@@ -164,8 +165,8 @@ def test_a_survey_of_the_future_is_named_and_hides_nothing(surveys: Surveys) -> 
 def test_every_disk_counts_as_read_where_each_host_has_read_its_own(surveys: Surveys) -> None:
     surveys.survey("host-2", 60_000, {2: "/d"})
     report = surveys.survey("host-1", 0, {1: "/d"}).report()
-    assert report.disks == Disks(2, 2)
-    assert "nothing left over;" in verdict(report).sentence
+    assert report.disks == DiskCoverage(2, 2)
+    assert "nothing left over;" in summarize(report).sentence
     assert "on each broker host" not in page(report)
 
 
@@ -175,26 +176,26 @@ def test_a_disk_that_nobody_has_read_of_late_or_whole_is_its_brokers_word(
 ) -> None:
     surveys.survey("host-2", ago_ms, {2: "/d"}, unreadable=unreadable)
     report = surveys.survey("host-1", 0, {1: "/d"}).report()
-    assert report.disks == Disks(2, 1, (LogDir(2, "/d"),))
-    assert "nothing left over on the 1 of 2 log directories that were read" in verdict(report).sentence
+    assert report.disks == DiskCoverage(2, 1, (LogDir(2, "/d"),))
+    assert "nothing left over on the 1 of 2 log directories that were read" in summarize(report).sentence
     assert "<li>broker 2, /d</li>" in page(report)
 
 
 def test_an_older_look_does_not_make_up_for_a_newer_one_that_failed(surveys: Surveys) -> None:
     surveys.survey("a", 120_000, {2: "/d"}).survey("b", 60_000, {2: "/d"}, unreadable="x-0: Permission denied")
-    assert surveys.survey("c", 0, {1: "/d"}).report().disks == Disks(2, 1, (LogDir(2, "/d"),))
+    assert surveys.survey("c", 0, {1: "/d"}).report().disks == DiskCoverage(2, 1, (LogDir(2, "/d"),))
 
 
 def test_a_lake_without_the_table_of_directories_does_not_say_what_was_read(surveys: Surveys, tmp_path: Path) -> None:
     surveys.survey("host-1", 0, {1: "/d", 2: "/d"}).report()
     shutil.rmtree(tmp_path / tables.DIRECTORIES.path)
     report = read_report(str(tmp_path))
-    assert (report.disks, verdict(report).level) == (None, Level.ATTENTION)
-    assert "Which disks were looked into is not known" in page(report)
+    assert (report.disks, summarize(report).level) == (None, ReportLevel.ATTENTION)
+    assert NO_DIRECTORIES in page(report)
 
 
 def test_nothing_but_a_survey_of_the_future_is_as_good_as_none(surveys: Surveys) -> None:
     surveys.ingested_ms = NEWEST_MS
     report = surveys.survey("future", -86_400_000, {1: "/d"}).report()
-    assert (report.newest, "not surveyed" in verdict(report).sentence) == (None, True)
+    assert (report.newest, "not surveyed" in summarize(report).sentence) == (None, True)
     assert "survey future, taken at" in page(report)

@@ -31,7 +31,7 @@ def test_every_reason_has_a_remedy(reason: Reason) -> None:
     "reason, forgets",
     [
         (Reason.CACHED_WITHOUT_TOPIC, "then it forgets the topic"),
-        (Reason.CACHED_OTHER_INCARNATION, "then it knows the topic that there is now and no other"),
+        (Reason.CACHED_OTHER_INCARNATION, "then its cache has only the present topic"),
     ],
 )
 def test_what_only_a_cache_knows_is_not_cleared_by_another_controller(reason: Reason, forgets: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from lethe.pipeline.report import timeline
-from lethe.pipeline.report.values import Interval, Span, Tenure
+from lethe.pipeline.report.values import DeletionSpan, Interval, Tenure
 
-_NOTHING = dict.fromkeys(Span._fields)
+_NOTHING = dict.fromkeys(DeletionSpan._fields)
 
 
 def span(
     marked: int, *after: int | None, outcome: str = "done", topic: str = "orders", waits: tuple[Interval, ...] = ()
-) -> Span:
+) -> DeletionSpan:
     """Marked at an instant; then queued, started, tombstoned, acknowledged, znodes and bytes gone so long after it."""
     names = ("queued_at", "started_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "bytes_gone_at")
     times = {name: None if ms is None else marked + ms for name, ms in zip(names, after, strict=False)}
@@ -24,7 +24,7 @@ def span(
         "waited_for": waits,
         "controllers": (),
     }
-    return Span(**{**_NOTHING, **times, **known})  # type: ignore[arg-type]
+    return DeletionSpan(**{**_NOTHING, **times, **known})  # type: ignore[arg-type]
 
 
 def test_a_burst_has_one_clock() -> None:
@@ -76,7 +76,7 @@ def test_a_deletion_that_ended_otherwise_goes_no_further() -> None:
     one = span(1_000_000, 100, outcome="vanished")._replace(vanished_at=1_000_400)
     drawn = timeline.bar(timeline.plan([one, span(1_000_000, 5, 9, 30, 400, 450, 1_000)]), one)
     assert 'class="p-open"' not in drawn
-    assert timeline.told(one).replace("\u00a0", " ").endswith("queued after 100 ms; vanished after 400 ms")
+    assert timeline.describe(one).replace("\u00a0", " ").endswith("queued after 100 ms; vanished after 400 ms")
 
 
 def test_a_span_of_which_no_time_is_known_is_an_empty_row() -> None:
@@ -93,7 +93,7 @@ def test_elections_are_drawn_across_a_burst() -> None:
 
 def test_a_row_in_words_says_what_is_drawn() -> None:
     wait = Interval("gone", 1_000_300, 1_000_400, 100, 3, 2)
-    said = timeline.told(span(1_795_286_668_000, 5, 9, 30, 400, 450, 1_000, waits=(wait,))).replace("\u00a0", " ")
+    said = timeline.describe(span(1_795_286_668_000, 5, 9, 30, 400, 450, 1_000, waits=(wait,))).replace("\u00a0", " ")
     assert said == (
         "marked 2026-11-21 18:44:28.000; queued after 5 ms; started after 9 ms; tombstoned after 30 ms; "
         "acknowledged after 400 ms; znodes gone after 450 ms; bytes gone after 1.00 s; waited for broker 3 100 ms"

@@ -14,7 +14,7 @@ from lethe.protocol.kafka.codec import (
     encode_response,
 )
 from lethe.protocol.kafka.control import Addressed, ApiKey
-from tools.wire_recording import DIRECTORY, VERSIONS, Exchange, Who, read
+from tests.wire.recording import DIRECTORY, VERSIONS, Exchange, Who, read_recording
 
 NORMALISED: dict[tuple[ApiKey, int, str], str] = {}
 """What we may write in other bytes than Kafka: (API, version, `request` or `response`) and why. There is nothing."""
@@ -57,7 +57,7 @@ def response_again(exchange: Exchange) -> bytes:
 @pytest.mark.parametrize("who", list(Who))
 def test_what_was_read_is_written_with_the_same_bytes(who: Who, version: str) -> None:
     other = Counter[tuple[ApiKey, int, str]]()
-    for each in read(who, version).exchanges:
+    for each in read_recording(who, version).exchanges:
         if request_again(each.request) != each.request:
             other[each.api, each.version, "request"] += 1
         if each.response is not None and response_again(each) != each.response:
@@ -68,7 +68,7 @@ def test_what_was_read_is_written_with_the_same_bytes(who: Who, version: str) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_body_that_brokers_share_is_the_same_for_each(version: str) -> None:
     """As the controller sends it: encoded once, each broker's own epoch put in place."""
-    told = [each for each in read(Who.KAFKA, version).exchanges if each.api in CONTROL]
+    told = [each for each in read_recording(Who.KAFKA, version).exchanges if each.api in CONTROL]
     assert told
     for each in told:
         header, value = decode_request(each.request)
@@ -81,10 +81,10 @@ def test_a_body_that_brokers_share_is_the_same_for_each(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_request_of_that_version_was_recorded(version: str) -> None:
-    exchanges = read(Who.KAFKA, version).exchanges
+    exchanges = read_recording(Who.KAFKA, version).exchanges
     assert {(each.api, each.version) for each in exchanges} == EXPECTED[version]
     assert {(each.api, each.version) for each in exchanges if each.response is not None} == EXPECTED[version]
 
 
 def test_the_recordings_are_small() -> None:
-    assert sum(file.stat().st_size for file in DIRECTORY.iterdir()) < 250_000
+    assert sum(file.stat().st_size for file in DIRECTORY.glob("*.jsonl")) < 250_000

@@ -4,7 +4,7 @@ import pytest
 
 from lethe.controller.runtime.board.board import BoardMemory, LeaderAddress, admin_of
 from lethe.controller.runtime.board.state import Phase
-from lethe.protocol.journal import Fact, FactType
+from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
@@ -62,12 +62,14 @@ async def test_a_leader_that_comes_back_elsewhere_is_found_there() -> None:
 def test_every_fact_is_a_change_and_events_say_who_leads() -> None:
     clock = ManualClock(5)
     memory = BoardMemory(1001, clock)
-    memory.note_fact(Fact(FactType.TRANSITION, "topic/a"))
+    memory.note_record(EventRecord(EventRecordType.TRANSITION, "topic/a"))
     assert memory.state.changes == 1
-    memory.note_fact(Fact(FactType.DELETION_PHASE, "topic/a", {"phase": "queued"}))
+    memory.note_record(EventRecord(EventRecordType.DELETION_PHASE, "topic/a", {"phase": "queued"}))
     memory.active_controller = lambda: 1002
     clock.ms = 7
-    memory.note_fact(Fact(FactType.EVENT, "controller/1001", {"event": "ControllerChanged", "outcome": "handled"}))
+    memory.note_record(
+        EventRecord(EventRecordType.EVENT, "controller/1001", {"event": "ControllerChanged", "outcome": "handled"})
+    )
     assert memory.state.changes == 3
     assert memory.state.names(Phase.QUEUED) == ["a"]
-    assert [(each.controller, each.since_ms) for each in memory.state.tenures] == [(1002, 7)]
+    assert [(each.controller, each.since_ms) for each in memory.state.terms] == [(1002, 7)]

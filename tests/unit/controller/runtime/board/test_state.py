@@ -1,19 +1,23 @@
-"""The board's memory, fed with facts."""
+"""The board's memory, fed with event records."""
 
-from lethe.controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, Phase
-from lethe.protocol.journal import Fact, FactType, JsonValue
+import re
+from importlib.resources import files
+from typing import get_args
+
+from lethe.controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, HistoryKind, Phase
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
 
 
-def phase(topic: str, what: str, **data: JsonValue) -> Fact:
+def phase(topic: str, what: str, **data: JsonValue) -> EventRecord:
     values: dict[str, JsonValue] = {"phase": what, "took_ms": 5, "partitions": 2, "replicas": 6, **data}
-    return Fact(FactType.DELETION_PHASE, f"topic/{topic}", values)
+    return EventRecord(EventRecordType.DELETION_PHASE, f"topic/{topic}", values)
 
 
-def election(what: str, **data: JsonValue) -> Fact:
-    return Fact(FactType.ELECTION, "controller/1001", {"what": what, "epoch": 7, **data})
+def election(what: str, **data: JsonValue) -> EventRecord:
+    return EventRecord(EventRecordType.ELECTION, "controller/1001", {"what": what, "epoch": 7, **data})
 
 
 def counts(board: BoardState) -> dict[str, int]:
@@ -82,17 +86,17 @@ def test_rings_are_bounded_and_alike_lines_are_one() -> None:
     (line,) = board.history
     assert (line.kind, line.count, line.subject) == ("deleted", MAX_DONE + 50, f"topic/t{MAX_DONE + 49}")
     for number in range(MAX_HISTORY + 20):
-        board.note(Fact(FactType.REFUSAL, "topic/x", {"what": "this", "why": f"reason {number}"}), number)
+        board.note(EventRecord(EventRecordType.REFUSAL, "topic/x", {"what": "this", "why": f"reason {number}"}), number)
     assert len(board.history) == MAX_HISTORY
     assert board.history[-1].why == f"reason {MAX_HISTORY + 19}"
 
 
 def test_long_texts_are_cut_and_odd_facts_do_no_harm() -> None:
     board = BoardState(1001)
-    board.note(Fact(FactType.REFUSAL, "x" * 5000, {"what": "w" * 5000, "why": None}), 1)
-    board.note(Fact(FactType.DELETION_PHASE, "topic/odd", {"phase": ["a"], "replicas": "many"}), 1)
-    board.note(Fact(FactType.DELETION_PHASE, "topic/odd", {"phase": "queued", "replicas": "many"}), 1)
-    board.note(Fact(FactType.ELECTION, "controller/1001", {"what": 3, "epoch": "x"}), 1)
+    board.note(EventRecord(EventRecordType.REFUSAL, "x" * 5000, {"what": "w" * 5000, "why": None}), 1)
+    board.note(EventRecord(EventRecordType.DELETION_PHASE, "topic/odd", {"phase": ["a"], "replicas": "many"}), 1)
+    board.note(EventRecord(EventRecordType.DELETION_PHASE, "topic/odd", {"phase": "queued", "replicas": "many"}), 1)
+    board.note(EventRecord(EventRecordType.ELECTION, "controller/1001", {"what": 3, "epoch": "x"}), 1)
     assert all(len(each) <= 300 for line in board.history for each in (line.subject, line.what))
     assert board.column(Phase.QUEUED, 1)[0].replicas == 0
 
@@ -107,7 +111,7 @@ def test_tenures_of_ours_and_of_others() -> None:
     board.note(election("resigned", reason="asked to"), 20)
     board.note_active(-1, 21)
     board.note_active(1002, 25)
-    found = [(t.controller, t.epoch, t.since_ms, t.active_ms, t.until_ms, t.reason) for t in board.tenures]
+    found = [(t.controller, t.epoch, t.since_ms, t.active_ms, t.until_ms, t.reason) for t in board.terms]
     assert found == [
         (1002, None, 5, None, 10, None),
         (1001, 7, 10, 12, 20, "asked to"),
@@ -131,8 +135,8 @@ def test_the_columns_agree_with_a_core_at_work() -> None:
         world.mark(f"t{number}")
     world.run()
     board = BoardState(1000)
-    for fact in world.facts:
-        board.note(fact, world.now_ms)
+    for record in world.records:
+        board.note(record, world.now_ms)
     going = {name for each in GOING_ON for name in board.names(each)}
     assert going == set(world.context.cluster.deletions) == {"t0", "t2", "t4"}
     assert counts(board) == {"started": 3, "done": 3}
@@ -159,9 +163,16 @@ def test_the_columns_forget_whatever_somebody_else_removed() -> None:
         topic = paths.topic(name)
         world.write(*(Delete(f"{topic}{rest}") for rest in ("/partitions/0/state", "/partitions/0", "/partitions", "")))
     world.run()
-    for fact in world.facts:
-        board.note(fact, world.now_ms)
+    for record in world.records:
+        board.note(record, world.now_ms)
     assert counts(board) == {"started": 98}
     assert len(world.context.cluster.deletions) == 98
     assert not {"t070", "t099", "held"} & set(board.names(Phase.STARTED))
     assert ("vanished", 3) in [(line.kind, line.count) for line in board.history]
+
+
+def test_the_page_colours_only_kinds_of_history_that_there_are() -> None:
+    """parts.js makes the class from the kind; a class of another name would colour nothing."""
+    style = (files("lethe.controller.runtime.board") / "page.css").read_text()
+    coloured = set(re.findall(r"\.kind-([a-z-]+)", style))
+    assert {"quarantined", "deleted"} <= coloured <= {re.sub("[^a-z]", "-", kind) for kind in get_args(HistoryKind)}

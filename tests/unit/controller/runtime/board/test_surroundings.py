@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.runtime.board.surroundings import LOOK_EVERY_MS, Other, Surroundings
+from lethe.controller.runtime.board.surroundings import LOOK_EVERY_MS, PeerController, Surroundings
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
@@ -17,7 +17,7 @@ async def write(session: FakeSession, path: str, data: bytes | None) -> None:
     await session.multi([Create(path, data)])
 
 
-def seen(here: Surroundings) -> tuple[str | None, list[Other]]:
+def seen(here: Surroundings) -> tuple[str | None, list[PeerController]]:
     return here.cluster_id, list(here.others)
 
 
@@ -32,7 +32,7 @@ async def test_the_cluster_and_the_other_controllers() -> None:
         await here.look(session, LOOK_EVERY_MS - 1)
         assert seen(here) == (None, []), "not asked at each look"
         await here.look(session, LOOK_EVERY_MS)
-        assert seen(here) == ("abc", [Other(BrokerId(1002), "http://one:1002")])
+        assert seen(here) == ("abc", [PeerController(BrokerId(1002), "http://one:1002")])
         await session.multi([Delete(paths.instance(BrokerId(1002)))])
         await here.look(session, 2 * LOOK_EVERY_MS)
         assert seen(here) == ("abc", [])

@@ -1,0 +1,212 @@
+"""Looks at what is stuck and why, from outside: before control is taken, and before it is handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
+from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
+from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted, plural
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
+from lethe.survey.broker_settings import BrokerSettings, read_settings
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
+from lethe.survey.causes import ObservedCause
+from lethe.survey.evidence import ControllerReport, DynamicSetting, Evidence
+from lethe.survey.examine import evidence_asker, gather_evidence, read_holds
+from lethe.survey.explain import Explanation, explain_all
+from lethe.survey.similar import similar_names
+from lethe.survey.views import BrokerFailure
+
+FIRST_ID: Final = BrokerId(1000)
+"""Controller id for the question whether brokers would obey; nothing is controlled with it."""
+MANY_TURNS: Final = 3
+"""So many elections within seconds are no coincidence."""
+
+
+class ElectionRate(NamedTuple):
+    """Number of elections, and in how long a time."""
+
+    elections: int
+    within_ms: int
+
+    @property
+    def are_too_many(self) -> bool:
+        """True if controllers fail one after the other soon after their election."""
+        return self.elections >= MANY_TURNS
+
+    def __str__(self) -> str:
+        return f"{counted(self.elections, 'time')} in {self.within_ms / 1000:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class RescueSnapshot:
+    """One look at the cluster."""
+
+    evidence: Evidence
+    found: tuple[Explanation, ...]
+    """Explanations of the topics in question, in order; of all marked topics where none was named."""
+    holder: ActiveController | None
+    settings: tuple[BrokerSettings, ...]
+    """Settings of the registered brokers."""
+    zombies: tuple[TopicPartition, ...]
+    """Partitions in `/admin/reassign_partitions` whose topic does not exist."""
+    election_rate: ElectionRate
+    caches: CacheReport = field(default_factory=CacheReport)
+    """Caches of the registered brokers, where they were compared."""
+    similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Similar names, for topics in question without a trace."""
+
+    @property
+    def disabled_on(self) -> tuple[BrokerId, ...]:
+        """Brokers that would drop deletion markers as the controller."""
+        return tuple(each.broker for each in self.settings if each.deletes_topics is False)
+
+    @property
+    def disabled_in_zookeeper(self) -> str | None:
+        """The znode that disables deletion dynamically, which the rescue obeys."""
+        setting = self.evidence.holds.delete_topic_enable
+        return setting.path if setting is not None and not setting.value and setting.path.startswith("/") else None
+
+    @property
+    def is_paused(self) -> bool:
+        """True if deletions are paused, which Kafka's controllers ignore."""
+        return self.evidence.holds.paused is not None
+
+    @property
+    def unreadable(self) -> ObservedCause | None:
+        """The cause for which a controller that takes over would delete nothing: the configuration is unreadable."""
+        causes = (cause for each in self.found for cause in each.causes)
+        return next((cause for cause in causes if cause.kind is CauseKind.CONFIGURATION_UNREAD), None)
+
+    @property
+    def beyond_command(self) -> tuple[str, ...]:
+        """Registered brokers that the rescue's controller could not command, and why, as texts. Silent brokers are left
+        out: they may be the reason for the rescue."""
+        spoken = {broker.id for broker in self.evidence.survey.zookeeper.brokers if broker.plaintext_endpoint}
+        mute = tuple(
+            f"broker {each.broker} has no PLAINTEXT listener" for each in self.settings if each.broker not in spoken
+        )
+        refusing = tuple(
+            f"broker {each.broker} refuses a controller's requests (CLUSTER_AUTHORIZATION_FAILED"
+            + (f"; its authorizer is {each.authorizer}" if each.authorizer else "")
+            + ")"
+            for each in self.settings
+            if each.refuses_commands
+        )
+        return mute + refusing
+
+    @property
+    def holder_is_lethe(self) -> bool:
+        return self.holder is not None and self.holder.znode.admin is not None
+
+    @property
+    def holder_is_silent(self) -> bool:
+        """True if the active controller does not answer as a broker."""
+        return self.holder is not None and any(
+            answer.broker == self.holder.znode.broker_id
+            and answer.failure in (BrokerFailure.SILENT, BrokerFailure.UNREACHABLE)
+            for answer in self.evidence.survey.answers
+        )
+
+    @property
+    def known_ids(self) -> frozenset[int]:
+        """All broker ids that are registered, hold control, or have a replica of a topic in question."""
+        tree = self.evidence.survey.zookeeper
+        ids = {int(broker.id) for broker in tree.brokers}
+        if self.holder is not None:
+            ids.add(int(self.holder.znode.broker_id))
+        for topic in tree.topics.values():
+            for assignment in (topic.assignments or {}).values():
+                ids.update(map(int, assignment.replicas))
+        return frozenset(ids)
+
+
+async def look(
+    session: ZooKeeperSession, topics: Sequence[str] | None, timeout_ms: int, reported: ControllerReport | None = None
+) -> RescueSnapshot:
+    """Return the state of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
+    began_s, epoch = time.monotonic(), await _epoch(session)
+    listed = await list_topics(session)
+    evidence = await gather_evidence(session, topics, evidence_asker(timeout_ms), reported=reported)
+    tree = evidence.survey.zookeeper
+    if not tree.brokers and not listed.names:
+        raise NoCluster("ZooKeeper has neither brokers nor topics here: is the chroot the one of zookeeper.connect?")
+    settings = await ask_all(
+        tree.brokers, lambda broker: read_settings(broker, timeout_ms, FIRST_ID), at_once=MAX_AT_ONCE_BRIEFLY
+    )
+    there = frozenset(listed.names)
+    zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
+    election_rate = ElectionRate(max(0, await _epoch(session) - epoch), int((time.monotonic() - began_s) * 1000))
+    seen = RescueSnapshot(evidence, (), await active_controller(session), tuple(settings), zombies, election_rate)
+    seen = replace(seen, evidence=_with_broker_settings(seen))
+    return replace(seen, found=explain_all(seen.evidence))
+
+
+async def with_caches(
+    session: ZooKeeperSession, seen: RescueSnapshot, topics: Collection[str], timeout_ms: int
+) -> RescueSnapshot:
+    """Add the metadata caches; with `topics`, only the part about these. Raises SessionLost."""
+    found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
+    return replace(seen, caches=found.of(topics) if topics else found)
+
+
+async def with_configuration(session: ZooKeeperSession, seen: RescueSnapshot, guest: BrokerId) -> RescueSnapshot:
+    """Add, to each topic that is to be deleted, the cause that a controller with the id `guest` cannot read
+    `delete.topic.enable`, if it is so. Kafka's controller does not read that znode. Raises SessionLost."""
+    unreadable = (await read_holds(session, guest)).unreadable
+    if unreadable is None:
+        return seen
+    cause = ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why)
+    found = (
+        replace(each, causes=(cause, *(c for c in each.causes if c.kind is not cause.kind)))
+        if is_to_be_deleted(each)
+        else each
+        for each in seen.found
+    )
+    return replace(seen, found=tuple(found))
+
+
+async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:
+    """Add similar names for topics without a trace. Raises SessionLost."""
+    survey, ask = seen.evidence.survey, evidence_asker(timeout_ms)
+    missing = [each.topic for each in seen.found if is_without_trace(each)]
+    return replace(seen, similar={name: await similar_names(session, name, survey, ask) for name in missing})
+
+
+async def turns_within(session: ZooKeeperSession, limit_ms: int) -> ElectionRate:
+    """Count the elections until `limit_ms` has passed or there are too many."""
+    began_s, before = time.monotonic(), await _epoch(session)
+    while True:
+        elapsed_ms = int((time.monotonic() - began_s) * 1000)
+        election_rate = ElectionRate(max(0, await _epoch(session) - before), elapsed_ms)
+        if elapsed_ms >= limit_ms or election_rate.are_too_many:
+            return election_rate
+        await asyncio.sleep(0.1)
+
+
+async def _epoch(session: ZooKeeperSession) -> int:
+    """Return the controller epoch, which every election raises; 0 where it is unknown."""
+    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
+    try:
+        return int(decode_controller_epoch(found.data)) if isinstance(found, Data) else 0
+    except MalformedZnode:
+        return 0
+
+
+def _with_broker_settings(seen: RescueSnapshot) -> Evidence:
+    """Add the brokers' own `delete.topic.enable`, unless ZooKeeper overrides it or a Lethe controller has answered."""
+    evidence, disabled = seen.evidence, seen.disabled_on
+    if not disabled or evidence.holds.delete_topic_enable is not None or evidence.reported.is_known:
+        return evidence
+    where = f"the configuration of {plural(len(disabled), 'broker')} {', '.join(map(str, disabled))}"
+    return replace(evidence, holds=replace(evidence.holds, delete_topic_enable=DynamicSetting(False, where)))

@@ -1,0 +1,134 @@
+"""ZooKeeper and three agents, which serve all turns with one kind of agents. Controllers come and go.
+
+ZooKeeper runs with its defaults, as in production: it forces each transaction to the disk. Each turn starts with the
+same state: no topic, no marker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.against_kafka import contestants
+from benchmarks.against_kafka.observer import ActiveController, Observer
+from benchmarks.against_kafka.plan import BROKERS, AgentMode
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.session import open_session
+from lethe.cluster.daemons import BrokerDaemon, Member
+from lethe.cluster.kafka_fetch import KafkaDistribution
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+
+SESSION_TIMEOUT_MS: Final = 30_000
+START_LIMIT_S: Final = 120.0
+POLL_S: Final = 0.01
+_NOT_DURING_THE_RUN_MS: Final = 3_600_000
+
+
+class BenchmarkFailed(Exception):
+    """An expected event did not happen in time; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """ZooKeeper, agents and session of all turns."""
+
+    directory: Path
+    zookeeper: EmbeddedZooKeeper
+    session: ZooKeeperSession
+    observer: Observer
+    common: Mapping[str, str]
+    kafka: KafkaDistribution
+
+    @asynccontextmanager
+    async def turn(self, name: str, number: int) -> AsyncIterator[tuple[Member, ActiveController]]:
+        """Yield an active controller; afterwards it is stopped and has given up control."""
+        directory = self.directory / f"{name}-{number}"
+        member = contestants.make(name, directory, self.common, self.kafka, self._session)
+        try:
+            await member.start(START_LIMIT_S)
+            yield member, await self.wait_for_controller(contestants.broker_id(name))
+            await member.stop(60)
+            await self.until(self._has_no_controller, f"{name} has given control up", START_LIMIT_S)
+        finally:
+            member.process.close()
+
+    async def wait_for_controller(self, broker_id: int, *, after: int = -1) -> ActiveController:
+        """Return the controller with that id, once it is elected after that zxid. Raises BenchmarkFailed."""
+        found: list[ActiveController] = []
+
+        async def leads() -> bool:
+            holder = await self.observer.holder()
+            if holder is not None and holder.broker_id == broker_id and holder.czxid > after:
+                found.append(holder)
+            return bool(found)
+
+        await self.until(leads, f"controller {broker_id} leads", START_LIMIT_S)
+        return found[0]
+
+    @staticmethod
+    async def until(
+        condition: Callable[[], Awaitable[bool]], what: str, limit_s: float, *, poll_s: float = POLL_S
+    ) -> None:
+        """Wait for the condition. Raises BenchmarkFailed after the limit."""
+        deadline = time.monotonic() + limit_s
+        while not await condition():
+            if time.monotonic() > deadline:
+                raise BenchmarkFailed(f"not within {limit_s:.0f} s: {what}")
+            await asyncio.sleep(poll_s)
+
+    async def _has_no_controller(self) -> bool:
+        return await self.observer.holder() is None
+
+    def _session(self) -> AbstractAsyncContextManager[ZooKeeperSession]:
+        return open_session(_config(self.zookeeper), lambda _: None)
+
+
+@asynccontextmanager
+async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) -> AsyncIterator[Testbed]:
+    """Yield ZooKeeper and the agents, running. Their files are removed at the end, or kept in `logs`."""
+    directory = Path(tempfile.mkdtemp(prefix="lethe-bench-")) if logs is None else logs / str(disk)
+    settings = ZooKeeperSettings(data_dir=directory / "zookeeper", heap_mb=1024, durable=True)
+    agents: list[BrokerDaemon] = []
+    zookeeper = EmbeddedZooKeeper(settings)
+    try:
+        await zookeeper.start_async()
+        common = {
+            "zookeeper.connect": zookeeper.connect_string,
+            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        }
+        agents += [_agent(number, directory, disk, common) for number in BROKERS]
+        for agent in agents:
+            agent.launch()
+        for agent in agents:
+            await agent.wait_ready(START_LIMIT_S)
+        async with open_session(_config(zookeeper), lambda _: None) as session:
+            yield Testbed(directory, zookeeper, session, Observer(zookeeper, session, agents), common, kafka)
+    finally:
+        for agent in agents:
+            agent.process.close()
+        zookeeper.close()
+        if logs is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _agent(number: int, directory: Path, disk: AgentMode, common: Mapping[str, str]) -> BrokerDaemon:
+    own = {
+        "lethe.acknowledge.only": str(disk is AgentMode.NONE).lower(),
+        # Bytes go a minute after the acknowledgement, which is what is measured: not into the next turn.
+        "log.segment.delete.delay.ms": str(_NOT_DURING_THE_RUN_MS),
+        "replica.catch.up.delay.ms": "0",
+        "controlled.shutdown.enable": "false",
+    }
+    return BrokerDaemon(number, directory / f"broker-{number}", 2, {**common, **own})
+
+
+def _config(zookeeper: EmbeddedZooKeeper) -> ZooKeeperConfig:
+    return ZooKeeperConfig(parse_connect_string(zookeeper.connect_string), session_timeout_ms=SESSION_TIMEOUT_MS)

@@ -1,0 +1,113 @@
+"""Tasks and continuations for partitions and replicas: see `tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lethe.controller.core.election import Strategy
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
+
+Replicas = tuple[PartitionReplica, ...]
+Partitions = tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MovePartitions:
+    """Set the state of partitions to New, Offline or NonExistent, without further effects."""
+
+    partitions: Partitions
+    target: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class BringOnline:
+    """Give New and Offline partitions a leader: these, or all (None). Queued topics are left out."""
+
+    partitions: Partitions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeLeaderAndIsr:
+    """Write the first state of New partitions."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """Elect leaders from memory by the strategy, and write them. A state that has changed in ZooKeeper is read again.
+
+    Partitions without leadership and those of queued topics are left out. The context shows the result.
+
+    `unclean_topics`, for Strategy.OFFLINE only: topics whose configuration was read and allows a leader from outside
+    the ISR; None: not read yet. `fresh`: the states in memory have just been read.
+    """
+
+    partitions: Partitions
+    unclean_topics: tuple[str, ...] | None = None
+    strategy: Strategy = Strategy.OFFLINE
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReplicas:
+    replicas: Replicas
+    target: ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkIsr:
+    """Remove replicas that went offline from the ISRs of their partitions."""
+
+    replicas: Replicas
+
+
+PartitionTask = MovePartitions | BringOnline | InitializeLeaderAndIsr | ElectLeaders | MoveReplicas | ShrinkIsr
+
+
+# --- continuations ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrPathsCreated:
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrInitialized:
+    """`state_only`: the partition's own znode existed, so only the state below it was written."""
+
+    partitions: Partitions
+    leader_and_isr: tuple[LeaderAndIsr, ...]
+    state_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersElected:
+    partitions: Partitions
+    leader_and_isr: tuple[LeaderAndIsr, ...]
+    unclean: tuple[bool, ...]
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanConfigsRead:
+    """After reading the topic configurations that decide whether an unclean election is allowed."""
+
+    partitions: Partitions
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrShrunk:
+    """`unchanged`: replicas without a write that go offline with the others."""
+
+    partitions: Partitions
+    leader_and_isr: tuple[LeaderAndIsr, ...]
+    replicas: tuple[Replicas, ...]
+    unchanged: Replicas
+
+
+PartitionReadContinuation = UncleanConfigsRead
+PartitionWriteContinuation = LeaderAndIsrPathsCreated | LeaderAndIsrInitialized | LeadersElected | IsrShrunk

@@ -1,0 +1,59 @@
+"""Commit log of a stream in the lake: which micro-batches have begun, with which watermark, and which are committed.
+
+Spark repeats an interrupted batch. A batch's rows and its commit file enter the lake in one atomic change
+(`StagedRows.commit`), so the file proves that the rows are there. Each entry is a file of its own and is written once.
+Entries of earlier batches are removed. Spark's checkpoint holds the id of the stream.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from lethe.pipeline.io.files import FileSystem
+
+STREAMS: Final = "_streams"
+_BEGUN: Final = "begun"
+_TAKEN: Final = "taken"
+
+
+class StreamCommitLog:
+    """The commit log of one stream. Change it inside `lake.writer`. Raises FileSystemError."""
+
+    def __init__(self, files: FileSystem, stream_id: str) -> None:
+        self._files = files
+        self._place = f"{files.root}/{STREAMS}/{stream_id}"
+        self._below = f"{STREAMS}/{stream_id}"
+
+    def has_batches(self) -> bool:
+        """Return True if the lake has seen a batch of this stream."""
+        return bool(self._files.list_directory(self._place))
+
+    def begin(self, batch: int, watermark_ms: int | None) -> int | None:
+        """Return the batch's watermark: this one, or the one with which it began before it was interrupted."""
+        path = f"{self._place}/{_note_name(batch, _BEGUN)}"
+        if self._files.exists(path):
+            found = json.loads(self._files.read_text(path))["watermark_ms"]
+            return None if found is None else int(found)
+        temporary = f"{self._place}/.{_note_name(batch, _BEGUN)}"
+        self._files.make_directory(self._place)
+        self._files.write_text(temporary, json.dumps({"watermark_ms": watermark_ms}))
+        self._files.rename(temporary, path)
+        return watermark_ms
+
+    def is_committed(self, batch: int) -> bool:
+        return self._files.exists(f"{self._place}/{_note_name(batch, _TAKEN)}")
+
+    def commit_path(self, batch: int) -> str:
+        """Return the path, below the lake, of the batch's commit file."""
+        return f"{self._below}/{_note_name(batch, _TAKEN)}"
+
+    def remove_before(self, batch: int) -> None:
+        """Remove the entries of earlier batches."""
+        for item in self._files.list_directory(self._place):
+            if int(item.name.partition(".")[0]) < batch:
+                self._files.remove(item.path)
+
+
+def _note_name(batch: int, what: str) -> str:
+    return f"{batch:09}.{what}"

@@ -1,0 +1,114 @@
+"""Components that several sections share: frame, commands, legends, cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from lethe.pipeline.report.formatting import MS_PER_DAY, count, cut, duration, instant, number, size
+from lethe.pipeline.report.html_table import Cell
+from lethe.pipeline.report.markup import Child, Markup, el, join
+
+TOPIC_FITS: Final = 12
+"""Length of a topic name that always fits its cell."""
+
+
+class Section(NamedTuple):
+    """A part of the page. `tally` is shown beside its name in the contents; `is_loud` marks a section that needs
+    attention."""
+
+    anchor: str
+    title: str
+    lead: Child
+    body: Markup
+    tally: str = ""
+    is_loud: bool = False
+
+    def markup(self) -> Markup:
+        lead = None if self.lead is None else el("p", self.lead, class_="lead")
+        return el("section", el("h2", self.title), lead, self.body, id=self.anchor, aria_label=self.title)
+
+
+def command(text: str) -> Markup:
+    """Return a command to type; the page's script adds a copy button."""
+    return el("code", cut(text, 600), class_="command")
+
+
+def code(text: str | None, limit: int = 260) -> Markup | None:
+    """Return a name, a path or an id."""
+    return None if not text else el("code", cut(text, limit))
+
+
+def empty_note(text: str) -> Markup:
+    """Return the text of a section without content."""
+    return el("p", text, class_="calm")
+
+
+def legend(entries: Iterable[tuple[str, str, str | None]]) -> Markup:
+    """Return a legend of colour class, name and tooltip."""
+    items = [
+        el("li", el("span", class_=f"key {class_}", aria_hidden="true"), name, title=means)
+        for class_, name, means in entries
+    ]
+    return el("ul", *items, class_="legend")
+
+
+def figure(chart: Markup, numbers: Markup, *above: Child, has_scale: bool = False) -> Markup:
+    """Return a chart with its table of numbers. `has_scale`: the chart has labels at its left."""
+    plot = el("div", *above, chart, class_="plot has-scale" if has_scale else "plot")
+    return el("figure", plot, el("div", numbers, class_="numbers"))
+
+
+def details(summary: str, body: Markup) -> Markup:
+    """Return content that opens on request."""
+    return el("details", el("summary", summary), body)
+
+
+def topic_cell(topic: str | None) -> Cell:
+    """Return a topic name; a name that may be cut has a tooltip."""
+    name = cut(topic or "")
+    return Cell(el("span", name), title=name if len(name) > TOPIC_FITS else None)
+
+
+def instant_cell(ms: int | None) -> Cell:
+    """Return an instant, sorted by time."""
+    return Cell(None if ms is None else el("time", instant(ms), datetime=_rfc3339(ms)), ms)
+
+
+def duration_cell(ms: float | None) -> Cell:
+    return Cell(None if ms is None else duration(ms), ms, None if ms is None else f"{number(ms)} ms")
+
+
+def elapsed_cell(ms: int | None, start: int | None) -> Cell:
+    """Return the time since the start."""
+    return duration_cell(None if ms is None or start is None else ms - start)
+
+
+def bytes_cell(value: int | None) -> Cell:
+    return Cell(None if value is None else size(value), value, None if value is None else count(value, "byte"))
+
+
+def number_cell(value: float | None) -> Cell:
+    return Cell(None if value is None else number(value), value)
+
+
+def sentences(texts: Iterable[str], limit: int = 5) -> Markup:
+    """Return a list of at most `limit` texts, and the number of further ones."""
+    known = list(texts)
+    shown: list[Child] = [el("li", cut(text)) for text in known[:limit]]
+    if len(known) > limit:
+        shown.append(el("li", f"and {number(len(known) - limit)} more"))
+    return el("ul", *shown, class_="sentences")
+
+
+def badge(words: Child, class_: str) -> Markup:
+    """Return words in a coloured box."""
+    return el("span", words, class_=f"label {class_}")
+
+
+def stack(*parts: Child) -> Markup:
+    return join(parts, "\n")
+
+
+def _rfc3339(ms: int) -> str:
+    return instant(ms).replace(" ", "T") + "Z" if abs(ms) < 100_000 * MS_PER_DAY else ""

@@ -1,0 +1,292 @@
+"""Reads the lake's tables with Arrow, batch by batch, into plain values.
+
+A lake is a local directory, or a URI that Arrow supports (`file://`, `hdfs://`, `s3://`, `gs://`). `hdfs://` requires
+Hadoop's native library (see Arrow's documentation). Without it, copy these tables first: gold, silver `deletion_spans`,
+`leftovers`, `quarantine`, and bronze `surveys`.
+
+Files are read by the table's schema (`pipeline.tables`): missing columns are null, further columns are ignored, and
+both of Spark's encodings of an instant are supported.
+
+While the pipeline replaces a table or a day's partition, its directory is missing for a moment, and for longer if the
+pipeline is killed then (`pipeline.io.staging`). Such a table is not empty. The reader therefore lists the lake's
+unfinished changes before and after it lists a table. If one of them concerns the table, or the table's directory
+changed in between, the reader lists the table again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from lethe.pipeline.io.staging import PLAN, WORK
+from lethe.pipeline.report.values import Rows
+from lethe.pipeline.tables import TABLES, Table
+from lethe.protocol.lake import IDENTITY, cluster_of
+
+BATCH_ROWS: Final = 65_536
+CHANGE_TIMEOUT_S: Final = 5.0
+"""Seconds to wait for an unfinished change. A longer one was interrupted, or concerns a very large table."""
+UNFINISHED_CHANGE: Final = (
+    "a change is unfinished. If the pipeline is running, try again; if it was killed, finish the change: "
+    "lethe pipeline run"
+)
+_POLL_S: Final = 0.05
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_ARROW: Final = {
+    StringType: pa.string(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    DoubleType: pa.float64(),
+    BooleanType: pa.bool_(),
+    DateType: pa.date32(),
+    TimestampType: _INSTANT,
+}
+
+
+class LakeUnreadable(ValueError):
+    """The lake cannot be read; the message says what, where and what to do."""
+
+
+class LakeChanged(LakeUnreadable):
+    """The pipeline replaced files while they were read."""
+
+
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+
+
+class SortKey(NamedTuple):
+    """Sort by this column; further keys break ties."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DayFilter:
+    """From one day to another, both included; None is open."""
+
+    first: date | None = None
+    last: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.first is not None and self.last is not None and self.first > self.last:
+            raise ValueError(f"--from {self.first} is after --to {self.last}")
+
+    def filter(self) -> Any:
+        """Return an Arrow expression on the partition, or None."""
+        wanted = None
+        for day, holds in ((self.first, ds.field("day") >= self.first), (self.last, ds.field("day") <= self.last)):
+            if day is not None:
+                wanted = holds if wanted is None else wanted & holds
+        return wanted
+
+    def __contains__(self, day: date) -> bool:
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+
+class LakeReader:
+    """Reads the tables of one lake; `file:/lake` is `/lake`. Raises LakeUnreadable if it is no lake, or one of another
+    version. Tables that were copied without `lake.json` can be read too."""
+
+    def __init__(self, root: str, *, timeout_s: float = CHANGE_TIMEOUT_S) -> None:
+        self.root: Final = root
+        self._timeout_s: Final = timeout_s
+        try:
+            if "://" in root:
+                self._files, self._path = pafs.FileSystem.from_uri(root)
+            else:
+                self._files, self._path = pafs.LocalFileSystem(), os.path.abspath(root.removeprefix("file:"))
+            kind = self._files.get_file_info(self._path).type
+        except (OSError, pa.ArrowException) as error:
+            raise LakeUnreadable(f"--lake {root}: {error}") from error
+        if kind != pafs.FileType.Directory:
+            raise LakeUnreadable(f"--lake {root}: there is no such directory; lethe pipeline run makes a lake")
+        identity = f"{self._path}/{IDENTITY}"
+        if self._files.get_file_info(identity).type == pafs.FileType.File:
+            self._check_version(identity)
+        elif not any(self.has(table) for table in TABLES.values()):
+            layers = ", ".join(sorted({table.layer.value for table in TABLES.values()}))
+            raise LakeUnreadable(f"--lake {root}: there are no tables in it ({layers}); lethe pipeline run makes them")
+
+    def _check_version(self, identity: str) -> None:
+        try:
+            with self._files.open_input_stream(identity) as file:
+                cluster_of(file.read().decode())
+        except FileNotFoundError:
+            return  # It is being replaced by a pipeline of this version.
+        except (OSError, ValueError) as error:
+            raise LakeUnreadable(f"--lake {self.root}: {IDENTITY}: {error}") from error
+
+    def has(self, table: Table) -> bool:
+        """Return True if the table was ever written."""
+        return self._read_stable(table, lambda: self._is_there(table))
+
+    def last_written_ms(self, table: Table) -> dict[date, int]:
+        """Return the last file change by day, in milliseconds; 0 in an object store, which has no such time. A
+        partition may be empty."""
+        place = pafs.FileSelector(f"{self._path}/{table.path}", allow_not_found=True)
+        found = self._read_stable(table, lambda: self._files.get_file_info(place))
+        return {
+            date.fromisoformat(one.base_name.removeprefix("day=")): (one.mtime_ns or 0) // 1_000_000
+            for one in sorted(found, key=lambda one: str(one.base_name))
+            if one.type == pafs.FileType.Directory and one.base_name.startswith("day=")
+        }
+
+    def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
+        """Yield these columns of all rows that pass the filter, up to BATCH_ROWS at a time."""
+        try:
+            dataset = self._read_stable(table, lambda: self._dataset(table) if self._is_there(table) else None)
+            if dataset is None:
+                return
+            for batch in dataset.to_batches(columns=list(columns), filter=where, batch_size=BATCH_ROWS):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch])
+        except FileNotFoundError as error:
+            raise LakeChanged(f"{self.root}/{table.path} is being replaced: try again later") from error
+        except (OSError, pa.ArrowException) as error:
+            raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
+
+    def _is_there(self, table: Table) -> bool:
+        return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+
+    def _dataset(self, table: Table) -> Any:
+        partition = pa.schema([("day", pa.date32())]) if table.is_partitioned else None
+        return ds.dataset(
+            f"{self._path}/{table.path}",
+            schema=arrow_schema(table.schema),
+            filesystem=self._files,
+            format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
+            partitioning=None if partition is None else ds.partitioning(partition, flavor="hive"),
+        )
+
+    def _read_stable(self, table: Table, look: Callable[[], Result]) -> Result:
+        """Return the result of `look` from a moment without a change of the table."""
+        give_up_at = time.monotonic() + self._timeout_s
+        while True:
+            before = self._changed_ns(table)
+            if not self._is_changing(table):
+                with contextlib.suppress(FileNotFoundError):
+                    seen = look()
+                    if not self._is_changing(table) and self._changed_ns(table) == before:
+                        return seen
+            if time.monotonic() > give_up_at:
+                raise LakeUnreadable(f"{self.root}/{table.path}: {UNFINISHED_CHANGE}")
+            time.sleep(_POLL_S)
+
+    def _changed_ns(self, table: Table) -> int | None:
+        found: int | None = self._files.get_file_info(f"{self._path}/{table.path}").mtime_ns
+        return found
+
+    def _is_changing(self, table: Table) -> bool:
+        """Return True if an unfinished change concerns the table; its plan is removed when the change is done."""
+        place = pafs.FileSelector(f"{self._path}/{WORK}", allow_not_found=True)
+        return any(self._is_about(f"{each.path}/{PLAN}", table) for each in self._files.get_file_info(place))
+
+    def _is_about(self, plan: str, table: Table) -> bool:
+        try:
+            with self._files.open_input_stream(plan) as file:
+                targets = [target for _, target in json.loads(file.read())]
+        except FileNotFoundError:
+            return False
+        return any(target == table.path or target.startswith(f"{table.path}/") for target in targets)
+
+    def rows(
+        self,
+        table: Table,
+        row_type: Callable[..., Row],
+        order: Sequence[SortKey],
+        *,
+        limit: int,
+        where: Any = None,
+    ) -> Rows[Row]:
+        """Return the first rows in that order, from the columns of the row type's fields."""
+        names = column_names(row_type)
+        best: pa.Table | None = None
+        total = 0
+        needed = list(dict.fromkeys((*names, *(by.column for by in order))))
+        for batch in self.batches(table, needed, where):
+            total += batch.num_rows
+            best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
+        return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+
+
+def first_rows(table: pa.Table, order: Sequence[SortKey], limit: int) -> pa.Table:
+    """Return the first rows in that order; null is last in both directions."""
+    keys = [(by.column, "descending" if by.descending else "ascending") for by in order]
+    indices = pc.sort_indices(table, sort_keys=keys)
+    return table.take(indices.slice(0, limit))
+
+
+def column_names(row_type: Callable[..., Any]) -> list[str]:
+    """Return the columns of a row type: its fields, with the leading underscore that a NamedTuple cannot have."""
+    fields: tuple[str, ...] = row_type._fields  # type: ignore[attr-defined]
+    return ["_source_file" if name == "source_file" else name for name in fields]
+
+
+def to_rows(table: pa.Table, row_type: Callable[..., Row]) -> Iterator[Row]:
+    """Yield each row; instants become milliseconds, lists become tuples."""
+    columns = [_plain(table.column(name)) for name in column_names(row_type)]
+    return (row_type(*values) for values in zip(*columns, strict=True))
+
+
+def milliseconds(column: Any) -> Any:
+    """Return a column of instants as whole milliseconds since 1970."""
+    return pc.cast(pc.cast(column, pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return a table's columns with Arrow's types."""
+    return pa.schema([(each.name, _arrow_type(each.dataType)) for each in schema.fields])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    match kind:
+        case ArrayType():
+            return pa.list_(_arrow_type(kind.elementType))
+        case StructType():
+            return pa.struct([(each.name, _arrow_type(each.dataType)) for each in kind.fields])
+        case _:
+            return _ARROW[type(kind)]
+
+
+def _plain(column: Any) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        found: list[Any] = milliseconds(column).to_pylist()
+        return found
+    values = column.to_pylist()
+    if pa.types.is_list(column.type):
+        return [None if each is None else tuple(_plain_value(item) for item in each) for each in values]
+    return list(values)
+
+
+def _plain_value(value: Any) -> Any:
+    """Return an element of a list: a value, or an object with values."""
+    if isinstance(value, dict):
+        return {name: _plain_value(each) for name, each in value.items()}
+    if hasattr(value, "timestamp"):
+        return round(value.timestamp() * 1000)
+    return value

@@ -1,0 +1,217 @@
+"""Event records as typed columns: one frame for each kind that the tables use.
+
+Theory of operation. `data` is text. Only records of the required kinds are parsed, each once, with a schema that reads
+every value as text and is cast afterwards. A key that is missing or of another type gives null, never an error, and the
+transform that needs it drops the record. The same holds for an impossible number, so no damaged record overflows sums
+and times.
+
+`id_key` is the topic's id, or the empty text if the record has none: older journals, clusters without ids, unreadable
+topics. Unlike null it can be a key of groups and joins. `at` is the time by the writer's clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lethe.controller.core.deletion_memory import DELETING, PAUSED, RESUMED
+from lethe.pipeline.outcomes import REFUSED_AS
+
+MAX_RANGE: Final = 100_000
+"""Maximum size of a range of partitions; a larger one is left to the audit."""
+_RANGE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
+
+MAX_BYTES: Final = 2**50
+"""Maximum of one line about removed bytes; the same for files and directories."""
+MAX_DURATION_MS: Final = 100 * 366 * 86_400_000
+_FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
+
+ASKED: Final = "asked"
+INELIGIBLE: Final = "ineligible"
+ACKED: Final = "acked"
+REFUSED: Final = "refused"
+_BY_STATE: Final = {
+    "DELETION_STARTED": ASKED,
+    "DELETION_INELIGIBLE": INELIGIBLE,
+    "DELETION_SUCCESSFUL": ACKED,
+}
+
+
+def phase_records(events: DataFrame) -> DataFrame:
+    """Return lethe.deletion-phase, and the lethe.refusal of a deletion as the phase that ended it: topic, id_key, at,
+    source, seq, id, controller, phase, partitions, replicas, held_by, marked_at, is_refusal. `marked_at` is when the
+    marker was created, never later than the record; null if unknown."""
+    is_refusal = F.col("type") == "refusal"
+    outcome = F.coalesce(*(F.when(F.col("said.why") == why, phase) for why, phase in REFUSED_AS.items()))
+    refused_as = F.when(F.col("said.what") == DELETING, outcome)
+    lines = events.where((F.col("type") == "deletion-phase") | is_refused_deletion())
+    return (
+        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by", "marked_at_ms", "what", "why")
+        .select(
+            _topic().alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            "source",
+            _seq().alias("seq"),
+            "id",
+            _number_after("source", "/lethe/controller/").alias("controller"),
+            F.when(is_refusal, refused_as).otherwise(F.col("said.phase")).alias("phase"),
+            F.col("said.partitions").try_cast("int").alias("partitions"),
+            F.col("said.replicas").try_cast("int").alias("replicas"),
+            F.col("said.held_by").alias("held_by"),
+            _marked_at().alias("marked_at"),
+            is_refusal.alias("is_refusal"),
+        )
+        .where("topic is not null and phase is not null and at is not null")
+    )
+
+
+def is_refused_deletion() -> Column:
+    """Return whether a row of CONTROLLER_EVENTS may report a refused deletion; true for few others."""
+    return (F.col("type") == "refusal") & F.col("data").contains(DELETING)
+
+
+def replica_records(events: DataFrame) -> DataFrame:
+    """Return controllers' records about the deletion of replicas: topic, id_key, at, kind, broker, ranges, result (if
+    REFUSED). Kinds: ASKED, INELIGIBLE, ACKED (counted), REFUSED (an answer that does not count)."""
+    data = F.col("data")
+    moved = (F.col("type") == "transition") & data.contains("DELETION_")
+    answered = (F.col("type") == "ack") & data.contains('"result"')
+    state = F.col("said.after")
+    result = F.col("said.result")
+    by_state = F.coalesce(*(F.when(state == name, kind) for name, kind in _BY_STATE.items()))
+    by_result = F.when(result == "NONE", ACKED).when(result.isNotNull(), REFUSED)
+    lines = _parsed(events.where(moved | answered), "topic_id", "broker", "partitions", "machine", "after", "result")
+    return lines.select(
+        _topic().alias("topic"),
+        _id_key(),
+        F.col("time").alias("at"),
+        F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
+        F.col("said.broker").try_cast("int").alias("broker"),
+        F.col("said.partitions").alias("ranges"),
+        F.when(result != "NONE", result).alias("result"),
+    ).where("topic is not null and kind is not null and broker is not null and at is not null")
+
+
+def possible_refusals(events: DataFrame) -> DataFrame:
+    """Return all REFUSED records and few others: most answers are dropped before parsing."""
+    return events.where((F.col("type") == "ack") & ~F.col("data").contains('"result":"NONE"'))
+
+
+def freed_records(events: DataFrame) -> DataFrame:
+    """Return lethe.bytes-freed: broker, topic (a long one may be cut), id_key, at, day, directories, size_bytes, files,
+    error."""
+    lines = events.where(F.col("type") == "bytes-freed")
+    return (
+        _parsed(lines, "topic", "topic_id", "directories", "size_bytes", "files", "error")
+        .select(
+            _number_after("subject", "broker/").alias("broker"),
+            F.col("said.topic").alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            F.to_date("time").alias("day"),
+            *(F.coalesce(_bounded_number(MAX_BYTES, n), F.lit(0)).alias(n) for n in _FREED_NUMBERS),
+            F.col("said.error").alias("error"),
+        )
+        .where("broker is not null and topic is not null and at is not null")
+    )
+
+
+def broker_records(events: DataFrame) -> DataFrame:
+    """Return controllers' records about brokers: broker, at, what (`started`, `log directory failed`, ...)."""
+    return (
+        _parsed(events.where(F.col("type") == "broker"), "what")
+        .select(
+            _number_after("subject", "broker/").alias("broker"),
+            F.col("time").alias("at"),
+            F.col("said.what").alias("what"),
+        )
+        .where("broker is not null and what is not null and at is not null")
+    )
+
+
+def is_tenure_record() -> Column:
+    """Return whether a row of CONTROLLER_EVENTS is about a tenure: elections, and deletions paused or resumed."""
+    says_pause = F.col("data").contains(PAUSED) | F.col("data").contains(RESUMED)
+    return (F.col("type") == "election") | ((F.col("type") == "event") & says_pause)
+
+
+def tenure_records(events: DataFrame) -> DataFrame:
+    """Return lethe.election, and the lethe.event that deletions are PAUSED or RESUMED, which has no epoch: controller,
+    epoch, at, seq, id, what, taken_from, reason, held_by, tenure_ms, loading_ms."""
+    lines = events.where(is_tenure_record())
+    return (
+        _parsed(lines, "what", "epoch", "taken_from", "reason", "held_by", "tenure_ms", "loading_ms")
+        .select(
+            _number_after("subject", "controller/").alias("controller"),
+            F.col("said.epoch").try_cast("int").alias("epoch"),
+            F.col("time").alias("at"),
+            _seq().alias("seq"),
+            "id",
+            F.col("said.what").alias("what"),
+            F.col("said.taken_from").try_cast("int").alias("taken_from"),
+            F.col("said.reason").alias("reason"),
+            F.col("said.held_by").alias("held_by"),
+            *(_bounded_number(MAX_DURATION_MS, name).alias(name) for name in ("tenure_ms", "loading_ms")),
+        )
+        .where("controller is not null and what is not null and at is not null")
+    )
+
+
+def explode_partitions(lines: DataFrame) -> DataFrame:
+    """Return one row for each partition in `ranges` (`0-3,7`), which `partition` replaces. An invalid range, or one of
+    more than MAX_RANGE partitions, gives no row."""
+    piece = F.col("piece")
+    low = F.regexp_extract(piece, _RANGE, 1).try_cast("int")
+    high = F.coalesce(F.regexp_extract(piece, _RANGE, 2).try_cast("int"), low)
+    # Bounded here as well, so that it does not matter in which order the filter and the sequence are computed.
+    bounded = F.greatest(F.col("low"), F.least(F.col("high"), F.col("low") + F.lit(MAX_RANGE - 1)))
+    return (
+        lines.withColumn("piece", F.explode(F.split("ranges", ",")))
+        .withColumn("low", low)
+        .withColumn("high", high)
+        .where((F.col("high") >= F.col("low")) & (F.col("high") - F.col("low") < MAX_RANGE))
+        .withColumn("partition", F.explode(F.sequence("low", bounded)))
+        .drop("ranges", "piece", "low", "high")
+    )
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def _parsed(events: DataFrame, *keys: str) -> DataFrame:
+    """Return the records with `said`: these keys of the data as texts."""
+    schema = StructType([StructField(key, StringType()) for key in keys])
+    return events.withColumn("said", F.from_json("data", schema))
+
+
+def _topic() -> Column:
+    subject = F.col("subject")
+    return F.when(subject.startswith("topic/"), F.substring(subject, F.lit(7), F.length(subject)))
+
+
+def _id_key() -> Column:
+    return F.coalesce(F.col("said.topic_id"), F.lit("")).alias("id_key")
+
+
+def _bounded_number(most: int, name: str) -> Column:
+    """Return a whole number of at least 0; null beyond `most`."""
+    number = F.col(f"said.{name}").try_cast("long")
+    return F.when(number.between(0, most), number)
+
+
+def _marked_at() -> Column:
+    """ZooKeeper's clock may be ahead of the writer's."""
+    return F.least(F.timestamp_millis(_bounded_number(MAX_DURATION_MS, "marked_at_ms")), F.col("time"))
+
+
+def _seq() -> Column:
+    """Return the record's number in its writer's run: it orders records of one millisecond."""
+    return F.coalesce(F.substring_index("id", "-", -1).try_cast("long"), F.lit(0))
+
+
+def _number_after(column: str, prefix: str) -> Column:
+    return F.regexp_extract(column, f"^{prefix}(\\d{{1,9}})$", 1).try_cast("int")
