@@ -191,10 +191,18 @@ async def test_an_explanation_that_is_not_answered_any_more_says_so(scene: Scene
         assert await page.evaluate(f"/not registered in ZooKeeper/.test({EXPLAINED})")
 
 
+FOCUS_ONE_IN_WORK = """(() => {
+  const card = document.querySelectorAll(".c-started .card:not(.waits):not(.group)")[3];
+  if (!card) document.querySelector('.c-started .card.group:not(.waits)[aria-expanded="false"]')?.click();
+  card?.focus();
+  return document.activeElement === card;
+})()"""
+"""Topics whose broker takes long to answer are put into a group, which is opened."""
+
+
 async def test_the_focus_follows_a_topic_that_moves_on(scene: Scene) -> None:
     async with shown(scene) as page:
-        await until(page, "document.querySelectorAll('.c-started .card:not(.waits)').length > 3")
-        await page.evaluate("document.querySelectorAll('.c-started .card:not(.waits)')[3].focus()")
+        await until(page, FOCUS_ONE_IN_WORK)
         release(scene)
         await until(page, f"({COUNTS}).done === '828'")
         assert await page.evaluate("document.activeElement.classList.contains('card')")

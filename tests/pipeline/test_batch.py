@@ -135,6 +135,7 @@ def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path,
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_deletion_goes_on_in_lines_that_are_taken_in_later(
     spark: SparkSession, tmp_path: Path, journal: Path
 ) -> None:

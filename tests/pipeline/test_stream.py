@@ -73,12 +73,9 @@ def test_a_stream_that_is_interrupted_gives_the_tables_of_one_run(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param((9,), id="once"),
-        pytest.param((2, 9, AT_THE_END, 3, 14), marks=pytest.mark.long, id="five times"),
-    ],
+    "kills", [pytest.param((9,), id="once"), pytest.param((2, 9, AT_THE_END, 3, 14), id="five times")]
 )
 def test_a_stream_whose_process_is_killed_gives_the_tables_of_one_run(
     spark: SparkSession, tmp_path: Path, kills: tuple[int, ...]
@@ -99,6 +96,7 @@ def test_a_stream_whose_process_is_killed_gives_the_tables_of_one_run(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()
