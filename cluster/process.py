@@ -120,8 +120,18 @@ class ChildProcess:
                 await self.kill()
         return self.exit_code
 
+    def end(self, limit_s: float) -> None:
+        """As `stop`, but blocking."""
+        if self.is_running:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
+            try:
+                self._holder[0].wait(limit_s)
+            except subprocess.TimeoutExpired:
+                self.close()
+
     def close(self) -> None:
-        """Kill it at once, for cleanup."""
+        """Kill it at once, and wait for its end."""
         _kill_all(self._holder)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 import weakref
@@ -27,8 +25,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from lethe.cluster.java import JavaUnusable, java_executable, pyspark_jars
-from lethe.cluster.process import await_stopped, die_with_parent
+from lethe.cluster.process import ChildProcess
 
+_NAME: Final = "the embedded ZooKeeper"
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _PORT_TAKEN: Final = "Address already in use"
 
@@ -59,13 +58,13 @@ class EmbeddedZooKeeper:
 
     def __init__(self, settings: ZooKeeperSettings | None = None) -> None:
         self.settings: Final = settings or ZooKeeperSettings()
-        self._is_temporary = self.settings.data_dir is None
         self.data_dir: Final = self.settings.data_dir or Path(tempfile.mkdtemp(prefix="lethe-zookeeper-"))
         self.port = self.settings.port
         """Port that it listens on; 0 before the first start if none was chosen."""
-        self._log_start = 0
-        self._holder: list[subprocess.Popen[bytes]] = []
-        self._finalizer = weakref.finalize(self, _clean_up, self._holder, self.data_dir if self._is_temporary else None)
+        self._process: list[ChildProcess] = []
+        """The JVM that was started last; empty before the first start."""
+        temporary = self.data_dir if self.settings.data_dir is None else None
+        self._finalizer = weakref.finalize(self, _clean_up, self._process, temporary)
 
     # --- what it is -----------------------------------------------------------------------------------------------
 
@@ -77,12 +76,12 @@ class EmbeddedZooKeeper:
     @property
     def pid(self) -> int | None:
         """The JVM's process id while it runs."""
-        return self._holder[0].pid if self.is_running else None
+        return self._process[0].pid if self._process else None
 
     @property
     def is_running(self) -> bool:
         """True while there is a JVM, paused or not."""
-        return bool(self._holder) and self._holder[0].poll() is None
+        return bool(self._process) and self._process[0].is_running
 
     @property
     def log_file(self) -> Path:
@@ -109,20 +108,21 @@ class EmbeddedZooKeeper:
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Send SIGTERM, then SIGKILL after the timeout. It may have ended already."""
-        self._end(signal.SIGTERM, timeout_s)
+        for process in self._process:
+            process.end(timeout_s)
 
     def kill(self) -> None:
         """Send SIGKILL and wait for the end."""
-        self._end(signal.SIGKILL, 10.0)
+        for process in self._process:
+            process.close()
 
     def pause(self) -> None:
         """Send SIGSTOP and wait for its effect: connections stay open, requests stay unanswered."""
-        self._signal(signal.SIGSTOP)
-        await_stopped(self._holder[0].pid)
+        self._started().pause()
 
     def resume(self) -> None:
         """Send SIGCONT."""
-        self._signal(signal.SIGCONT)
+        self._started().resume()
 
     def close(self) -> None:
         """Stop it and remove a temporary data directory."""
@@ -161,13 +161,17 @@ class EmbeddedZooKeeper:
             raise ZooKeeperStartFailed(f"a ZooKeeper of this object runs already on {self.connect_string}")
         return range(1 if self.port else 5)
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes], port: int) -> bool:
+    def _started(self) -> ChildProcess:
+        if not self._process:
+            raise ProcessLookupError(f"{_NAME} is not running")
+        return self._process[0]
+
+    def _wait_until_ready(self, process: ChildProcess, port: int) -> bool:
         """Return False if the port was taken. Raises ZooKeeperStartFailed if it does not answer for another reason."""
         deadline = time.monotonic() + self.settings.start_timeout_s
         while time.monotonic() < deadline:
-            if process.poll() is not None:
-                self._holder.clear()
-                if _PORT_TAKEN in self._log_tail():
+            if not process.is_running:
+                if _PORT_TAKEN in process.output_tail():
                     return False
                 raise self._failure()
             if f"dataDir={self.data_dir / 'data'}" in four_letter_word(self.settings.host, port, "conf"):
@@ -177,27 +181,19 @@ class EmbeddedZooKeeper:
         self.kill()
         raise ZooKeeperStartFailed(
             f"ZooKeeper did not answer on port {port} within {self.settings.start_timeout_s:g} s; its output is in "
-            f"{self.log_file}:\n{self._log_tail()}"
+            f"{self.log_file}:\n{process.output_tail()}"
         )
 
-    def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
+    def _launch(self) -> tuple[ChildProcess, int]:
         java, jars = _java()
         port = self.port or _free_port(self.settings.host)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "zoo.cfg"
         config.write_text(self._configuration(port))
         command = [java, *self._jvm_flags(), "-cp", f"{jars}/*", _MAIN_CLASS, str(config)]
-        with self.log_file.open("ab") as log:
-            self._log_start = log.tell()
-            process = subprocess.Popen(
-                die_with_parent(command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.data_dir,
-                start_new_session=True,
-            )
-        self._holder[:] = [process]
+        process = ChildProcess(_NAME, command, log_file=self.log_file)
+        process.start()
+        self._process[:] = [process]
         return process, port
 
     def _jvm_flags(self) -> list[str]:
@@ -222,7 +218,7 @@ class EmbeddedZooKeeper:
         )
 
     def _failure(self) -> ZooKeeperStartFailed:
-        tail = self._log_tail()
+        tail = self._process[0].output_tail() if self._process else ""
         if _PORT_TAKEN in tail:
             return ZooKeeperStartFailed(
                 f"ZooKeeper cannot listen on {self.settings.host}:{self.settings.port or self.port}: the port is in "
@@ -230,40 +226,11 @@ class EmbeddedZooKeeper:
             )
         return ZooKeeperStartFailed(f"ZooKeeper ended while starting; its output is in {self.log_file}:\n{tail}")
 
-    def _log_tail(self) -> str:
-        try:
-            return self.log_file.read_bytes()[self._log_start :][-4000:].decode(errors="replace")
-        except OSError:
-            return ""
 
-    def _signal(self, number: signal.Signals) -> None:
-        if not self.is_running:
-            raise ProcessLookupError("the embedded ZooKeeper is not running")
-        self._holder[0].send_signal(number)
-
-    def _end(self, number: signal.Signals, timeout_s: float) -> None:
-        if not self._holder:
-            return
-        _end_process(self._holder[0], number, timeout_s)
-        self._holder.clear()
-
-
-def _end_process(process: subprocess.Popen[bytes], number: signal.Signals, timeout_s: float) -> None:
-    if process.poll() is None:
-        process.send_signal(number)
-        process.send_signal(signal.SIGCONT)
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _clean_up(holder: list[subprocess.Popen[bytes]], temporary: Path | None) -> None:
+def _clean_up(started: list[ChildProcess], temporary: Path | None) -> None:
     """Kill the JVM and remove the directory, at the latest when the interpreter exits."""
-    for process in holder:
-        _end_process(process, signal.SIGKILL, 10.0)
-    holder.clear()
+    for process in started:
+        process.close()
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -291,7 +258,7 @@ def _free_port(host: str) -> int:
 def _java() -> tuple[str, Path]:
     """Return Java and the directory of jars. Raises ZooKeeperStartFailed."""
     try:
-        java = java_executable("the embedded ZooKeeper")
-        return java, pyspark_jars("zookeeper", "the embedded ZooKeeper", "connect to a ZooKeeper of your own")
+        java = java_executable(_NAME)
+        return java, pyspark_jars("zookeeper", _NAME, "connect to a ZooKeeper of your own")
     except JavaUnusable as error:
         raise ZooKeeperStartFailed(str(error)) from error

@@ -39,7 +39,7 @@ from lethe.protocol.kafka.to_controller import (
     AlterPartitionTopic,
 )
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, RecoveryState, TopicId, TopicPartition
-from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, SetData, ZkError
+from lethe.protocol.zookeeper.operations import Data, ReadOutcome, SetData, ZkError, read_error
 from lethe.protocol.zookeeper.paths import partition_state
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_state, decode_topic, encode_state
 
@@ -133,8 +133,8 @@ def plan_write(
     """Return the write and its ISR, from `/brokers/topics/T` and the state znode; or the outcome, if nothing is
     written."""
     for found in (topic, state):
-        if isinstance(found, ReadFailed) and found.error is not ZkError.NO_NODE:
-            return IsrOutcome(IsrVerdict.UNANSWERED, reason=f"ZooKeeper answered {found.error.name}")
+        if (error := read_error(found)) is not None:
+            return IsrOutcome(IsrVerdict.UNANSWERED, reason=f"ZooKeeper answered {error.name}")
     if not isinstance(topic, Data) or not isinstance(state, Data):
         return IsrOutcome(IsrVerdict.GIVEN_UP, reason="the partition is not in ZooKeeper any more")
     return _judge_state(change, broker_id, topic, state)

@@ -336,7 +336,6 @@ def retries_due(step: StepContext) -> None:
 def phase(step: StepContext, name: str, what: str, *, since_ms: int, **data: JsonValue) -> None:
     """Record that a deletion has reached a phase, and the time since `since_ms`."""
     topic = step.context.cluster.topics.get(name)
-    replicas = sum(len(p.assignment.replicas) for p in topic.partitions.values()) if topic else 0
     step.record(
         EventRecordType.DELETION_PHASE,
         f"topic/{name}",
@@ -344,6 +343,6 @@ def phase(step: StepContext, name: str, what: str, *, since_ms: int, **data: Jso
         took_ms=step.now_ms - since_ms,
         topic_id=step.id_of(name),
         partitions=len(topic.partitions) if topic else 0,
-        replicas=replicas,
+        replicas=topic.replica_count if topic else 0,
         **data,
     )

@@ -37,9 +37,8 @@ from lethe.protocol.zookeeper.operations import (
     Exists,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
+    read_error,
 )
 
 _NOTIFICATIONS = (paths.log_dir_event_notifications(), paths.isr_change_notifications())
@@ -84,14 +83,14 @@ def on_states_read(step: StepContext, task: StatesRead, outcomes: Sequence[ReadO
             content = (outcome.data, outcome.stat.version)
             try:
                 state = known[content] if content in known else znodes.decode_state(*topic_partition, *content)
-            except znodes.MalformedZnode as error:
-                problem = str(error)
+            except znodes.MalformedZnode as malformed:
+                problem = str(malformed)
             else:
                 known[content] = state
                 if state is not None:
                     set_leader_and_isr(step.context.cluster, topic_partition, state)
-        elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            problem = f"reading it failed with {outcome.error.name}"
+        elif (error := read_error(outcome)) is not None:
+            problem = f"reading it failed with {error.name}"
         if problem is not None:
             step.refuse(f"partition/{topic_partition}", "reading its state", problem)
 

@@ -43,6 +43,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
     is_absent,
+    read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
@@ -153,8 +154,8 @@ def on_unclean_configs_read(step: StepContext, task: UncleanConfigsRead, outcome
     default = step.context.unclean_leader_election_enable
     allowed = []
     for topic, outcome in zip(task.topics, outcomes, strict=True):
-        if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse(f"topic/{topic}", "unclean leader election", f"reading its config: {outcome.error.name}")
+        if (error := read_error(outcome)) is not None:
+            step.refuse(f"topic/{topic}", "unclean leader election", f"reading its config: {error.name}")
             continue
         try:
             config = znodes.decode_config(

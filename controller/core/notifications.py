@@ -29,9 +29,8 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
+    read_error,
 )
 
 T = TypeVar("T")
@@ -78,10 +77,10 @@ def _understood(
         if isinstance(outcome, Data):
             try:
                 understood.append(decode(path, outcome.data))
-            except znodes.MalformedZnode as error:
-                step.refuse(_subject(path), "acting on a notification", str(error))
-        elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse(_subject(path), "acting on a notification", f"reading {path}: {outcome.error.name}")
+            except znodes.MalformedZnode as malformed:
+                step.refuse(_subject(path), "acting on a notification", str(malformed))
+        elif (error := read_error(outcome)) is not None:
+            step.refuse(_subject(path), "acting on a notification", f"reading {path}: {error.name}")
     return understood
 
 

@@ -28,7 +28,15 @@ from lethe.controller.core.tasks_requests import (
 from lethe.controller.core.topic import Partition
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    ReadOutcome,
+    ZkError,
+    read_error,
+)
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 FIRST_REBALANCE_MS: Final = 5_000
@@ -48,11 +56,9 @@ def read(step: StepContext) -> None:
 def on_preferred_elections_read(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
     """Elect the requested leaders where possible, in one task, and remove the request."""
     content = outcomes[1]
-    if isinstance(content, ReadFailed):
-        if content.error is not ZkError.NO_NODE:
-            step.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {content.error.name}")
-        return
     if not isinstance(content, Data):
+        if (error := read_error(content)) is not None:
+            step.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {error.name}")
         return
     try:
         asked = znodes.decode_preferred_replica_election(content.data)

@@ -48,10 +48,9 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
     is_absent,
+    read_error,
 )
 
 _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
@@ -76,8 +75,8 @@ def begin(step: StepContext, task: Preflight) -> None:
 def on_registrations_listed(step: StepContext, task: RegistrationsListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the registrations. A failed list does not mean that there are no brokers."""
     (outcome,) = outcomes
-    if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-        _stay(step, f"{paths.broker_ids()} cannot be read ({outcome.error.name})")
+    if (error := read_error(outcome)) is not None:
+        _stay(step, f"{paths.broker_ids()} cannot be read ({error.name})")
         return
     names = outcome.names if isinstance(outcome, Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))

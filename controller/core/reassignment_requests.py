@@ -30,7 +30,16 @@ from lethe.controller.core.tasks_reassignment import (
 )
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, Delete, Exists, GetData, ReadFailed, ReadOutcome, SetData, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    read_error,
+)
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
@@ -54,8 +63,8 @@ def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: 
     outcome = outcomes[1]
     context.cluster.reassignments_requested = isinstance(outcome, Data)
     if not isinstance(outcome, Data):
-        if isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse("reassignments", f"reading {paths.reassign_partitions()}", outcome.error.name)
+        if (error := read_error(outcome)) is not None:
+            step.refuse("reassignments", f"reading {paths.reassign_partitions()}", error.name)
         return
     try:
         asked = znodes.decode_reassignment(outcome.data)

@@ -35,9 +35,8 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     GetChildren,
     Operation,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
+    read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -175,8 +174,8 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
         if isinstance(outcome, Children):
             found.append(path)
             below.extend(f"{path}/{name}" for name in outcome.names)
-        elif isinstance(outcome, ReadFailed) and outcome.error is not ZkError.NO_NODE:
-            return f"{outcome.error.name} at {path}"
+        elif (error := read_error(outcome)) is not None:
+            return f"{error.name} at {path}"
     return TopicTree(tree.topic, tuple(found), tuple(below))
 
 

@@ -57,7 +57,7 @@ from lethe.controller.core import (
 from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import ReadOutcome, ZkError, read_error
 from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
@@ -93,9 +93,7 @@ _INDISPENSABLE: Final[Mapping[type[continuations.ReadContinuation], str]] = Mapp
 
 
 def _unreadable(outcomes: Sequence[ReadOutcome]) -> ZkError | None:
-    """Return the first error other than NO_NODE."""
-    errors = (outcome.error for outcome in outcomes if isinstance(outcome, ReadFailed))
-    return next((error for error in errors if error is not ZkError.NO_NODE), None)
+    return next((error for error in map(read_error, outcomes) if error is not None), None)
 
 
 def _read(  # noqa: C901 - as flat as `_run`

@@ -47,6 +47,10 @@ class Topic:
     is_made_up: bool = False
     """The znode could not be understood: this value is derived for the deletion, and never written."""
 
+    @property
+    def replica_count(self) -> int:
+        return sum(len(partition.assignment.replicas) for partition in self.partitions.values())
+
 
 @dataclass(slots=True)
 class Reassignment:

@@ -45,10 +45,9 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
-    ZkError,
     is_absent,
+    read_error,
 )
 
 
@@ -95,8 +94,8 @@ def on_unreadable_read(step: StepContext, task: UnreadableRead, outcomes: Sequen
             continue
         if not isinstance(understood(name, topic), str):
             repaired.append(name)
-        elif isinstance(children, ReadFailed) and children.error is not ZkError.NO_NODE:
-            _give_up(step, name, f"{children.error.name} at {paths.topic_partitions(name)}")
+        elif (error := read_error(children)) is not None:
+            _give_up(step, name, f"{error.name} at {paths.topic_partitions(name)}")
         else:
             stat = topic.stat if isinstance(topic, Data) else None
             numbers = () if topic_name_problem(name) is not None else _numbers(name, children)

@@ -153,7 +153,7 @@ def _slice(context: Context, topics: Iterator[str]) -> list[str]:
     rows = 0
     for topic in topics:
         known = context.cluster.topics.get(topic)
-        rows += 1 if known is None else sum(len(p.assignment.replicas) for p in known.partitions.values())
+        rows += 1 if known is None else known.replica_count
         taken.append(topic)
         if rows >= _ROWS_IN_A_SLICE:
             break

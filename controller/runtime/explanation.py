@@ -193,7 +193,7 @@ def _size(context: Context, topic: str) -> int:
     known = context.cluster.topics.get(topic)
     if topic not in context.cluster.deletions or known is None:
         return 1
-    return sum(len(partition.assignment.replicas) for partition in known.partitions.values())
+    return known.replica_count
 
 
 # --- one topic ----------------------------------------------------------------------------------------------------

@@ -170,6 +170,11 @@ def is_absent(outcome: ReadOutcome) -> bool:
     return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
 
 
+def read_error(outcome: ReadOutcome) -> ZkError | None:
+    """Return the error of a read that left unseen what the znode has, and whether it exists; None if it was seen."""
+    return outcome.error if isinstance(outcome, ReadFailed) and not is_absent(outcome) else None
+
+
 # --- watches ------------------------------------------------------------------------------------------------------
 
 
