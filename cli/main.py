@@ -1,7 +1,8 @@
 """The command `lethe`: its commands, which are in the modules of their names.
 
 Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
-4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted.
+4 not done in the time allowed; 5 in use by another process; 6 a marked topic waits; 70 a fault of Lethe;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ app = typer.Typer(
     help="""A Kafka controller (ZooKeeper mode) whose topic deletions finish, or say what they wait for.
 
     Exit codes: 0 done; 1 the answer is no; 2 bad usage or configuration; 3 ZooKeeper or a broker cannot be reached;
-    4 not done in the time allowed; 5 in use by another process; 70 a fault of Lethe; 130 interrupted. What is wrong
-    with a command line, or with a file that it names, is said before the cluster is asked.
+    4 not done in the time allowed; 5 in use by another process; 6 a marked topic waits; 70 a fault of Lethe;
+    130 interrupted. What is wrong with a command line, or with a file that it names, is said before the cluster is
+    asked.
     """,
 )
 

@@ -180,7 +180,7 @@ DELETION_SPANS: Final = _table(
     ),
     ("queued_at", TIMESTAMP, "when it was first queued"),
     ("started_at", TIMESTAMP, "when it was first started"),
-    ("tombstoned_at", TIMESTAMP, "when the tombstone was first sent"),
+    ("tombstoned_at", TIMESTAMP, "when no registered broker owed an answer to the tombstone"),
     ("first_ack_at", TIMESTAMP, "first replica acknowledged, to a controller"),
     ("last_ack_at", TIMESTAMP, "last replica acknowledged"),
     ("acknowledged_at", TIMESTAMP, "every replica acknowledged"),
@@ -309,7 +309,7 @@ SLOW_BROKERS: Final = _table(
     ("ack_p99_ms", DOUBLE, ""),
     ("ack_max_ms", LONG, ""),
     ("ineligible_ms", LONG, "sum of times in which replicas were ineligible"),
-    ("times_median", DOUBLE, "its p50 against the median of all brokers' that day"),
+    ("times_median", DOUBLE, "its p50 divided by the median of all brokers' p50 of that day"),
     _DAY,
 )
 DAILY_RECLAIM: Final = _table(

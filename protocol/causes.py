@@ -32,7 +32,7 @@ _IF_IT_LASTS: Final = "if it lasts, see what the broker does; the controller rep
 
 _MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
 _THEN_ALL_GO: Final = (
-    "All marked topics are deleted then, unless delete.topic.enable is false, which that znode may have said"
+    "All marked topics are deleted then, unless delete.topic.enable is false; that znode may have set it"
 )
 
 

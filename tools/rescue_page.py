@@ -64,7 +64,7 @@ It does not ([0036](decisions/0036-rescue.md))
 If the former controller is frozen and has a replica, its topic remains; another Kafka controller finishes it when the
 process wakes.
 
-The rest of this page are runs on real clusters under Kafka's own controller (`tests/interop/test_rescue.py`).
+The rest of this page shows runs on real clusters under Kafka's own controller (`tests/interop/test_rescue.py`).
 """
 
 

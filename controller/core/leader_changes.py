@@ -339,10 +339,8 @@ def on_states_reread(step: StepContext, task: StatesReread, outcomes: Sequence[R
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:
     """Store a partition's state as just read. Return the problem with it, or None."""
     cluster = context.cluster
-    if isinstance(outcome, ReadFailed):
-        return f"reading it failed with {outcome.error.name}"
     if not isinstance(outcome, Data):
-        return "the answer is not that of a read of data"
+        return f"reading it failed with {outcome.error.name if isinstance(outcome, ReadFailed) else 'no data'}"
     try:
         state = znodes.decode_state(*topic_partition, outcome.data, outcome.stat.version)
     except znodes.MalformedZnode as error:

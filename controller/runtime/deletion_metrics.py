@@ -11,17 +11,17 @@ from typing import Final
 from lethe.controller.runtime.metric_types import Metric, MetricKind
 
 REMARK: Final = (
-    "All are 0 where this controller is not the active one. Phases follow one another for each topic: queued, started, "
-    "tombstoned (no metadata cache shows it), acknowledged (every replica is deleted), removed (its znodes are gone), "
-    "done; `done` is the time from queued to the end."
+    "Gauges are 0 where this controller is not the active one. Phases follow one another for each topic: queued, "
+    "started, tombstoned (no metadata cache shows it), acknowledged (every replica is deleted), removed (its znodes "
+    "are gone), done; `done` is the time from queued to the end."
 )
 
 TOPICS: Final = Metric(
     "lethe_controller_deletion_topics",
     MetricKind.GAUGE,
     "Topics marked for deletion, by stage: held (not begun, nothing deleted), queued, deleting, waiting (for a "
-    "broker, a directory or the next try), removing (replicas are gone, znodes go). `lethe explain` says what waiting "
-    "ones need",
+    "broker, a directory or the next try), removing (replicas are gone; tombstones are answered, then znodes go). "
+    "`lethe explain` says what waiting ones need",
     ("stage",),
 )
 REPLICAS: Final = Metric(

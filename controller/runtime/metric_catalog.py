@@ -50,7 +50,7 @@ CONTROLLER_GAUGES: Final = {
     "replicas_ineligible_to_delete_count": _controller_gauge(
         "ReplicasIneligibleToDeleteCount",
         "Replicas of queued topics that could not be deleted while others of their topic were asked; afterwards they "
-        "are Offline until the next try, and their topic counts",
+        "are Offline until the next try, and their topic is counted",
     ),
     "active_broker_count": _controller_gauge("ActiveBrokerCount", "Registered brokers, those shutting down included"),
     "fenced_broker_count": _controller_gauge("FencedBrokerCount", "Always 0 with ZooKeeper"),
@@ -298,7 +298,7 @@ JOURNAL_TOPIC_FAILING: Final = Metric(
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
         "The controller",
-        "All of Kafka's gauges here are 0 where this controller is not the active one.",
+        "Kafka's gauges here are 0 where this controller is not the active one, but for the active controller's id.",
         (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, *TERMS_SHOWN),
     ),
     (

@@ -298,7 +298,7 @@ async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, w
         helps = (
             f"save a copy of the znode {path}, then repair it, or remove it with all settings in it; then have the "
             "controller read it again: lethe controller-resign. All marked topics are deleted then, unless "
-            "delete.topic.enable is false, which that znode may have said"
+            "delete.topic.enable is false; that znode may have set it"
         )
 
         waited = await lethe("topics", "delete", "--topic", "orders", "--wait", "--timeout-ms", "2000")
