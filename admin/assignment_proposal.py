@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.partition_views import view_partitions
 from lethe.admin.refusal import Refusal
+from lethe.admin.topic_plans import unplaceable
 from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import TopicPartition
@@ -46,7 +47,6 @@ async def proposal(
         try:
             placed = place_replicas(racks, len(partitions), factor, start_index=start, shift=shift)
         except ReplicaAssignmentError as error:
-            remedy = " (--disable-rack-aware spreads them regardless)" if "rack" in str(error) else ""
-            raise Refusal(f"topic {name}: {error}{remedy}") from error
+            raise Refusal(unplaceable(name, error)) from error
         targets.update(zip(partitions, placed, strict=True))
     return {tp: views.assignments[tp].origin for tp in targets}, targets

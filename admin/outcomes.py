@@ -39,8 +39,8 @@ def given_up(name: str, what: str) -> Outcome:
 
 
 def outcome_of(name: str, answer: MultiOutcome, *, act: str, done: str, was_done: bool = False) -> Outcome:
-    """Return the outcome of a write. `act` is the request ("mark topic orders for deletion"), `done` the event
-    record ("topic orders was marked for deletion")."""
+    """Return the outcome of a write. `act` says what was to be done ("mark topic orders for deletion"), `done` what was
+    done ("topic orders was marked for deletion")."""
     match answer:
         case MultiDone():
             return Outcome(name, was_done=was_done)

@@ -27,7 +27,7 @@ from lethe.survey.explain import Explanation, explain_all
 from lethe.survey.similar import similar_names
 from lethe.survey.views import BrokerFailure
 
-FIRST_ID: Final = BrokerId(1000)
+ASKING_ID: Final = BrokerId(1000)
 """Controller id for the question whether brokers would obey; nothing is controlled with it."""
 MANY_TURNS: Final = 3
 """So many elections within seconds are no coincidence."""
@@ -142,7 +142,7 @@ async def look(
     if not tree.brokers and not listed.names:
         raise NoCluster("ZooKeeper has neither brokers nor topics here: is the chroot the one of zookeeper.connect?")
     settings = await ask_all(
-        tree.brokers, lambda broker: read_settings(broker, timeout_ms, FIRST_ID), at_once=MAX_AT_ONCE_BRIEFLY
+        tree.brokers, lambda broker: read_settings(broker, timeout_ms, ASKING_ID), at_once=MAX_AT_ONCE_BRIEFLY
     )
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))

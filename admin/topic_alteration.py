@@ -21,6 +21,7 @@ from lethe.admin.topic_changes import (
     expansion_problem,
     with_partitions,
 )
+from lethe.admin.topic_plans import unplaceable
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
 from lethe.protocol.vocabulary import Broker
@@ -215,6 +216,5 @@ def _added(
             racks, partitions - existing, len(first), start_index=start, shift=start, first_partition=existing
         )
     except ReplicaAssignmentError as error:
-        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
-        raise ValueError(f"topic {now.name}: {error}{remedy}") from error
+        raise ValueError(unplaceable(now.name, error)) from error
     return dict(enumerate(placed, start=existing))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Refusal
-from lethe.admin.topic_plans import TopicPlan, creation_problem
+from lethe.admin.topic_plans import TopicPlan, creation_problem, unplaceable
 from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
 from lethe.protocol.vocabulary import Broker, TopicId, is_usable_topic_id
 
@@ -77,5 +77,4 @@ def _placement(
     try:
         return place_replicas(racks, wanted.partitions, wanted.replication_factor, start_index=start, shift=shift)
     except ReplicaAssignmentError as error:
-        remedy = " (--disable-rack-aware places them regardless)" if "rack" in str(error) else ""
-        raise Refusal(f"topic {wanted.name}: {error}{remedy}") from error
+        raise Refusal(unplaceable(wanted.name, error)) from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lethe.admin.topic_config import topic_config_problem
+from lethe.controller.core.replica_assignment import RacksIncomplete, ReplicaAssignmentError
 from lethe.protocol.vocabulary import (
     INTERNAL_TOPICS,
     LEADER_NONE,
@@ -140,3 +141,9 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """Number of replicas of the first partition, as Kafka's tool counts; 0 without partitions."""
         return len(self.partitions[0].assignment.origin) if self.partitions else 0
+
+
+def unplaceable(topic: str, error: ReplicaAssignmentError) -> str:
+    """Return why the topic's replicas cannot be placed, with the remedy if there is one."""
+    remedy = " (--disable-rack-aware places them regardless)" if isinstance(error, RacksIncomplete) else ""
+    return f"topic {topic}: {error}{remedy}"

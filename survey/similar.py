@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.topic_names import close_names
-from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, GetChildren
 from lethe.survey.brokers import AskAbout, QueryScope, ask_all
 from lethe.survey.views import Survey
-
-_LISTS = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.config_topics())
+from lethe.survey.zookeeper import read_names
 
 
 async def similar_names(session: ZooKeeperSession, name: str, seen: Survey, ask: AskAbout) -> tuple[str, ...]:
@@ -18,9 +15,7 @@ async def similar_names(session: ZooKeeperSession, name: str, seen: Survey, ask:
 
     `seen` is a survey of the name; it supplies the registered brokers.
     """
-    listed = await session.read([GetChildren(path) for path in _LISTS])
-    known = [child for found in listed if isinstance(found, Children) for child in found.names]
-    if close := close_names(name, known):
+    if close := close_names(name, [each for names in await read_names(session) for each in names]):
         return close
     answers = await ask_all(seen.zookeeper.brokers, ask(QueryScope()))
     left = [topic for answer in answers for topic in answer.cache or ()]

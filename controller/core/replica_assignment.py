@@ -18,6 +18,10 @@ class ReplicaAssignmentError(ValueError):
     """The requested assignment is impossible; the text is the reason."""
 
 
+class RacksIncomplete(ReplicaAssignmentError):
+    """Only some brokers name a rack. Without racks the assignment is possible."""
+
+
 class BrokerRack(NamedTuple):
     """A broker that can host replicas, and its rack."""
 
@@ -53,7 +57,7 @@ def place_replicas(
     racks = {broker.id: broker.rack for broker in ordered if broker.rack is not None}
     if racks and len(racks) < len(ordered):
         bare = ", ".join(str(broker.id) for broker in ordered if broker.rack is None)
-        raise ReplicaAssignmentError(f"some brokers name a rack and others do not (without: {bare})")
+        raise RacksIncomplete(f"some brokers name a rack and others do not (without: {bare})")
     ring = rack_alternated(racks) if racks else [broker.id for broker in ordered]
     placed = []
     for partition in range(first_partition, first_partition + partitions):

@@ -12,7 +12,6 @@ from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, all_waits, marked_topics, waits
 from lethe.controller.runtime.explanation import (
     DEFAULT_TOPICS,
-    Problems,
     explain_all,
     explain_topic,
     meaning,
@@ -20,7 +19,7 @@ from lethe.controller.runtime.explanation import (
 )
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
-from lethe.controller.runtime.powers import PowerWatch, power_json
+from lethe.controller.runtime.powers import PowerWatch, Problems, power_json
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.journal import JsonValue, partition_ranges
 from lethe.protocol.vocabulary import NO_BROKER

@@ -32,7 +32,6 @@ from lethe.adapters.logs import fields
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
-from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import OpenSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.controller.core.context import NOTHING_UNCONFIRMED, Context, UnconfirmedDeletions
@@ -333,16 +332,7 @@ def application(
     manager: ServiceManager | None = None,
 ) -> ControllerApp:
     """Return a controller over real ZooKeeper and brokers. Raises ValueError for a contradictory configuration."""
-    zookeeper = config.zookeeper
-    session_config = ZooKeeperConfig(
-        parse_connect_string(zookeeper.connect),
-        session_timeout_ms=zookeeper.session_timeout_ms,
-        connection_timeout_ms=zookeeper.connection_timeout_ms,
-        set_acl=zookeeper.set_acl,
-        credentials=() if zookeeper.credentials is None else (zookeeper.credentials,),
-    )
-
-    opening = functools.partial(open_session, session_config)
+    opening = functools.partial(open_session, config.zookeeper.session())
     return ControllerApp(
         config,
         opening,

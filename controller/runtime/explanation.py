@@ -38,7 +38,7 @@ controller at most some hundredths of a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -48,7 +48,7 @@ from lethe.controller.core.deletion_memory import Deletion, DeletionPause
 from lethe.controller.core.leaving import unproven
 from lethe.controller.core.pausing import pauses
 from lethe.controller.core.waiting import Wait, all_rows, marked_since_ms, marked_topics
-from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.unconfirmed_deletions import as_json
 from lethe.protocol import causes
 from lethe.protocol.causes import CauseKind
@@ -68,8 +68,6 @@ _ANSWERS: Final = (
     CauseKind.TOMBSTONE_OWED,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
 )
-
-Problems = Mapping[BrokerId, ChannelProblem]
 
 
 def explain_all(

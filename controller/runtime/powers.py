@@ -19,6 +19,7 @@ from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import BrokerId
 
 Problems = Mapping[BrokerId, ChannelProblem]
+"""The problem of each channel that has one."""
 
 
 class PowerWatch:

@@ -12,9 +12,10 @@ from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.controller.runtime.board.feed import BoardFeed
 from lethe.controller.runtime.board.pages import BoardPages
 from lethe.controller.runtime.board.state import BoardState
-from lethe.controller.runtime.board.view import BoardView, Problems
+from lethe.controller.runtime.board.view import BoardView
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
+from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import NO_BROKER

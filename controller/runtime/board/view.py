@@ -7,7 +7,7 @@ replicas and the cause of a wait. While a long step changes that memory on its t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from lethe.adapters.clock import Clock
@@ -22,14 +22,13 @@ from lethe.controller.runtime.board.document import Document, Row, Rows
 from lethe.controller.runtime.board.groups import Groups, words
 from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, DeletionRow, Phase
 from lethe.controller.runtime.board.surroundings import Surroundings
-from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.controller.runtime.explanation import path_of, pause_document
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
+from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.vocabulary import BrokerId
 
 CARDS: Final = 60
 """Topics shown per column."""
@@ -48,8 +47,6 @@ REST: Final = 20
 """The pause between two looks at the columns, as a multiple of the time of the first."""
 _REPLICAS_LOOKED_AT: Final = 32
 """Replicas of a waiting topic that are examined to name one of its brokers."""
-
-Problems = Mapping[BrokerId, ChannelProblem]
 
 
 class BoardView:
