@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
@@ -12,9 +13,10 @@ from lethe.protocol.counting import counted
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.protocol.zookeeper.operations import Exists
 from lethe.survey.brokers import AskBroker, ask_all, broker_asker
 from lethe.survey.views import BrokerAnswers, BrokerPlace
+from lethe.survey.znodes import ZnodeUnreadable, stat_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,26 @@ class CurrentTopic:
     unseen: str = ""
 
 
-async def look_now(
-    session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None
-) -> tuple[dict[str, CurrentTopic], tuple[Broker, ...]]:
-    """Return the existing ones of these topics, by name, and the live brokers. Each broker is asked once."""
+class CurrentTopics(NamedTuple):
+    """One look at the candidates: the existing ones, those whose existence is unseen with the reason, and the live
+    brokers. Candidates in neither mapping do not exist."""
+
+    topics: dict[str, CurrentTopic]
+    unseen: dict[str, str]
+    brokers: tuple[Broker, ...]
+
+
+async def look_now(session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None) -> CurrentTopics:
+    """Look at these topics. Each broker is asked once."""
     there = await topic_znodes.list_topics(session)
     stats = await session.read([Exists(paths.topic(name)) for name in names])
-    znodes = {name: stat for name, stat in zip(names, stats, strict=True) if isinstance(stat, Present)}
+    znodes, unread = {}, {}
+    for name, outcome in zip(names, stats, strict=True):
+        try:
+            if (there_now := stat_of(outcome, paths.topic(name))) is not None:
+                znodes[name] = there_now
+        except ZnodeUnreadable as error:
+            unread[name] = str(error)
     described = await topic_znodes.describe(session, [*znodes], there.marked)
     brokers, _ = await topic_znodes.live_brokers(session)
     asked = await ask_all(brokers, ask or broker_asker(topics=frozenset(names)))
@@ -44,7 +59,7 @@ async def look_now(
         size, unseen = _size(topic, answers)
         stat = znodes[topic.name]
         found[topic.name] = CurrentTopic(topic, stat.stat.czxid, stat.created_at_ms or None, size, unseen)
-    return found, brokers
+    return CurrentTopics(found, unread, brokers)
 
 
 def _size(topic: TopicDescription, answers: Mapping[int, BrokerAnswers]) -> tuple[int | None, str]:

@@ -62,8 +62,13 @@ async def judge_all(
 ) -> tuple[list[SelectedCandidate | SkippedCandidate], tuple[str, ...]]:
     """Judge all candidates by znodes and sizes, and the remaining ones by consumer groups and offsets. Return the
     judgements and the unanswered questions."""
-    found, brokers = await look_now(session, [candidate.topic for candidate in candidates])
-    first = [judge(candidate, found.get(candidate.topic), wanted.protected) for candidate in candidates]
+    found, unread, brokers = await look_now(session, [candidate.topic for candidate in candidates])
+    first = [
+        SkippedCandidate(candidate.topic, f"its existence is unseen: {unread[candidate.topic]}")
+        if candidate.topic in unread
+        else judge(candidate, found.get(candidate.topic), wanted.protected)
+        for candidate in candidates
+    ]
     able = [each for each in first if isinstance(each, SelectedCandidate)]
     readers = await _readers(session, brokers, able, found) if able else TopicUsage()
 

@@ -5,11 +5,14 @@ Brokers do not report topic ids of logs, so with a new incarnation the logs say 
 ignored.
 
 What could not be seen is part of the progress (`unseen`): brokers that are unregistered, silent, refuse or answer with
-an error, and failed log directories. A topic with an unseen place is not done, even if nothing of it was seen.
+an error, and failed log directories. `unseen_znodes` are the mark or znode whose existence ZooKeeper does not tell. A
+topic with something unseen is not done, even if nothing of it was seen.
 
     mark    znode    caches, logs           result
     yes     yes      any                    is_left
     no      yes      any                    is_given_up: the controller dropped the mark
+    unseen  yes      any                    is_left
+    no      unseen   clean, all seen        is_blind
     no      no       broker 3 caches it     is_left
     no      no       clean, all seen        is_done
     no      no       clean, 3 refuses       is_blind: waiting does not help
@@ -28,11 +31,11 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import live_brokers
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
-from lethe.survey.znodes import data_of
+from lethe.survey.znodes import ZnodeUnreadable, data_of, stat_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,13 @@ class UnseenPlace(NamedTuple):
         return self.failure.lasts
 
 
+class UnseenZnode(NamedTuple):
+    """A znode whose existence ZooKeeper does not tell. Waiting does not help."""
+
+    path: str
+    why: str
+
+
 class FailedLogDir(NamedTuple):
     """A log directory that its broker has taken offline."""
 
@@ -85,6 +95,7 @@ class TopicDeletionProgress:
     """Those of brokers with replicas. Brokers do not say whether a replica of the topic is in them."""
     is_recreated: bool = False
     """A new topic has the name. Brokers do not distinguish its logs from those of the old one."""
+    unseen_znodes: tuple[UnseenZnode, ...] = ()
 
     @property
     def is_left(self) -> bool:
@@ -94,17 +105,17 @@ class TopicDeletionProgress:
     @property
     def is_done(self) -> bool:
         """True if everything was seen and nothing of the topic is left."""
-        return not self.is_left and not self.unseen
+        return not self.is_left and not self.unseen and not self.unseen_znodes
 
     @property
     def is_blind(self) -> bool:
-        """True if nothing of the topic was seen, and all unseen places will stay unseen."""
-        return bool(self.unseen) and not self.is_left and all(each.lasts for each in self.unseen)
+        """True if nothing of the topic was seen, and all unseen places and znodes will stay unseen."""
+        return not self.is_left and not self.is_done and all(each.lasts for each in self.unseen)
 
     @property
     def is_given_up(self) -> bool:
         """True if the mark is gone and the topic is not: a controller with delete.topic.enable=false drops marks."""
-        return self.has_znode and not self.is_marked
+        return self.has_znode and not self.is_marked and not self.unseen_znodes
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -137,6 +148,7 @@ class TopicDeletionProgress:
             parts.append("the controller")
         parts += [f"the metadata cache of broker {broker}" for broker in self.cached_by]
         parts += [f"the logs of broker {broker}" for broker in self.stored_by]
+        parts += [f"a look at {each.path} ({each.why})" for each in self.unseen_znodes]
         return (*parts, *self._unseen_waits())
 
     @property
@@ -205,12 +217,15 @@ async def look(
     told = _Answers(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
     progress = []
     for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):
-        czxid = topic.stat.czxid if isinstance(topic, Present) else None
+        unseen_znodes: list[UnseenZnode] = []
+        znode = _stat(topic, paths.topic(target.name), unseen_znodes)
+        marker = _stat(mark, paths.delete_topic(target.name), unseen_znodes)
+        czxid = None if znode is None else znode.stat.czxid
         is_recreated = czxid is not None and czxid != target.czxid
         progress.append(
             TopicDeletionProgress(
                 target.name,
-                is_marked=isinstance(mark, Present),
+                is_marked=marker is not None,
                 has_znode=czxid is not None and not is_recreated,
                 cached_by=told.cached_by(target, is_recreated=is_recreated),
                 stored_by=() if is_recreated else told.stored_by(target),
@@ -218,9 +233,19 @@ async def look(
                 absent=told.absent(target),
                 failed_log_dirs=told.failed_log_dirs(target),
                 is_recreated=is_recreated,
+                unseen_znodes=tuple(unseen_znodes),
             )
         )
     return progress
+
+
+def _stat(outcome: ReadOutcome, path: str, unseen: list[UnseenZnode]) -> Present | None:
+    """Return the answer to an Exists; a refusal is added to `unseen`."""
+    try:
+        return stat_of(outcome, path)
+    except ZnodeUnreadable as unread:
+        unseen.append(UnseenZnode(path, unread.reason))
+        return None
 
 
 def _scope(wanted: Sequence[DeletionTarget]) -> QueryScope:

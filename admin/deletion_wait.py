@@ -29,7 +29,7 @@ class DeletionWaitResult:
     why: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What each topic that is still marked waits for, and the remedy, in the words of `lethe explain`."""
     places: dict[str, None] = field(default_factory=dict)
-    """Caches and logs of brokers that were not clean, or not seen, at least once."""
+    """Caches and logs of brokers that were not clean, or not seen, at least once; znodes that were not seen."""
 
     def note(self, looked: Sequence[TopicDeletionProgress], elapsed_ms: int) -> None:
         """Store one look. A place is clean only if it was seen at every broker. The logs of a recreated topic never
@@ -39,7 +39,7 @@ class DeletionWaitResult:
         self.elapsed_ms = elapsed_ms
         for progress in looked:
             self.places.update(dict.fromkeys(dirty_places(progress)))
-            if not progress.is_marked and not progress.has_znode:
+            if not progress.is_marked and not progress.has_znode and not progress.unseen_znodes:
                 self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
             if not progress.cached_by and not progress.is_unseen_at(BrokerPlace.CACHE):
                 self.caches_ms.setdefault(progress.name, elapsed_ms)
@@ -99,3 +99,4 @@ def dirty_places(progress: TopicDeletionProgress) -> Iterator[str]:
         f"{'any broker' if each.broker is None else f'broker {each.broker}'} {_SHORT[each.place]}, unseen"
         for each in progress.unseen
     )
+    yield from (f"ZooKeeper {each.path}, unseen" for each in progress.unseen_znodes)

@@ -2,8 +2,9 @@
 
 At most `at_once` deletions are in progress, and at most `per_s` start in any second; unused time gives no credit.
 Topics are checked again right before they are marked. A topic is settled when its znode is gone or of a new
-incarnation, when it was left out, or when its mark was refused or dropped. If the process is stopped, marked topics are
-deleted and no others.
+incarnation, when it was left out, or when its mark was refused or dropped. It is also settled when its mark is gone and
+ZooKeeper does not tell whether its znode exists (`unseen`). If the process is stopped, marked topics are deleted and no
+others.
 
     at_once 2, candidates a, b, c        marked a, b
     a is gone                            marked c, unless the recheck leaves it out
@@ -19,7 +20,8 @@ from dataclasses import dataclass, field
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.protocol.zookeeper.operations import Exists
+from lethe.survey.znodes import ZnodeUnreadable, stat_of
 
 Recheck = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """Checks topics again; returns those that must not be deleted any more, with the reason."""
@@ -57,6 +59,8 @@ class PacedMarking:
     deleted: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    """Topics whose mark is gone and whose znode was not seen, with the reason."""
     under_way: dict[str, None] = field(default_factory=dict)
     pending: list[str] = field(init=False)
     _begun: deque[float] = field(default_factory=deque)
@@ -71,7 +75,12 @@ class PacedMarking:
         if batch := self.pending[: self._room()]:
             del self.pending[: len(batch)]
             await self._mark(batch)
-        return len(self.deleted) + len(self.left_out) + len(self.failed)
+        return len(self.settled)
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Topics that are not looked at again."""
+        return frozenset((*self.deleted, *self.left_out, *self.failed, *self.unseen))
 
     def _room(self) -> int:
         room = self.pace.at_once - len(self.under_way)
@@ -88,7 +97,14 @@ class PacedMarking:
         names = list(self.under_way)
         marked = frozenset((await topic_znodes.list_topics(self.session)).marked)
         for name, znode in zip(names, await self.session.read([Exists(paths.topic(n)) for n in names]), strict=True):
-            is_there = isinstance(znode, Present) and znode.stat.czxid == self.czxids[name]
+            try:
+                there = stat_of(znode, paths.topic(name))
+            except ZnodeUnreadable as unread:
+                if name not in marked:
+                    del self.under_way[name]
+                    self.unseen[name] = f"its mark is gone; whether it is deleted is unseen: {unread}"
+                continue
+            is_there = there is not None and there.stat.czxid == self.czxids[name]
             if is_there and name in marked:
                 continue
             del self.under_way[name]

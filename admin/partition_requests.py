@@ -23,12 +23,11 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     MultiFailed,
     Operation,
-    Present,
     SetData,
     ZkError,
 )
 from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
-from lethe.survey.znodes import data_of
+from lethe.survey.znodes import data_of, stat_of
 
 MAX_REQUEST_BYTES: Final = 800_000
 """ZooKeeper's default limit is a megabyte."""
@@ -86,9 +85,9 @@ async def request_election(session: ZooKeeperSession, partitions: Sequence[Topic
 
 
 async def election_is_pending(session: ZooKeeperSession) -> bool:
-    """Return True where the controller has not taken the last request yet."""
+    """Return True where the controller has not taken the last request yet. Raises ZnodeUnreadable."""
     (outcome,) = await session.read([Exists(paths.PREFERRED_REPLICA_ELECTION)])
-    return isinstance(outcome, Present)
+    return stat_of(outcome, paths.PREFERRED_REPLICA_ELECTION) is not None
 
 
 def portions(partitions: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:

@@ -31,7 +31,6 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     MultiFailed,
     MultiOutcome,
-    Present,
     ReadOutcome,
     Stat,
     ZkError,
@@ -44,7 +43,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_config,
     decode_controller,
 )
-from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of, state_of, topic_of
+from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of, stat_of, state_of, topic_of
 
 
 class NoCluster(Exception):
@@ -82,8 +81,8 @@ async def list_topics(session: ZooKeeperSession) -> ListedTopics:
 
 
 def require_cluster(broker_ids: ReadOutcome) -> None:
-    """Raise NoCluster if the outcome of an Exists says that no broker has ever registered."""
-    if not isinstance(broker_ids, Present):
+    """Raise NoCluster if the outcome of an Exists says that no broker has ever registered. Raises ZnodeUnreadable."""
+    if stat_of(broker_ids, paths.BROKER_IDS) is None:
         raise NoCluster(
             f"ZooKeeper has no {paths.BROKER_IDS} here: no broker has ever registered. Is the path after the hosts "
             "(the chroot) the one of the brokers' zookeeper.connect?"
@@ -192,7 +191,7 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
     able = [plan for plan, problem in zip(plans, problems, strict=True) if problem is None]
     configs = await session.read([Exists(paths.config_topic(plan.name)) for plan in able])
     multis = [
-        creation_operations(plan, config_exists=isinstance(config, Present))
+        creation_operations(plan, config_exists=stat_of(config, paths.config_topic(plan.name)) is not None)
         for plan, config in zip(able, configs, strict=True)
     ]
     done = iter(await session.multis(multis) if multis else ())

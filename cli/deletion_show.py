@@ -114,8 +114,12 @@ def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
     asked = counted(len(states), "topic")
     lines = [f"{states.count(State.DELETED)} of {asked} deleted after {waited.elapsed_ms / 1000:.1f} s"]
     if unseen := states.count(State.UNSEEN):
+        has_hidden_znodes = any(progress.unseen_znodes for progress in waited.progress)
         lines.append(
-            f"{counted(unseen, 'topic is', 'topics are')} gone from ZooKeeper, "
+            f"{counted(unseen, 'topic is', 'topics are')} gone as far as could be seen, "
+            "but not every znode, cache and log directory could be seen"
+            if has_hidden_znodes
+            else f"{counted(unseen, 'topic is', 'topics are')} gone from ZooKeeper, "
             "but not every cache and log directory could be seen"
         )
     if detail is Detail.TOPICS:
@@ -193,6 +197,7 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "absent": [*progress.absent],
         "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
         "unseen": [_unseen_json(each) for each in progress.unseen],
+        "unseen_znodes": [{"path": each.path, "why": each.why} for each in progress.unseen_znodes],
         "waits_for": ", ".join(_causes(progress, waited)),
         "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
         "caches_clean_after_ms": waited.caches_ms.get(progress.name),

@@ -96,8 +96,7 @@ async def _mark(
 
 def _interruption_report(marking: PacedMarking) -> str:
     """Return what was done before an interruption; the answer is not printed then."""
-    settled = {*marking.deleted, *marking.left_out, *marking.failed}
-    begun = [name for name in marking.czxids if name not in settled and name not in marking.pending]
+    begun = [name for name in marking.czxids if name not in marking.settled and name not in marking.pending]
     words = f"{counted(len(marking.deleted), 'topic')} deleted, {len(marking.pending)} not begun: those stay"
     if not begun:
         return words
@@ -207,6 +206,7 @@ def _answer(plan: DeletionPlan, data: dict[str, JsonValue], marking: PacedMarkin
         **dict.fromkeys(marking.deleted, ("deleted", "")),
         **{name: ("left out", why) for name, why in marking.left_out.items()},
         **{name: ("failed", why) for name, why in marking.failed.items()},
+        **{name: ("unseen", why) for name, why in marking.unseen.items()},
     }
     topics: list[JsonValue] = []
     for each in plan.chosen:
@@ -215,7 +215,9 @@ def _answer(plan: DeletionPlan, data: dict[str, JsonValue], marking: PacedMarkin
     rows = tuple((each.candidate.topic, *states[each.candidate.topic]) for each in plan.chosen)
     later = [SkippedCandidate(name, why) for name, why in marking.left_out.items()]
     left_out = replace(plan, left_out=(*plan.left_out, *later), chosen=())
-    code = Exit.NO if marking.failed else Exit.OK if is_settled else Exit.TIMED_OUT
+    code = Exit.NO if marking.failed else Exit.TIMED_OUT
+    if is_settled and not marking.failed:
+        code = Exit.UNREACHABLE if marking.unseen else Exit.OK
     line = f"{len(marking.deleted)} of {counted(len(plan.chosen), 'topic')} deleted"
     tables = (Table(("topic", "state", "why"), rows), *plan_tables(left_out))
     return Answer({**data, "topics": topics}, (line, *_warnings(plan)), tables, code)

@@ -3,6 +3,7 @@
     ZooKeeper answers                result
     -------------------------------  ------------------------
     data that can be understood      the value
+    the Stat of a znode that exists  the answer, with the Stat
     NO_NODE                          None
     data that cannot be understood   raises MalformedZnode
     any other error, like NO_AUTH    raises ZnodeUnreadable
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Data, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import Children, Data, Present, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import (
     TopicZnode,
     decode_broker,
@@ -47,6 +48,17 @@ def data_of(outcome: ReadOutcome, path: str) -> Data | None:
             return None
         case _:
             raise ZnodeUnreadable(path, "give the data", outcome)
+
+
+def stat_of(outcome: ReadOutcome, path: str) -> Present | None:
+    """Return the answer to an Exists. Raises ZnodeUnreadable: newer ZooKeepers refuse Exists for unreadable znodes."""
+    match outcome:
+        case Present():
+            return outcome
+        case ReadFailed(error=ZkError.NO_NODE):
+            return None
+        case _:
+            raise ZnodeUnreadable(path, "tell the existence", outcome)
 
 
 def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:

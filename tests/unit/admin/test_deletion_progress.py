@@ -14,6 +14,7 @@ from lethe.admin.deletion_progress import (
     FailedLogDir,
     TopicDeletionProgress,
     UnseenPlace,
+    UnseenZnode,
     look,
     targets,
 )
@@ -270,3 +271,25 @@ async def test_a_topic_that_may_not_be_read_is_there(session: FakeSession) -> No
     await topic_znodes.mark_for_deletion(session, ["orders"])
     (progress,) = await look(blind, Brokers(), wanted[:1])
     assert (progress.has_znode, progress.is_recreated, progress.is_done) == (True, False, False)
+
+
+async def test_a_refused_marker_is_not_a_dropped_mark(session: FakeSession) -> None:
+    await register(session, 3)
+    wanted = await targets(session, ["orders"])
+    await topic_znodes.mark_for_deletion(session, ["orders"])
+    path = paths.delete_topic("orders")
+    (progress,) = await look(forbidding(session, path, tells_existence=False), Brokers(), wanted)
+    assert (progress.has_znode, progress.is_given_up, progress.is_settled) == (True, False, False)
+    assert progress.unseen_znodes == (UnseenZnode(path, "NO_AUTH"),)
+    assert progress.waits_for == "the controller, a look at /admin/delete_topics/orders (NO_AUTH)"
+
+
+async def test_a_refused_topic_is_not_gone(session: FakeSession) -> None:
+    await register(session, 3)
+    wanted = await targets(session, ["orders"])
+    blind = forbidding(session, paths.topic("orders"), tells_existence=False)
+    (progress,) = await look(blind, Brokers(), wanted)
+    assert (progress.is_left, progress.is_done, progress.is_blind) == (False, False, True)
+    assert progress.waits_for == "a look at /brokers/topics/orders (NO_AUTH)"
+    (progress,) = await look(blind, Brokers(b1=view(stored=["orders"])), wanted)
+    assert not progress.is_settled, "waiting helps against what was seen"

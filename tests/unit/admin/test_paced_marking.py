@@ -13,6 +13,7 @@ from lethe.cli.progress import wait_for_all
 from lethe.cli.topics_create import creation
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Delete, Exists, Present
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, complete_deletion
 
@@ -115,6 +116,18 @@ async def test_a_dropped_mark_and_a_new_topic_of_the_name(session: FakeSession, 
     assert await marking.step() == 2
     assert marking.deleted == ["b"], "the new one is another topic"
     assert "dropped the mark" in marking.failed["a"]
+
+
+async def test_a_topic_whose_znode_is_refused_is_not_deleted(session: FakeSession, czxids: dict[str, int]) -> None:
+    marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
+    await marking.step()
+    marking.session = forbidding(session, paths.topic("a"), tells_existence=False)
+    assert await marking.step() == 0
+    assert list(marking.under_way) == ["a", "b"], "its mark is seen: the deletion is in progress"
+    await complete_deletion(session, "a")
+    assert await marking.step() == 1
+    assert (marking.deleted, marking.failed, list(marking.under_way)) == ([], {}, ["b", "c"])
+    assert marking.unseen["a"].endswith("of /brokers/topics/a: NO_AUTH")
 
 
 async def test_one_that_cannot_be_marked_keeps_no_other(session: FakeSession, czxids: dict[str, int]) -> None:

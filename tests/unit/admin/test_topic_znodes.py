@@ -14,6 +14,8 @@ from lethe.admin.topic_znodes import ListedTopics, NoCluster
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, GetData
+from lethe.survey.znodes import ZnodeUnreadable
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
 
@@ -43,6 +45,19 @@ async def test_where_there_is_no_cluster_nothing_is_written(empty: FakeSession) 
         await topic_znodes.mark_for_deletion(empty, ["orders"])
     with pytest.raises(NoCluster):
         await topic_znodes.list_topics(empty)
+
+
+async def test_a_refused_look_at_the_brokers_is_not_an_absent_cluster(session: FakeSession) -> None:
+    blind = forbidding(session, paths.BROKER_IDS, tells_existence=False)
+    with pytest.raises(ZnodeUnreadable, match="/brokers/ids: NO_AUTH"):
+        await topic_znodes.list_topics(blind)
+
+
+async def test_where_settings_may_exist_unseen_no_topic_is_created(session: FakeSession) -> None:
+    blind = forbidding(session, paths.config_topic("orders"), tells_existence=False)
+    with pytest.raises(ZnodeUnreadable, match="/config/topics/orders: NO_AUTH"):
+        await topic_znodes.create_topics(blind, [plan("orders")])
+    assert (await topic_znodes.list_topics(session)).names == ()
 
 
 async def test_created_topics_are_listed_and_described(session: FakeSession) -> None:

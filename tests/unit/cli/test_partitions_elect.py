@@ -18,6 +18,8 @@ from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, Delete, Exists, GetData, Present, SetData
 from lethe.protocol.zookeeper.znodes import decode_preferred_replica_election, encode_state
+from lethe.survey.znodes import ZnodeUnreadable
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -109,6 +111,12 @@ async def test_the_request_of_another_tool_is_waited_for(cluster: FakeSession) -
         await asyncio.sleep(0)
     await apply(cluster, Delete(paths.PREFERRED_REPLICA_ELECTION))
     assert _results(await electing) == ["elected"]
+
+
+async def test_a_request_whose_existence_is_refused_was_not_taken(cluster: FakeSession) -> None:
+    blind = forbidding(cluster, paths.PREFERRED_REPLICA_ELECTION, tells_existence=False)
+    with pytest.raises(ZnodeUnreadable, match="/admin/preferred_replica_election: NO_AUTH"):
+        await preferred_election(blind, [parse_selector("orders:0")])
 
 
 async def test_what_is_not_there(cluster: FakeSession) -> None:

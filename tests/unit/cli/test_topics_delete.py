@@ -14,7 +14,7 @@ from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
-from lethe.cli.deletion_show import Detail
+from lethe.cli.deletion_show import Detail, waiting_answer
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete import deletion, selected
 from lethe.protocol.causes import CauseKind, remedy, sentence
@@ -285,6 +285,24 @@ async def test_log_directories_that_a_broker_does_not_tell_are_not_clean(cluster
     assert (states.rows[0][3] != "", states.rows[0][4]) == (True, "")
     cause = "a look at the log directories of broker 2 (DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED)"
     assert causes.rows == (("1", cause, "orders"),)
+
+
+async def test_a_topic_whose_znode_is_refused_meanwhile_is_not_deleted(cluster: FakeSession) -> None:
+    wanted = await targets(cluster, ["orders"])
+    await deletion(cluster, ["orders"])
+    await complete_deletion(cluster, "orders")
+    blind = forbidding(cluster, paths.topic("orders"), tells_existence=False)
+    waited = await wait_until_gone(blind, wanted, Stage(cluster), timeout_ms=60_000, display=lambda _: None)
+    assert (waited.zookeeper_ms, waited.places) == ({}, {"ZooKeeper /brokers/topics/orders, unseen": None})
+    answer = waiting_answer(waited, Detail.CAUSES)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[1] == (
+        "1 topic is gone as far as could be seen, but not every znode, cache and log directory could be seen"
+    )
+    assert isinstance(answer.data, list)
+    (body,) = answer.data
+    assert isinstance(body, dict)
+    assert body["unseen_znodes"] == [{"path": "/brokers/topics/orders", "why": "NO_AUTH"}]
 
 
 async def many(session: FakeSession, number: int) -> list[str]:

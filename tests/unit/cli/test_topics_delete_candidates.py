@@ -27,7 +27,9 @@ from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules
 from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
+from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
@@ -221,6 +223,39 @@ async def test_what_is_read_after_the_question_stays(
     answer = await deleted(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
     assert answer.tables[0].rows == (("orders", "left out", "consumer group billing reads it now: app"),)
     assert await marked(cluster) == ()
+
+
+async def test_a_topic_whose_znode_is_refused_stays(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = changed(await table(cluster, tmp_path, *NAMES), dry_run=True)
+    blind: Any = forbidding(cluster, paths.topic("bills"), tells_existence=False)
+    answer = await deleted(blind, wanted, confirm=None, now_ms=NOW_MS)
+    assert [row[0] for row in answer.tables[0].rows] == ["orders", "visits"], "one keeps no other"
+    why = "its existence is unseen: ZooKeeper does not tell the existence of /brokers/topics/bills: NO_AUTH"
+    assert answer.tables[1].rows == (("bills", why),)
+
+
+async def test_a_deletion_whose_end_is_refused_is_unseen(cluster: FakeSession, tmp_path: Path) -> None:
+    wanted = await table(cluster, tmp_path, "orders")
+    path = paths.topic("orders")
+    hidden: list[str] = []
+
+    class TurnsBlind:
+        async def read(self, reads: Any) -> Any:
+            return await forbidding(cluster, *hidden, tells_existence=False).read(reads)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cluster, name)
+
+    async def controller() -> None:
+        while not await marked(cluster):
+            await asyncio.sleep(0)
+        hidden.append(path)
+        await complete_deletion(cluster, "orders")
+
+    session: Any = TurnsBlind()
+    answer, _ = await asyncio.gather(deleted(session, wanted, confirm=lambda _: True, now_ms=NOW_MS), controller())
+    assert (answer.exit, answer.lines[0]) == (Exit.UNREACHABLE, "0 of 1 topic deleted")
+    assert answer.tables[0].rows[0][:2] == ("orders", "unseen")
 
 
 async def test_what_nobody_could_be_asked_about_stays(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lethe.protocol.vocabulary import TopicPartition
-from lethe.protocol.zookeeper.operations import Children, Data, ReadFailed, ReadOutcome, Stat, ZkError
+from lethe.protocol.zookeeper.operations import Children, Data, Present, ReadFailed, ReadOutcome, Stat, ZkError
 from lethe.survey.znodes import (
     ZnodeUnreadable,
     broker_of,
     children_of,
     data_of,
     reassignment_of,
+    stat_of,
     state_of,
     topic_of,
 )
@@ -25,6 +26,7 @@ ORDERS_0 = TopicPartition("orders", 0)
 def test_what_is_not_there_is_none() -> None:
     assert data_of(GONE, "/x") is None
     assert children_of(GONE, "/x") is None
+    assert stat_of(GONE, "/x") is None
     assert topic_of(GONE, "orders") is None
     assert state_of(GONE, ORDERS_0) is None
     assert broker_of(GONE, 1) is None
@@ -41,6 +43,12 @@ def test_any_other_answer_is_unreadable_and_never_absent(outcome: ReadOutcome) -
 def test_children_that_may_not_be_listed_are_unreadable() -> None:
     with pytest.raises(ZnodeUnreadable, match="does not list the children of /brokers/topics: NO_AUTH"):
         children_of(FORBIDDEN, "/brokers/topics")
+
+
+def test_a_znode_whose_existence_is_refused_is_not_absent() -> None:
+    assert stat_of(Present(STAT), "/brokers/ids") == Present(STAT)
+    with pytest.raises(ZnodeUnreadable, match="does not tell the existence of /brokers/ids: NO_AUTH"):
+        stat_of(FORBIDDEN, "/brokers/ids")
 
 
 def test_a_value_carries_what_the_stat_says() -> None:
