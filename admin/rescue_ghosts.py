@@ -59,11 +59,10 @@ class CacheReport:
         return not (self.ghosts or self.unseen)
 
     def of(self, topics: Collection[str]) -> CacheReport:
-        """Return the part about these topics. Unseen brokers are left out: each topic's explanation has them."""
+        """Return the part about these topics. All unseen caches stay: each may show them."""
         return replace(
             self,
             ghosts=tuple(each for each in self.ghosts if each.topic in topics),
-            unseen=(),
             cured=tuple(each for each in self.cured if each[1] in topics),
         )
 

@@ -13,9 +13,10 @@ from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, since_text, unblock
 from lethe.survey.evidence import Evidence
-from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation, unseen_text
+from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
 from lethe.survey.explain_json import explanations_to_json
 from lethe.survey.replicas import Replica
+from lethe.survey.unseen import unseen_text
 
 MAX_CAUSES: Final = 8
 MAX_ROWS: Final = 40

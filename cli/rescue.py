@@ -79,9 +79,10 @@ def rescue(
 
     Brokers are also asked whether their metadata caches show topics that ZooKeeper does not have; these are dropped.
 
-    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck), a registered
-    broker does not show its metadata cache, or there was no trace of a named topic, with the reason; 4 where deletions
-    were still going on when the time was over; 130 where it was interrupted. Control is handed back in every case.
+    Exit code 0 where nothing is stuck any more; 1 where something remains (or, with --dry-run, is stuck) or there was
+    no trace of a named topic, with the reason; 3 where nothing seen remains, but a metadata cache or another place was
+    not seen; 4 where deletions were still going on when the time was over; 130 where it was interrupted. Control is
+    handed back in every case.
     """
     import logging
     import os

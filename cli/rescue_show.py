@@ -14,14 +14,17 @@ from lethe.admin.rescue_snapshot import RescueSnapshot
 from lethe.cli.answer import Answer
 from lethe.cli.explain_show import no_trace
 from lethe.controller.runtime.unconfirmed_deletions import as_json, left_words
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
 from lethe.survey.causes import age_text, sentence, unblock
-from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation, absent_brokers_text, unseen_text
+from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
 from lethe.survey.explain_json import explanations_to_json
+from lethe.survey.unseen import unseen_text
 
 MAX_ROWS: Final = 50
 MAX_NAMES: Final = 3
+_BYTES: Final = "brokers have yet to remove the bytes"
 _FALLING_OVER: Final = "each of Kafka's controllers fails on something that it reads, and the next one takes over"
 
 
@@ -115,10 +118,12 @@ def plan(seen: RescueSnapshot, *, even_if_disabled: bool, lines: Sequence[str]) 
         or bool(seen.zombies)
         or seen.election_rate.are_too_many
     )
-    stuck = stuck or not seen.caches.are_clean or bool(seen.similar)
+    stuck = stuck or bool(seen.caches.ghosts or seen.similar)
+    is_unseen = bool(seen.caches.unseen) or any(each.verdict is DeletionVerdict.UNSEEN for each in seen.found)
+    code = Exit.NO if stuck else Exit.UNREACHABLE if is_unseen else Exit.OK
     summary = ", ".join(f"{count} {each.value}" for each, count in outlook_counts(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
-    return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=Exit.NO if stuck else Exit.OK)
+    return Answer(data, (*lines, *([f"Topics: {summary}."] if summary else [])), exit=code)
 
 
 def _control_line(control: ControlPeriod) -> str:
@@ -133,11 +138,14 @@ def ended(result: RescueResult) -> Answer:
     now_ms = last.evidence.survey.taken_at_ms
     remaining = [each for each in last.found if not _is_gone(each)]
     finished = [each for each in last.found if _is_gone(each)]
-    gone = sum(each.verdict is not DeletionVerdict.LEFT_OVER for each in finished)
-    by_place = _alike(finished, lambda each: _where(last, each))
-    lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone. {_control_line(control)}"]
+    unseen = [each.topic for each in finished if each.verdict is DeletionVerdict.UNSEEN]
+    left_over = [each.topic for each in finished if each.verdict is DeletionVerdict.LEFT_OVER]
+    gone = len(finished) - len(unseen) - len(left_over)
+    by_place = _alike(finished, lambda each: (_gone(each), _where(last, each)))
+    more = f", {len(unseen)} as far as could be seen" if unseen else ""
+    lines = [f"{gone} of {counted(len(last.found), 'topic is', 'topics are')} gone{more}. {_control_line(control)}"]
     lines += [
-        f"{_names(group)} {plural(len(group), 'is', 'are')} gone: {_where(last, group[0])}."
+        f"{_names(group)} {plural(len(group), 'is', 'are')} {_gone(group[0])}: {_where(last, group[0])}."
         for group in by_place[:MAX_ROWS]
     ]
     for group in _together(remaining, lambda each: each.verdict)[:MAX_ROWS]:
@@ -154,6 +162,7 @@ def ended(result: RescueResult) -> Answer:
         **data_of(result.first, even_if_disabled=result.even_if_disabled, dry_run=False),
         "after": explanations_to_json(last.evidence, last.found, replicas=False),
         "finished": [each.topic for each in finished],
+        "unseen": [*unseen],
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
         "interrupted": result.interrupted,
@@ -175,10 +184,13 @@ def ended(result: RescueResult) -> Answer:
         code = Exit.TIMED_OUT
     elif (
         bool(remaining or result.first.similar or control.election_rate.are_too_many)
-        or not (caches.are_clean and left.is_nothing)
-        or gone < len(finished)
+        or not left.is_nothing
+        or caches.ghosts
+        or left_over
     ):
         code = Exit.NO
+    elif unseen or caches.unseen:
+        code = Exit.UNREACHABLE
     return Answer(data, tuple(lines), exit=code)
 
 
@@ -191,17 +203,22 @@ def _is_gone(each: Explanation) -> bool:
     )
 
 
+def _gone(each: Explanation) -> str:
+    return "gone as far as could be seen" if each.verdict is DeletionVerdict.UNSEEN else "gone"
+
+
 def _where(last: RescueSnapshot, each: Explanation) -> str:
     match each.verdict:
         case DeletionVerdict.GONE:
             return CLEAN
         case DeletionVerdict.RECLAIMING:
-            clean = "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
-            return "; ".join((clean, *absent_brokers_text(last.evidence.survey)))
+            return f"ZooKeeper and caches are clean, {_BYTES}"
         case DeletionVerdict.LEFT_OVER:
             return "but " + "; ".join(sentence(c, "", 0).strip() for c in each.causes[:MAX_CAUSES])
         case _:
-            return unseen_text(last.evidence.survey)
+            bytes_left = any(cause.kind is CauseKind.RECLAIMING for cause in each.causes)
+            unseen = unseen_text(last.evidence.survey, each.causes)
+            return f"{unseen}; {_BYTES}" if bytes_left else unseen
 
 
 def data_of(seen: RescueSnapshot, *, even_if_disabled: bool, dry_run: bool) -> dict[str, JsonValue]:

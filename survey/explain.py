@@ -8,9 +8,9 @@ Theory of operation. ZooKeeper says whether the topic is marked and still exists
     no           yes                                            NOT_MARKED
     unreadable   yes       no answer of the controller          MARKER_UNSEEN
     no           no        a cached entry, a znode, a replica   LEFT_OVER
-    no           no        only renamed directories             RECLAIMING
-    no           no        none, but broker 3 was not seen      UNSEEN
-    no           no        none, and everything was seen        GONE
+    no           no        only renamed directories, all seen   RECLAIMING
+    no           no        none of these; broker 3 not seen     UNSEEN
+    no           no        none, all seen                       GONE
 
 A marked topic is held (no controller, a pause, a reassignment, an unreadable znode), or it waits for brokers. A
 broker's part is known from its answers to the survey and, if a Lethe controller answered, from the requests that the
@@ -29,12 +29,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted
 from lethe.protocol.findings import Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
-from lethe.survey.causes import ObservedCause, ranges
+from lethe.survey.causes import ObservedCause
 from lethe.survey.directories import may_be_cut
 from lethe.survey.evidence import Evidence, ReportedTopic
 from lethe.survey.leftovers import damage, leftovers
@@ -48,7 +48,7 @@ from lethe.survey.replicas import (
     stored_by_topic,
 )
 from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
-from lethe.survey.views import BrokerFailure, Survey, TopicTree
+from lethe.survey.views import BrokerFailure, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
 """An unobstructed deletion takes seconds."""
@@ -63,7 +63,7 @@ class DeletionVerdict(enum.Enum):
     GONE = "no such topic, and no trace of one"
     """`CLEAN`, and no unregistered broker has replicas of any topic. The topic was deleted, or never existed."""
     UNSEEN = "no such topic, and no trace of one as far as could be seen"
-    """`unseen_text` says what could not be seen."""
+    """`unseen_text` says what could not be seen. The causes may be renamed directories that were seen."""
     RECLAIMING = "deleted; bytes wait for their removal"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
@@ -87,30 +87,6 @@ class Explanation:
     phase: str | None = None
     is_tiered: bool | None = False
     """Marked, with `remote.storage.enable=true`: its remote segments are not examined. None: unknown."""
-
-
-def unseen_text(survey: Survey, causes: Sequence[ObservedCause] = ()) -> str:
-    """Return what is clean and what could not be seen, for a deleted topic with an incomplete survey."""
-    away = absent_brokers_text(survey)
-    missing = ["a place could not be read"] if len(survey.problems) > len(survey.unseen_brokers) else []
-    owing = tuple(
-        cause.broker for cause in causes if cause.kind is CauseKind.TOMBSTONE_OWED and cause.broker is not None
-    )
-    caches = [f"{plural(len(owing), 'broker')} {ranges(owing)} may still tell clients of it"] if owing else []
-    tree = survey.zookeeper
-    is_whole = tree.knows_topics and tree.knows_markers
-    said = "ZooKeeper is clean, but" if is_whole else "ZooKeeper could not be read whole, and"
-    return f"{said} {'; '.join([*missing, *away, *caches])}"
-
-
-def absent_brokers_text(survey: Survey) -> tuple[str, ...]:
-    """Return at most one text: which brokers are not registered and have disks that were not seen."""
-    away = tuple(map(int, survey.unseen_brokers))
-    if not away:
-        return ()
-    if len(away) == 1:
-        return (f"broker {away[0]} is not registered, and its disks were not seen",)
-    return (f"brokers {ranges(away)} are not registered, and their disks were not seen",)
 
 
 def explain(evidence: Evidence, topic: str) -> Explanation:
@@ -147,11 +123,9 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(_owed_tombstones(evidence, topic))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
         return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
-    if owed:
+    if owed or not evidence.survey.is_complete:
         return Explanation(topic, DeletionVerdict.UNSEEN, (*owed, *causes))
-    if causes:
-        return Explanation(topic, DeletionVerdict.RECLAIMING, causes)
-    return Explanation(topic, DeletionVerdict.GONE if evidence.survey.is_complete else DeletionVerdict.UNSEEN)
+    return Explanation(topic, DeletionVerdict.RECLAIMING if causes else DeletionVerdict.GONE, causes)
 
 
 _ENDS_ALONE = frozenset(

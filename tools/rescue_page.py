@@ -48,7 +48,7 @@ Meanwhile clients produce and consume. ISR changes, new producer ids and control
 | 0 | nothing is stuck any more |
 | 1 | something remains, or was refused: the output says why (with `--dry-run`: something is stuck) |
 | 2 | bad usage, or no terminal to ask at: give `--yes` |
-| 3 | ZooKeeper could not be reached, control could not be taken, or it was lost |
+| 3 | a place was not seen, and nothing else remains; or ZooKeeper or control could not be had, or was lost |
 | 4 | deletions were still going on when `--timeout-ms` was over |
 | 130 | interrupted; control was handed back |
 

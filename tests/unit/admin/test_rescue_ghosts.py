@@ -69,7 +69,7 @@ def test_a_broker_that_does_not_tell_is_unseen_and_never_clean(failure: BrokerFa
     found = seen(None, UnansweredQuestion(failure, "it said 31", BrokerPlace.CACHE))
     assert found.unseen == ((TWO, "it said 31"),)
     assert not found.are_clean
-    assert plan(look(caches=found), even_if_disabled=False, lines=()).exit is Exit.NO
+    assert plan(look(caches=found), even_if_disabled=False, lines=()).exit is Exit.UNREACHABLE
 
 
 def test_a_broker_that_hides_a_living_topic_is_unseen_and_what_it_shows_is_a_ghost() -> None:
@@ -110,7 +110,7 @@ def test_the_end_is_good_only_where_every_cache_was_seen_without_a_ghost() -> No
     line = "The metadata cache of broker 1 still shows topic kept that ZooKeeper does not have: it is internal."
     assert line in answer.lines
     assert answer.data["metadata_caches"]["ghosts"] == [{"broker": 1, "topic": "kept", "why": "it is internal"}]
-    assert end(GONE, caches=CacheReport(unseen=((ONE, "silent"),))).exit is Exit.NO
+    assert end(GONE, caches=CacheReport(unseen=((ONE, "silent"),))).exit is Exit.UNREACHABLE
     assert (
         end(GONE, caches=CacheReport(unseen=((ONE, "silent"),), unfinished=True), timed_out=True).exit is Exit.TIMED_OUT
     )
@@ -130,7 +130,7 @@ def test_topics_that_wait_for_the_same_share_their_reason() -> None:
 
 def test_only_the_chosen_topics_matter_where_some_are_named() -> None:
     found = CacheReport((CacheDifference(TWO, "gone", "why"), CacheDifference(TWO, "other", "why")), ((ONE, "silent"),))
-    assert found.of(["gone"]) == CacheReport((CacheDifference(TWO, "gone", "why"),))
+    assert found.of(["gone"]) == CacheReport((CacheDifference(TWO, "gone", "why"),), ((ONE, "silent"),))
 
 
 def test_the_controllers_word_is_taken_for_the_end() -> None:

@@ -88,6 +88,7 @@ def test_controllers_that_take_turns_are_noticed() -> None:
         (look(), Exit.OK),
         (look(GONE), Exit.OK),
         (look(WAITING), Exit.NO),
+        (look(replace(GONE, verdict=DeletionVerdict.UNSEEN)), Exit.UNREACHABLE),
         (look(zombies=(TopicPartition("ghost", 1),)), Exit.NO),
         (look(election_rate=ElectionRate(51, 1_300)), Exit.NO),
     ],
@@ -113,13 +114,25 @@ def test_end_of_a_rescue() -> None:
 def test_end_of_a_rescue_names_brokers_whose_disks_were_not_seen() -> None:
     dead = TopicTree("dead", assignments={0: ReplicaAssignment((4,))})
     tree = ZooKeeperTree(topics={"dead": dead})
-    unseen, reclaimed = replace(GONE, verdict=DeletionVerdict.UNSEEN), replace(GONE, verdict=DeletionVerdict.RECLAIMING)
+    unseen = replace(GONE, verdict=DeletionVerdict.UNSEEN)
+    reclaimed = replace(
+        unseen, causes=(ObservedCause(CauseKind.RECLAIMING, BrokerId(1), path="/d/invoices-0.x-delete"),)
+    )
     away = "broker 4 is not registered, and its disks were not seen"
-    for found, words in ((unseen, "ZooKeeper is clean, but "), (reclaimed, "brokers have yet to remove the bytes; ")):
+    for found, more in ((unseen, ""), (reclaimed, "; brokers have yet to remove the bytes")):
         lines = end(found, seen=Survey(10_000, 1, tree)).lines
-        assert lines[1].endswith(f"{words}{away}."), lines
-    asked = Survey(10_000, 1, tree, (SILENT,))
-    assert end(unseen, seen=asked).lines[1].endswith(f"but a place could not be read; {away}.")
+        assert lines[1] == f"invoices is gone as far as could be seen: ZooKeeper is clean, but {away}{more}."
+
+
+def test_a_topic_counts_as_gone_only_where_every_place_was_seen() -> None:
+    unseen = replace(GONE, topic="orders", verdict=DeletionVerdict.UNSEEN)
+    answer = end(GONE, unseen, seen=Survey(10_000, 1, ZooKeeperTree(), (SILENT,)))
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].startswith("1 of 2 topics are gone, 1 as far as could be seen. ")
+    caches = "the metadata cache and log directories of broker 2 were not seen (silent)"
+    assert f"orders is gone as far as could be seen: ZooKeeper is clean, but {caches}." in answer.lines
+    assert answer.data["unseen"] == ["orders"]
+    assert end(unseen, WAITING).exit is Exit.NO
 
 
 def test_codes_of_an_end() -> None:

@@ -295,6 +295,9 @@ def test_gone_left_over_or_only_waiting_for_its_bytes() -> None:
     assert explain(unseen, "orders").verdict is DeletionVerdict.UNSEEN
     bytes_only = explain(evidence(**gone, disks={1: (renamed(0),)}), "orders")  # type: ignore[arg-type]
     assert (bytes_only.verdict, kinds(bytes_only)) == (DeletionVerdict.RECLAIMING, [(CauseKind.RECLAIMING, 1)])
+    silent = {2: BrokerFailure.SILENT}
+    partly = explain(evidence(**gone, disks={1: (renamed(0),)}, failures=silent), "orders")  # type: ignore[arg-type]
+    assert (partly.verdict, kinds(partly)) == (DeletionVerdict.UNSEEN, [(CauseKind.RECLAIMING, 1)])
     left = explain(evidence(**gone, cached=(1,), disks={2: stored(0)}), "orders")  # type: ignore[arg-type]
     assert (left.verdict, kinds(left)) == (DeletionVerdict.LEFT_OVER, [(CauseKind.CACHED, 1), (CauseKind.STORED, 2)])
     assert left.causes[1].path == "/d/orders-0"
