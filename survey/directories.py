@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -94,6 +95,28 @@ def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
     except (OSError, ValueError):
         return False
     return cluster_id is not None and (meta.broker_id, meta.cluster_id) == (broker, cluster_id)
+
+
+def with_answers(local: Sequence[LogDirView], told: Sequence[LogDirView]) -> list[LogDirView]:
+    """Return the local views with the brokers' answers about the same directories, then the other answers.
+
+    read locally             the broker answers       result
+    3 replicas               the same 3 replicas      the local view
+    3 replicas               KAFKA_STORAGE_ERROR      the local view, failed
+    Permission denied        3 replicas               the 3 replicas, and the local problem
+    """
+    answers = {(view.broker, view.path): view for view in told}
+    mine = {(view.broker, view.path) for view in local}
+    merged = [_with_answer(view, answers.get((view.broker, view.path))) for view in local]
+    return [*merged, *(view for view in told if (view.broker, view.path) not in mine)]
+
+
+def _with_answer(mine: LogDirView, told: LogDirView | None) -> LogDirView:
+    if told is None:
+        return mine
+    if told.has_failed:
+        return replace(mine, problem=told.problem, has_failed=True)
+    return replace(mine, directories=told.directories) if mine.problem and not mine.directories else mine
 
 
 class UnknownOwner(ValueError):

@@ -26,7 +26,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_deletions_paused,
 )
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
-from lethe.survey.directories import is_owned_by, read_log_dir
+from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
 from lethe.survey.evidence import ControllerReport, DeletionHolds, DynamicSetting, Evidence, UnreadableSetting
 from lethe.survey.views import LogDirSource, LogDirView, Survey, ZooKeeperTree
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
@@ -175,11 +175,8 @@ def _disks(
     """Return the log directories as the brokers described them. Those in `given`, and those that are provably of this
     machine, are read locally instead. A failed directory stays failed, even if it can be read."""
     seen = {(BrokerId(broker), str(path)): None for broker, listed in given.items() for path in listed}
-    views = [read_log_dir(broker, Path(path), wanted) for broker, path in seen]
-    for view in told:
-        if (view.broker, view.path) in seen:
-            views = [_with_answer(mine, view) for mine in views]
-            continue
+    views = []
+    for view in with_answers([read_log_dir(broker, Path(path), wanted) for broker, path in seen], told):
         path = Path(view.path)
         if view.source is LogDirSource.BROKER and view.problem is None and is_owned_by(path, view.broker, cluster_id):
             local = read_log_dir(view.broker, path, wanted)
@@ -187,12 +184,3 @@ def _disks(
         else:
             views.append(view)
     return tuple(sorted(views, key=lambda view: (view.broker, view.path)))
-
-
-def _with_answer(mine: LogDirView, told: LogDirView) -> LogDirView:
-    """Return the local view, with the failure that the broker reports, or with its replicas where none can be read."""
-    if (mine.broker, mine.path) != (told.broker, told.path):
-        return mine
-    if told.has_failed:
-        return replace(mine, problem=told.problem, has_failed=True)
-    return replace(mine, directories=told.directories) if mine.problem and not mine.directories else mine

@@ -31,7 +31,7 @@ from lethe.protocol.zookeeper.znodes import registered_at_ms
 from lethe.survey.broker_settings import BrokerSettings
 from lethe.survey.broker_settings import read_settings as ask_broker_settings
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskBroker, ask_all, broker_asker
-from lethe.survey.directories import is_owned_by, read_log_dir
+from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
 from lethe.survey.leftovers import leftovers
 from lethe.survey.removal import Removal
 from lethe.survey.views import BrokerAnswers, LogDirSource, LogDirView, Survey, TopicTree, ZooKeeperTree
@@ -196,10 +196,10 @@ async def _read_all(log_dirs: Mapping[int, Sequence[Path]], topics: Collection[s
 
 
 def _all_log_dirs(local: Sequence[LogDirView], answers: Sequence[BrokerAnswers]) -> tuple[LogDirView, ...]:
-    """Return the local log directories, and the brokers' descriptions of the others."""
-    seen = {(view.broker, view.path) for view in local}
-    told = (view for answer in answers for view in answer.log_dirs or () if (view.broker, view.path) not in seen)
-    return tuple(sorted((*local, *told), key=lambda view: (view.broker, view.path)))
+    """Return the local log directories with the brokers' answers about them, and the brokers' descriptions of the
+    others."""
+    told = [view for answer in answers for view in answer.log_dirs or ()]
+    return tuple(sorted(with_answers(local, told), key=lambda view: (view.broker, view.path)))
 
 
 def _read_locally(

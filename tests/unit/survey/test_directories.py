@@ -9,7 +9,8 @@ from pathlib import Path
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.kafka.disk_formats import PARTITION_METADATA, encode_partition_metadata
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
-from lethe.survey.directories import read_log_dir
+from lethe.survey.directories import read_log_dir, with_answers
+from lethe.survey.views import LogDirSource, LogDirView
 
 TOPIC_ID = TopicId(uuid.UUID(int=99))
 TAG = "0123456789abcdef0123456789abcdef"
@@ -114,3 +115,18 @@ def test_only_what_is_of_the_wanted_topics_is_read(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     found = read_log_dir(BrokerId(1), tmp_path, {"orders", long})
     assert [directory.name for directory in found.directories] == sorted([*mine, cut])
+
+
+def test_a_brokers_answer_completes_what_was_read_here(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    readable, missing = read_log_dir(BrokerId(1), tmp_path), read_log_dir(BrokerId(1), tmp_path / "missing")
+    lists = [
+        LogDirView(BrokerId(1), view.path, LogDirSource.BROKER, readable.directories) for view in (readable, missing)
+    ]
+    elsewhere = LogDirView(BrokerId(2), str(tmp_path), LogDirSource.BROKER)
+    first, second, *others = with_answers([readable, missing], [*lists, elsewhere])
+    assert (first, others) == (readable, [elsewhere])
+    assert (second.directories, second.problem) == (readable.directories, missing.problem)
+    failed = LogDirView(BrokerId(1), str(tmp_path), LogDirSource.BROKER, problem="it has failed", has_failed=True)
+    (merged,) = with_answers([readable], [failed])
+    assert (merged.directories, merged.problem, merged.has_failed) == (readable.directories, "it has failed", True)

@@ -168,6 +168,25 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
     assert [(found.reason, found.broker) for found in ghosts] == [(Reason.DIRECTORY_WITHOUT_TOPIC, 1)]
 
 
+async def test_a_named_directory_that_its_broker_calls_failed_is_a_problem(
+    session: FakeSession, tmp_path: Path
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-1").mkdir()
+    why = "the broker says KAFKA_STORAGE_ERROR"
+
+    async def failed(broker: Broker) -> BrokerAnswers:
+        view = LogDirView(broker.id, str(tmp_path), LogDirSource.BROKER, problem=why, has_failed=True)
+        answer = await knows_orders(broker)
+        return replace(answer, log_dirs=(view,) if broker.id == 1 else None)
+
+    survey = await take_survey(session, ask=failed, log_dirs={1: [tmp_path]}, settle_s=0)
+    (view,) = survey.log_dirs
+    assert (view.source, view.has_failed, view.problem) == (LogDirSource.LOCAL, True, why)
+    assert [directory.name for directory in view.directories] == ["orders-0", "orders-1"]
+    assert survey.problems == ((f"broker 1, {tmp_path}", why),)
+
+
 async def test_directories_that_are_provably_here_are_read_without_being_named(
     session: FakeSession, tmp_path: Path
 ) -> None:
