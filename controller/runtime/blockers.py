@@ -8,6 +8,7 @@ that the event loop continues. The pause before the next pass is twenty times as
     900 topics wait for broker 3, which is down   one warning with three names and the remedy
     the same causes at the next pass              nothing
     broker 3 is back, 0 topics wait for it        one line: no topic has this cause any more
+    broker 3 answered errors; a retry is sent     nothing: only an answer without error ends this cause
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Blocker(NamedTuple):
 
 @dataclass(slots=True)
 class Blocked:
-    """The topics that wait for one cause: `topics` is their number, `names` the first of them."""
+    """The topics that wait for one cause: `topics` is their number, `names` the first of them.
+
+    Without topics, the cause is unseen: it does not block anew, and it has not ended either."""
 
     topics: int = 0
     names: list[str] = field(default_factory=list)
@@ -65,11 +68,14 @@ class Blocked:
 
 
 def collect(found: dict[Blocker, Blocked], rows: Iterable[Wait], now_ms: int) -> None:
-    """Add the rows of one topic that have lasted for `LASTS_MS`."""
+    """Add the rows of one topic that have lasted for `LASTS_MS`, and, as unseen, the errors of brokers that have not
+    answered again."""
     mine: dict[Blocker, Wait] = {}
     for row in rows:
         if row.waiting_for not in _NOT_LOGGED and now_ms - row.since_ms >= LASTS_MS:
             mine.setdefault(Blocker(row.waiting_for, row.broker), row)
+        if row.partition is not None and row.last_error is not None:
+            found.setdefault(Blocker(CauseKind.BROKER_ERROR, row.broker), Blocked())
     for blocker, row in mine.items():
         found.setdefault(blocker, Blocked()).add(row)
 
@@ -94,7 +100,7 @@ class BlockerLog:
     def tell(self, found: Mapping[Blocker, Blocked]) -> None:
         """Log the causes that are new since the last call, and those that have ended."""
         for blocker, blocked in found.items():
-            if blocker not in self._logged:
+            if blocked.topics and blocker not in self._logged:
                 self._logged[blocker] = _sentence(blocker, blocked)
                 logger.warning("%s", warning(blocker, blocked))
         for blocker in [each for each in self._logged if each not in found]:

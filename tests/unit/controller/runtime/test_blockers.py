@@ -11,7 +11,9 @@ from lethe.controller.runtime.blockers import LASTS_MS, Blocked, Blocker, Blocke
 from lethe.controller.runtime.recorder import LEVELS
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId
+from tests.fakes.one_controller import Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 
 NOW_MS = 1_000_000
@@ -74,6 +76,43 @@ def test_a_broker_that_left_in_a_deletion_is_a_blocker() -> None:
     found: dict[Blocker, Blocked] = {}
     collect(found, waits(world.context, "t"), world.now_ms + LASTS_MS)
     assert list(found) == [Blocker(CauseKind.BROKER_TO_RETURN, BrokerId(2))]
+
+
+def test_an_error_has_not_ended_while_the_request_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = BlockerLog()
+    world = with_topic(cluster(), "t", (1, 2))
+
+    def look() -> list[str]:
+        found: dict[Blocker, Blocked] = {}
+        collect(found, waits(world.context, "t"), world.now_ms)
+        log.tell(found)
+        return [record.getMessage() for record in caplog.records]
+
+    world.answer = Refusing(2, ErrorCode.UNKNOWN_SERVER_ERROR)
+    world.mark("t")
+    world.run()
+    assert look() == []
+    world.now_ms += LASTS_MS
+    (warned,) = look()
+    assert warned.startswith("topic t waits for broker 2, which answers with an error")
+
+    world.silent[2] = None
+    world.advance(world.context.config.retry_max_ms)
+    assert [(wait.waiting_for, wait.broker) for wait in waits(world.context, "t")] == [(CauseKind.ANSWER, 2)]
+    assert look() == [warned], "the repeated request has no answer"
+    world.stop_broker(2)
+    world.run()
+    assert look() == [warned], "no answer can be seen while the broker is away"
+
+    world.silent.clear()
+    world.answer = consent
+    world.start_broker(2)
+    world.run()
+    assert waits(world.context, "t") == ()
+    assert look()[1:] == [
+        "no topic has this cause any more: waits for broker 2, which answers with an error (UNKNOWN_SERVER_ERROR)"
+    ]
 
 
 def test_another_controller_tells_from_its_election_on(caplog: pytest.LogCaptureFixture) -> None:
