@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lethe.admin.refusal import Exit
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from lethe.protocol.zookeeper import paths
@@ -57,7 +58,10 @@ async def test_a_silent_broker_does_not_keep_deletions_from_ending_and_is_named_
             assert "broker 2 has not confirmed that its metadata cache has dropped it" in explained.out
             everything = await lethe("explain", "--all", "--timeout-ms", "1000")
             assert "Broker 2 has not confirmed that its metadata cache has dropped 1 topic" in everything.out
-            assert (await lethe("survey", "--timeout-ms", "1000")).code != 0
+            surveyed = await lethe("survey")
+            assert surveyed.code == Exit.UNREACHABLE, surveyed
+            assert "Nothing is left over, as far as could be seen." in surveyed.out
+            assert "broker 2" in surveyed.out, surveyed
 
             resigned = await lethe("controller-resign", "--grace-ms", "300", "--json")
             assert resigned.code == 1, resigned

@@ -16,6 +16,7 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.kafka.directory_names import DirectoryKind
@@ -163,8 +164,10 @@ async def test_a_deletion_waits_for_a_disk_that_failed_in_the_middle_of_it(
         await victim.start(120)
         await waits_for_the_disk(cluster, session, disk, other)
         assert [path.name for path, _ in living("orders", away)] == before
-        refused = await Lethe(cluster.zookeeper_connect)("topics", "create", "--topic", "orders", "--partitions", "1")
-        assert refused.code != 0, "the name is not free yet"
+        new = ("orders", "--partitions", "1", "--replication-factor", "1")
+        refused = await Lethe(cluster.zookeeper_connect)("topics", "create", *new)
+        assert refused.code == Exit.NO, f"the name is not free yet: {refused}"
+        assert "marked for deletion" in refused.err
 
         await victim.stop()
         heals(disk, away)
