@@ -20,6 +20,7 @@ from typing import Final
 
 from lethe.adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
 from lethe.adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
+from lethe.protocol.kafka.config_values import parse_boolean
 
 MAX_SHOWN: Final = 120
 
@@ -249,10 +250,10 @@ class Values:
         return int(prop.default or 0)
 
     def boolean(self, name: str) -> bool:
-        text = (self.text(name) or "").lower()
-        if text not in ("true", "false"):
+        value = parse_boolean(self.text(name) or "")
+        if value is None:
             self.wrong(name, "is neither true nor false", "write true or false")
-        return text == "true"
+        return value is True
 
     def items(self, name: str) -> tuple[str, ...]:
         """Return the items of a list, without empty ones."""

@@ -23,6 +23,7 @@ from lethe.admin.candidates_look import CurrentTopic
 from lethe.admin.topic_plans import TopicDescription
 from lethe.admin.topic_usage import Group, TopicUsage
 from lethe.protocol.counting import counted
+from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
 from lethe.protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
 
@@ -139,8 +140,8 @@ def _incarnation_problem(candidate: Candidate, now: CurrentTopic) -> str | None:
 def _state_problem(topic: TopicDescription) -> str | None:
     if topic.is_marked:
         return "it is marked for deletion already"
-    if topic.config.get(REMOTE_STORAGE) == "true":
-        return f"{REMOTE_STORAGE} is true, and what is kept elsewhere is in no survey"
+    if (remote := topic.config.get(REMOTE_STORAGE)) is not None and parse_boolean(remote) is not False:
+        return f"{REMOTE_STORAGE} is {remote.strip()}, and what is kept elsewhere is in no survey"
     for partition in topic.partitions:
         where = f"partition {partition.partition}"
         if partition.assignment.is_being_reassigned or partition.pending:

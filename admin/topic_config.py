@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from lethe.protocol.kafka.config_values import parse_boolean
+
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
@@ -40,7 +42,7 @@ def _ratio(value: str) -> str | None:
 
 
 def _boolean(value: str) -> str | None:
-    return None if value.lower() in ("true", "false") else "is neither true nor false"
+    return "is neither true nor false" if parse_boolean(value) is None else None
 
 
 def _one_of(*words: str) -> Rule:
@@ -64,7 +66,7 @@ def _format_version(value: str) -> str | None:
 
 
 def _only_false(value: str) -> str | None:
-    return _boolean(value) or (None if value.lower() == "false" else "is refused under ZooKeeper")
+    return _boolean(value) or ("is refused under ZooKeeper" if parse_boolean(value) else None)
 
 
 TOPIC_CONFIGS: Final[Mapping[str, Rule]] = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse, probe_request
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.framing import ProtocolError
@@ -74,7 +75,7 @@ async def read_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId
         return BrokerSettings(broker.id, problem=str(error))
     return BrokerSettings(
         broker.id,
-        {"true": True, "false": False}.get(settings.get(DELETE_TOPIC_ENABLE, "")),
+        parse_boolean(settings.get(DELETE_TOPIC_ENABLE, "")),
         _parsed(settings.get(_IBP)) or newest_understood(offered),
         settings.get(_CONTROL_LISTENER) or settings.get(_LISTENER) or settings.get(_PROTOCOL),
         delete_delay_ms=_number(settings.get(DELETE_DELAY)),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome, is_absent
@@ -106,7 +107,7 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
 
 
 async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> dict[str, bool | None]:
-    """Return whether each marked topic may have segments in remote storage; None if its configuration is unreadable."""
+    """Return whether each marked topic may have segments in remote storage; None if its configuration does not tell."""
     outcomes = await session.read([GetData(paths.config_topic(name)) for name in marked]) if marked else ()
     return {name: _is_tiered(paths.config_topic(name), found) for name, found in zip(marked, outcomes, strict=True)}
 
@@ -115,7 +116,7 @@ def _is_tiered(path: str, outcome: ReadOutcome) -> bool | None:
     if not isinstance(outcome, Data):
         return False if is_absent(outcome) else None
     try:
-        return decode_config(path, outcome.data).get(REMOTE_STORAGE_ENABLE, "").strip().lower() == "true"
+        return parse_boolean(decode_config(path, outcome.data).get(REMOTE_STORAGE_ENABLE, "false"))
     except MalformedZnode:
         return None
 
@@ -160,7 +161,7 @@ def _setting(path: str, outcome: ReadOutcome) -> DynamicSetting | UnreadableSett
         return UnreadableSetting(path, malformed.reason)
     if text is None:
         return None
-    value = {"true": True, "false": False}.get(text.strip().lower())
+    value = parse_boolean(text)
     if value is None:
         return UnreadableSetting(path, f"{DELETE_TOPIC_ENABLE}: {text[:60]!r} is neither true nor false")
     return DynamicSetting(value, path)

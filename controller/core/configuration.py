@@ -26,6 +26,7 @@ from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import ConfigChange
@@ -161,12 +162,9 @@ def _boolean(
     value = None if config is None else config.get(name)
     if value is None:
         return (before if config is None else None), None
-    match value.text.strip().lower():
-        case "true":
-            return True, None
-        case "false":
-            return False, None
-        case _:
-            problem = f"{value.text[:60]!r} is neither true nor false"
-            step.refuse("cluster", f"configuring {name}", problem)
-            return before, UnreadableConfiguration(value.path, f"{name}: {problem}", step.now_ms)
+    parsed = parse_boolean(value.text)
+    if parsed is not None:
+        return parsed, None
+    problem = f"{value.text[:60]!r} is neither true nor false"
+    step.refuse("cluster", f"configuring {name}", problem)
+    return before, UnreadableConfiguration(value.path, f"{name}: {problem}", step.now_ms)

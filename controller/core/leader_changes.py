@@ -32,6 +32,7 @@ from lethe.controller.core.tasks_requests import RemoveForeignIsrMembers
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -165,7 +166,7 @@ def on_unclean_configs_read(step: StepContext, task: UncleanConfigsRead, outcome
             step.refuse(f"topic/{topic}", "unclean leader election", str(error))
             continue
         value = config.get(UNCLEAN_CONFIG)
-        if default if value is None else value.strip().lower() == "true":
+        if default if value is None else parse_boolean(value):
             allowed.append(topic)
     step.do(ElectLeaders(task.partitions, tuple(allowed)))
 

@@ -53,6 +53,8 @@ def test_what_is_as_it_was_may_be_deleted() -> None:
         (table(topic_id=None), now(topic_id=None, created=None), "may be another topic of that name"),
         (table(), now(is_marked=True), "marked for deletion already"),
         (table(), now(config={"remote.storage.enable": "true"}), "kept elsewhere"),
+        (table(), now(config={"remote.storage.enable": " TRUE"}), "kept elsewhere"),
+        (table(), now(config={"remote.storage.enable": "yes"}), "kept elsewhere"),
         (table(), now(partitions=(HEALTHY._replace(isr=(1,)),)), "partition 0 has replicas that are not in sync"),
         (table(), now(partitions=(HEALTHY._replace(leader=-1),)), "partition 0 has no leader"),
         (table(), now(partitions=(HEALTHY._replace(leader=None),)), "partition 0 has no leader"),

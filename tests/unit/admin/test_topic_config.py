@@ -33,6 +33,7 @@ def test_a_setting_given_twice_is_refused() -> None:
         ("cleanup.policy", "delete, compact"),
         ("min.cleanable.dirty.ratio", "0.5"),
         ("unclean.leader.election.enable", "TRUE"),
+        ("remote.storage.enable", " True"),
         ("compression.type", "producer"),
         ("leader.replication.throttled.replicas", "*"),
         ("follower.replication.throttled.replicas", "0:1,1:2"),

@@ -134,6 +134,15 @@ async def test_remote_segments_of_marked_topics_are_said_not_to_be_looked_at(alo
     assert line.endswith("they stay: orders.")
 
 
+@pytest.mark.parametrize("value,tiered", [(" TRUE", True), ("False", False), ("yes", None)])
+async def test_remote_storage_is_parsed_as_kafka_does(alone: FakeSession, value: str, tiered: bool | None) -> None:
+    await mark(alone, "orders")
+    await configure(alone, "orders", value)
+    answer = await explained(alone, "orders")
+    assert isinstance(answer.data, dict)
+    assert [each["remote_storage"] for each in answer.data["topics"]] == [tiered]  # type: ignore[index,union-attr,call-overload]
+
+
 async def test_no_backlog(alone: FakeSession) -> None:
     answer = await explained(alone, None)
     assert (answer.exit, answer.lines) == (Exit.OK, ("No topic is marked for deletion.",))
