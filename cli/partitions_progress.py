@@ -8,6 +8,7 @@ A partition is in one of these states:
     done         the partition has exactly the requested replicas
     otherwise    nothing moves, and it has other replicas
     gone         the partition does not exist
+    unseen       its topic's znode, or the request that may move it, cannot be read or understood
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from lethe.cli.answer import Answer, Table
 from lethe.cli.progress import wait_for_all
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
 
 COLUMNS = ("topic", "partition", "replicas", "target", "state", "waits for")
 
@@ -58,7 +60,9 @@ async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Sele
             found.append(_standing(views, tp, views.requested[tp]))
     lines = [f"{counted(len(found), 'partition is', 'partitions are')} being reassigned, or asked to be."]
     lines += [f"{where}: {problem}" for where, problem in views.problems.items()]
-    return Answer([_as_json(one) for one in found], tuple(lines), _tables(found))
+    registrations = {where for where in views.problems if where.startswith(f"{paths.BROKER_IDS}/")}
+    code = Exit.UNREACHABLE if views.problems.keys() - registrations else Exit.OK
+    return Answer([_as_json(one) for one in found], tuple(lines), _tables(found), code)
 
 
 async def verification(session: ZooKeeperSession, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Answer:
@@ -85,8 +89,10 @@ async def wait_until_moved(session: ZooKeeperSession, moves: Sequence[Move], *, 
 def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> PartitionProgress:
     assignment = views.assignments.get(partition)
     if assignment is None:
-        problem = views.problems.get(partition.topic, "there is no such partition")
-        return PartitionProgress(partition, (), target, "gone", problem)
+        problem = views.problems.get(partition.topic)
+        if problem is not None:
+            return PartitionProgress(partition, (), target, "unseen", problem)
+        return PartitionProgress(partition, (), target, "gone", "there is no such partition")
     replicas = assignment.replicas
     if assignment.is_being_reassigned:
         if assignment.target != target and partition in views.requested:
@@ -99,34 +105,49 @@ def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[in
         return PartitionProgress(partition, replicas, target, "done", "")
     if partition in views.requested and views.requested[partition] == target:
         return PartitionProgress(partition, replicas, target, "requested", "the controller to begin")
+    unread = views.problems.get(paths.REASSIGN_PARTITIONS)
+    if unread is not None:
+        words = f"whether it is to be moved is not known: {paths.REASSIGN_PARTITIONS}: {unread}"
+        return PartitionProgress(partition, replicas, target, "unseen", words)
     return PartitionProgress(
         partition, replicas, target, "otherwise", "nothing moves it: was it cancelled, or refused?"
     )
 
 
 def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> str:
+    if partition not in views.states:
+        return f"its ISR is not known: {paths.partition_state(*partition)} is missing or cannot be understood"
     origin = views.assignments[partition].origin
     adding = [broker for broker in target if broker not in origin]
     isr = views.isr(partition)
     parts = []
     if adding:
         parts.append(f"{sum(broker in isr for broker in adding)} of {counted(len(adding), 'adding replica')} in sync")
-    missing = [broker for broker in target if broker not in isr and broker not in views.brokers]
+    outside = [broker for broker in target if broker not in isr]
+    unread = [b for b in outside if b not in views.brokers and paths.broker_id(BrokerId(b)) in views.problems]
+    missing = [broker for broker in outside if broker not in views.brokers and broker not in unread]
     if missing:
         parts.append(f"brokers {_ids(missing)} are not registered")
-    lagging = [broker for broker in target if broker not in isr and broker in views.brokers]
+    if unread:
+        parts.append(f"the registrations of brokers {_ids(unread)} cannot be understood")
+    lagging = [broker for broker in outside if broker in views.brokers]
     if lagging:
         parts.append(f"brokers {_ids(lagging)} to catch up")
-    if not (missing or lagging):
+    if not outside:
         parts.append("the controller to finish it")
     return "; ".join(parts)
 
 
 def _answer(standings: Sequence[PartitionProgress]) -> Answer:
     done = sum(one.state == "done" for one in standings)
-    code = Exit.OK if done == len(standings) else Exit.TIMED_OUT
-    if any(one.state in ("otherwise", "gone") for one in standings):
+    states = {one.state for one in standings}
+    code = Exit.OK
+    if states & {"otherwise", "gone"}:
         code = Exit.NO
+    elif states & {"requested", "moving"}:
+        code = Exit.TIMED_OUT
+    elif "unseen" in states:
+        code = Exit.UNREACHABLE
     rest = [one for one in standings if one.state != "done"]
     return Answer(
         [_as_json(one) for one in standings],

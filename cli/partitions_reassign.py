@@ -113,7 +113,8 @@ def reassign(
 ) -> None:
     """Move replicas of partitions to other brokers: shows the plan, asks, and requests it from the controller.
 
-    Exit code 1 where it cannot be done, or --verify found a partition otherwise; 4 where it is not done yet.
+    Exit code 1 where it cannot be done, or --verify found a partition otherwise; 3 where a znode could not be read; 4
+    where it is not done yet.
     """
 
     doing = ReassignmentOptions(None if yes else ask_user, None, dry_run, merge, timeout_ms if wait else None, as_json)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from lethe.admin.partition_names import parse_selector
+from lethe.admin.reassignment_plans import Move
 from lethe.admin.refusal import Exit, Refusal
-from lethe.cli.partitions_progress import list_reassignments, verification
-from lethe.protocol.vocabulary import TopicPartition
+from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
+from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
@@ -60,3 +61,39 @@ async def test_verification(cluster: FakeSession) -> None:
     assert other.exit is Exit.NO
     assert [row[4] for row in other.tables[0].rows] == ["moving", "otherwise", "gone"]
     assert "instead" in other.tables[0].rows[0][5]
+
+
+async def test_an_unreadable_topic_is_unseen_and_does_not_end_the_wait(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.topic("t"), b"{", ANY_VERSION))
+    answer = await verification(cluster, {TopicPartition("t", 3): (1,)})
+    assert answer.exit is Exit.UNREACHABLE
+    assert [row[4] for row in answer.tables[0].rows] == ["unseen"]
+    move = Move(TopicPartition("t", 3), ReplicaAssignment((1,)), (1,))
+    waited = await wait_until_moved(cluster, [move], timeout_ms=1, quiet=True)
+    assert waited.exit is Exit.UNREACHABLE
+    listed = await list_reassignments(cluster)
+    assert listed.exit is Exit.UNREACHABLE
+    assert [row[:2] + row[4:5] for row in listed.tables[0].rows] == [("t", "2", "unseen"), ("gone", "0", "gone")]
+
+
+async def test_an_unreadable_request_may_still_move_a_partition(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.REASSIGN_PARTITIONS, b"{", ANY_VERSION))
+    answer = await verification(cluster, {TopicPartition("t", 3): (2,)})
+    assert answer.exit is Exit.UNREACHABLE
+    (row,) = answer.tables[0].rows
+    assert row[4] == "unseen"
+    assert row[5].startswith("whether it is to be moved is not known: /admin/reassign_partitions: ")
+    assert (await list_reassignments(cluster)).exit is Exit.UNREACHABLE
+
+
+async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.broker_id(BrokerId(9)), b"{"))
+    waits = (await list_reassignments(cluster)).tables[0].rows[0][5]
+    assert waits == "1 of 2 adding replicas in sync; the registrations of brokers 9 cannot be understood"
+
+
+async def test_an_unreadable_state_is_no_empty_isr(cluster: FakeSession) -> None:
+    state = paths.partition_state("t", 0)
+    await apply(cluster, SetData(state, b"{", ANY_VERSION))
+    waits = (await list_reassignments(cluster)).tables[0].rows[0][5]
+    assert waits == f"its ISR is not known: {state} is missing or cannot be understood"
