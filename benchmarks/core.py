@@ -1,10 +1,11 @@
 """What the controller's core costs: loading, taking over, creating and deleting many partitions, and single steps.
 
-`python -m benchmarks.core [--partitions 100000] [--json]`. Three brokers, 50 partitions to a topic, replication factor
-3. ZooKeeper and brokers are played by canned results that are made before the clock runs: only the core is measured,
-not the wire and not ZooKeeper. Times are processor time of one run each, so that a busy machine shows little, once with
-Python's cyclic garbage collector as it is by default and once without it. Memory is that of the whole process
-(resident) and of what the core has allocated (tracemalloc, in a run of its own, since it slows everything down).
+`python -m benchmarks.core [--partitions 100000] [--brokers 3 30 1000] [--json]`. 50 partitions to a topic, replication
+factor 3, three brokers; with `--brokers`, the phases alone for each of these numbers. ZooKeeper and brokers are played
+by canned results that are made before the clock runs: only the core is measured, not the wire and not ZooKeeper. Times
+are processor time of one run each, so that a busy machine shows little, once with Python's cyclic garbage collector as
+it is by default and once without it. Memory is that of the whole process (resident) and of what the core has allocated
+(tracemalloc, in a run of its own, since it slows everything down).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupDone
 
 PARTITIONS_PER_TOPIC = 50
-BROKERS = (1, 2, 3)
+BROKERS = 3
+REPLICATION_FACTOR = 3
 SMALL_STEPS = 20_000
 _APPLIED = Stat(1, 1, 0, 0)
 
@@ -82,6 +84,7 @@ class Phase:
 @dataclass(frozen=True, slots=True)
 class CoreReport:
     partitions: int
+    brokers: int
     phases: tuple[Phase, ...]
     small_steps_per_second: int
     traced_mb_loaded: float
@@ -120,7 +123,7 @@ class CannedZooKeeper:
 class SimulatedCluster:
     """One core. Results and answers are made outside the measured time."""
 
-    def __init__(self, partitions: int, *, answering: bool = True) -> None:
+    def __init__(self, partitions: int, brokers: int = BROKERS, *, answering: bool = True) -> None:
         self.context = Context(CoreConfig(BrokerId(1000), LATEST))
         self.zookeeper = CannedZooKeeper()
         self.answering = answering
@@ -130,20 +133,19 @@ class SimulatedCluster:
         self.effects = 0
         self._events: deque[Event] = deque()
         self._answers: dict[int, tuple[ChannelRequest, object]] = {}
-        for broker in BROKERS:
-            znode = Broker(BrokerId(broker), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker),))
+        self.brokers = range(1, brokers + 1)
+        for broker in self.brokers:
+            znode = Broker(BrokerId(broker), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
             self.zookeeper.data[paths.broker_id(broker)] = znodes.encode_broker(znode, timestamp_ms=0)
-        self.zookeeper.children[paths.broker_ids()] = tuple(map(str, BROKERS))
+        self.zookeeper.children[paths.broker_ids()] = tuple(map(str, self.brokers))
         self.zookeeper.data[paths.controller_epoch()] = b"1"
         self.zookeeper.children[paths.broker_topics()] = ()
         self.zookeeper.children[paths.delete_topics()] = ()
 
     def put_topics(self, *, with_states: bool) -> None:
         """Add the topics' znodes and the states of their partitions."""
-        assignments = {
-            p: ReplicaAssignment(tuple(BROKERS[(p + r) % 3] for r in range(3))) for p in range(PARTITIONS_PER_TOPIC)
-        }
         for n, name in enumerate(self.topics):
+            assignments = {p: self._assignment(n * PARTITIONS_PER_TOPIC + p) for p in range(PARTITIONS_PER_TOPIC)}
             topic_id = TopicId(uuid.UUID(int=(n + 1) << 64))
             self.zookeeper.data[paths.topic(name)] = znodes.encode_topic(znodes.TopicZnode(assignments, topic_id))
             if with_states:
@@ -151,6 +153,12 @@ class SimulatedCluster:
                     state = LeaderAndIsr(assignment.replicas[0], 0, assignment.replicas, ControllerEpoch(1))
                     self.zookeeper.data[paths.partition_state(name, p)] = znodes.encode_state(state)
         self.zookeeper.children[paths.broker_topics()] = tuple(self.topics)
+
+    def _assignment(self, number: int) -> ReplicaAssignment:
+        """The replicas of the partition with this number among all: on neighbours, each broker in turn the first."""
+        return ReplicaAssignment(
+            tuple(self.brokers[(number + r) % len(self.brokers)] for r in range(REPLICATION_FACTOR))
+        )
 
     def mark_topics(self) -> None:
         self.zookeeper.children[paths.delete_topics()] = tuple(self.topics)
@@ -211,16 +219,16 @@ def _measured(world: SimulatedCluster, name: str, act: Callable[[], None]) -> Ph
     )
 
 
-def _take_over(partitions: int) -> Phase:
-    world = SimulatedCluster(partitions)
+def _take_over(partitions: int, brokers: int) -> Phase:
+    world = SimulatedCluster(partitions, brokers)
     world.put_topics(with_states=True)
     return _measured(world, "load and take over", lambda: world.run(events.SessionEstablished(1, bytes(32))))
 
 
-def phases(partitions: int) -> tuple[Phase, ...]:
+def phases(partitions: int, brokers: int = BROKERS) -> tuple[Phase, ...]:
     """Measure loading and takeover of a cluster, then creation and deletion of the same topics in a second one."""
-    found = [_take_over(partitions)]
-    world = SimulatedCluster(partitions)
+    found = [_take_over(partitions, brokers)]
+    world = SimulatedCluster(partitions, brokers)
     world.run(events.SessionEstablished(1, bytes(32)))
     world.put_topics(with_states=False)
     found.append(_measured(world, "create", lambda: world.run(events.TopicsChanged())))
@@ -281,20 +289,24 @@ def measure(partitions: int) -> CoreReport:
         gc.enable()
     found = tuple(replace(a, collected_ms=b.core_ms) for a, b in zip(plain, collected, strict=True))
     held, peak = traced(partitions)
-    return CoreReport(partitions, found, small_steps_per_second(partitions), held, peak)
+    return CoreReport(partitions, BROKERS, found, small_steps_per_second(partitions), held, peak)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--brokers", type=int, nargs="+", help="measure the phases with each of these numbers")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    if options.brokers:
+        _by_brokers(options.partitions, options.brokers, as_json=options.json)
+        return
     report = measure(options.partitions)
     if options.json:
         print(json.dumps(asdict(report), indent=2))
         return
-    print(f"{report.partitions} partitions, replication factor 3, {len(BROKERS)} brokers")
+    print(f"{report.partitions} partitions, replication factor {REPLICATION_FACTOR}, {report.brokers} brokers")
     print(f"{'phase':<20}{'core ms':>10}{'with gc':>10}{'steps':>8}{'effects':>10}{'resident MB':>13}")
     for phase in report.phases:
         print(
@@ -303,6 +315,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     print(f"small steps per second: {report.small_steps_per_second}")
     print(f"traced: {report.traced_mb_loaded} MB held after loading, peak {report.traced_peak_mb_taking_over} MB")
+
+
+def _by_brokers(partitions: int, numbers: Sequence[int], *, as_json: bool) -> None:
+    """Print each phase with each number of brokers, as a table or as one JSON object for each number."""
+    if not as_json:
+        print(f"{partitions} partitions, replication factor {REPLICATION_FACTOR}, without garbage collection")
+        print(f"{'brokers':>7}  {'phase':<20}{'core ms':>10}{'steps':>8}{'effects':>10}{'resident MB':>13}")
+    gc.disable()
+    for brokers in numbers:
+        for phase in phases(partitions, brokers):
+            if as_json:
+                print(json.dumps({"brokers": brokers, **asdict(phase)}), flush=True)
+                continue
+            print(
+                f"{brokers:>7}  {phase.name:<20}{phase.core_ms:>10}{phase.steps:>8}{phase.effects:>10}"
+                f"{phase.resident_mb:>13}",
+                flush=True,
+            )
+        gc.collect()
+    gc.enable()
 
 
 if __name__ == "__main__":

@@ -183,8 +183,11 @@ def decode_lines(lines: Iterable[bytes]) -> Iterator[JournalEntry | UnreadableLi
 
 def partition_ranges(partitions: Iterable[int]) -> str:
     """Return `0-3,7` for partitions 0, 1, 2, 3 and 7: a short form for many partitions of one topic."""
+    ordered = sorted(partitions)
+    if len(ordered) == 1:
+        return str(ordered[0])
     ranges: list[list[int]] = []
-    for partition in sorted(partitions):
+    for partition in ordered:
         if ranges and partition == ranges[-1][1] + 1:
             ranges[-1][1] = partition
         elif not ranges or partition != ranges[-1][1]:

@@ -12,6 +12,7 @@ import enum
 import re
 import uuid
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple, NewType
 
 from lethe.protocol.counting import counted
@@ -178,6 +179,7 @@ class Broker:
 # --- topic ids ----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)
 def topic_id_to_text(topic_id: TopicId) -> str:
     """Return 22 characters of URL-safe base64 without padding, Kafka's text form."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lethe.controller.core import caches, evidence, owed, power, reassignment_end
+from lethe.controller.core import caches, evidence, owed, power, reassignment_end, tombstones
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
@@ -195,25 +195,27 @@ def _update_metadata(step: StepContext, event: UpdateMetadataResponseReceived, r
     """Settle tombstones that the broker has acknowledged; schedule a retry for those that it refused."""
     context = step.context
     cluster = context.cluster
-    settled = []
+    settled: list[str] = []
     owed.answered(step, event, request)
-    for topic in request.topics if cluster.deletions else ():
-        deletion = cluster.deletions.get(topic.topic)
-        tombstone = None if deletion is None else deletion.tombstones.get(event.broker)
-        if deletion is None or tombstone is None or tombstone.broker_epoch != event.broker_epoch:
+    names = [topic.topic for topic in request.topics] if cluster.deletions else []
+    for shared, topics in tombstones.by_round(cluster.deletions, names):
+        if shared is None or not tombstones.is_answered_by(shared, event):
             continue
-        if event.request_id < tombstone.request_id:
-            # This request was sent before the topic was queued, or a later tombstone has replaced it.
+        if event.response.error != ErrorCode.NONE:
+            for name in topics:
+                cache = PartitionReplica(name, METADATA_CACHE, event.broker)
+                note_problem(step, cache, error_name(event.response.error))
             continue
-        if event.response.error == ErrorCode.NONE:
-            deletion.tombstones[event.broker] = tombstone._replace(acknowledged=True)
-            deletion.problems.pop((METADATA_CACHE, event.broker), None)
-            note_tombstoned(step, topic.topic)
-            if deletion.all_acknowledged:
-                settled.append(topic.topic)
-        else:
-            cache = PartitionReplica(topic.topic, METADATA_CACHE, event.broker)
-            note_problem(step, cache, error_name(event.response.error))
+        tombstones.note_answered(shared, event.broker)
+        for name in topics:
+            if cluster.deletions[name].problems:
+                cluster.deletions[name].problems.pop((METADATA_CACHE, event.broker), None)
+        if shared.owing:
+            continue
+        for name in topics:
+            note_tombstoned(step, name)
+            if cluster.deletions[name].all_acknowledged:
+                settled.append(name)
     if cluster.leaving is not None:
         context.tasks.append(ResignIfSettled())
     if settled:

@@ -123,7 +123,7 @@ def _tombstone_is_settled(step: StepContext, name: str, deletion: Deletion) -> b
     owing = deletion.owing_tombstone
     if not owing:
         return True
-    unasked = [broker for broker in owing if deletion.tombstones[broker].request_id not in context.cluster.outstanding]
+    unasked = [broker for broker, sent in owing.items() if sent.request_id not in context.cluster.outstanding]
     if unasked and not deletion.ineligible:
         batch = step.batch()
         batch.add_update_metadata(unasked, (tp for tp, _ in context.cluster.partitions_of(name)))

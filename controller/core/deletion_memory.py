@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -34,7 +35,17 @@ class Tombstone(NamedTuple):
 
     broker_epoch: BrokerEpoch
     request_id: int
-    acknowledged: bool
+
+
+@dataclass(slots=True)
+class TombstoneRound:
+    """The tombstones of topics that brokers were sent in the same requests; `tombstones` writes it."""
+
+    topics: dict[str, None]
+    owing: dict[BrokerId, Tombstone] = field(default_factory=dict)
+    """The tombstone of each broker whose metadata cache may still show the topics."""
+    answered: dict[BrokerId, Tombstone] = field(default_factory=dict)
+    """The tombstone of each broker that has answered it without an error."""
 
 
 class OwedTombstone(NamedTuple):
@@ -191,8 +202,8 @@ class Deletion:
     """Number of replicas in each state; kept by `mutation`."""
     problems: dict[tuple[int, int], DeletionProblem] = field(default_factory=dict)
     """The latest problem by (partition or METADATA_CACHE, broker)."""
-    tombstones: dict[BrokerId, Tombstone] = field(default_factory=dict)
-    """The tombstone of each broker that was sent one."""
+    tombstones: TombstoneRound | None = None
+    """Who has answered the tombstone; None: it was not sent."""
     tombstoned_at_ms: int | None = None
     acknowledged_at_ms: int | None = None
     znode_problem: DeletionProblem | None = None
@@ -216,6 +227,6 @@ class Deletion:
         return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
 
     @property
-    def owing_tombstone(self) -> list[BrokerId]:
-        """Brokers whose metadata cache may still show the topic."""
-        return [broker for broker, tombstone in self.tombstones.items() if not tombstone.acknowledged]
+    def owing_tombstone(self) -> Mapping[BrokerId, Tombstone]:
+        """The tombstone of each broker whose metadata cache may still show the topic."""
+        return {} if self.tombstones is None else self.tombstones.owing

@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from lethe.controller.core import tombstones
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction, Tombstone
+from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction
 from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
 from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
 from lethe.protocol.vocabulary import (
-    BrokerEpoch,
     BrokerId,
     LeaderAndIsr,
     PartitionReplica,
@@ -85,10 +85,11 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
     deletion = cluster.deletions.get(name)
     if deletion is not None:
         stop_waiting(cluster, name, deletion)
+    failed_dirs = [offline for offline in cluster.offline_dirs.values() if offline]
     for topic_partition, partition in cluster.partitions_of(name):
         _count_partition(cluster, name, partition, -1)
         set_partition_state(cluster, topic_partition, PartitionState.NON_EXISTENT)
-        for offline in cluster.offline_dirs.values():
+        for offline in failed_dirs:
             offline.pop(topic_partition, None)
         cluster.reassignments.pop(topic_partition, None)
     cluster.topics.pop(name, None)
@@ -96,6 +97,8 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
     if deletion is not None:
         count_replicas(cluster, deletion, -1)
         add(cluster.topics_in_stage, deletion.stage, -1)
+        if deletion.tombstones is not None:
+            del deletion.tombstones.topics[name]
     cluster.marks.pop(name, None)
     cluster.marker_times.pop(name, None)
 
@@ -320,8 +323,7 @@ def forget_broker_memory(cluster: ClusterState, broker: BrokerId) -> None:
     cluster.last_answers.pop(broker, None)
     for request_id in [i for i, request in cluster.outstanding.items() if request.broker == broker]:
         del cluster.outstanding[request_id]
-    for deletion in cluster.deletions.values():
-        deletion.tombstones.pop(broker, None)
+    tombstones.forget_broker(cluster.deletions, broker)
 
 
 def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) -> None:
@@ -336,15 +338,8 @@ def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) 
                 for row in topic.partitions:
                     partitions[row.partition].confirmations[broker] = confirmation
         case UpdateMetadataRequest():
-            tombstone = Tombstone(epoch, request_id, acknowledged=False)
-            for update in request.topics if cluster.deletions else ():
-                deletion = cluster.deletions.get(update.topic)
-                if deletion is not None and not _has_acknowledged(deletion, broker, epoch):
-                    deletion.tombstones[broker] = tombstone
+            if cluster.deletions:
+                names = (topic.topic for topic in request.topics)
+                tombstones.note_sent(cluster.deletions, names, broker, epoch, request_id)
         case StopReplicaRequest() | DescribeLogDirsRequest():
             pass
-
-
-def _has_acknowledged(deletion: Deletion, broker: BrokerId, epoch: BrokerEpoch) -> bool:
-    known = deletion.tombstones.get(broker)
-    return known is not None and known.acknowledged and known.broker_epoch == epoch

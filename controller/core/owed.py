@@ -62,7 +62,7 @@ def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
         if broker not in cluster.owed:
             cluster.owed[broker] = OwingBroker()
             _record(step, broker, OWES, 1)
-        sent = deletion.tombstones[broker]
+        sent = deletion.owing_tombstone[broker]
         cluster.owed[broker].topics[name] = OwedTombstone(step.now_ms, sent.request_id, row)
     return brokers
 

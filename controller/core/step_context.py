@@ -96,12 +96,20 @@ class StepContext:
 
     def flush(self, batch: RequestBatch) -> None:
         """Send the requests of the batch: LeaderAndIsr, then UpdateMetadata, then StopReplica."""
+        # Brokers share requests, so each is counted once.
+        last: ChannelRequest | None = None
+        counts = (0, 0)
         for broker, request in batch.requests():
-            self.send(broker, request)
+            if request is not last:
+                last, counts = request, _count(request)
+            self.send(broker, request, counts)
 
-    def send(self, broker: BrokerId, request: ChannelRequest) -> int:
-        """Queue a request for a registered broker, behind its earlier requests; return its id."""
+    def send(self, broker: BrokerId, request: ChannelRequest, counts: tuple[int, int] | None = None) -> int:
+        """Queue a request for a registered broker, behind its earlier requests; return its id.
+
+        `counts`: the request's topics and partitions, if the caller has counted them."""
         context = self.context
+        topics, partitions = counts or _count(request)
         context.last_request_id += 1
         epoch = context.cluster.brokers[broker].epoch
         note_sent(context.cluster, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
@@ -113,8 +121,8 @@ class StepContext:
             api=api_of_sent(request).name,
             broker_epoch=epoch,
             request_id=context.last_request_id,
-            topics=len(request.topics or ()),
-            partitions=sum(len(topic.partitions) for topic in request.topics or ()),
+            topics=topics,
+            partitions=partitions,
         )
         return context.last_request_id
 
@@ -153,3 +161,9 @@ class StepContext:
             by_topic.setdefault(topic, []).append(partition)
         for topic, partitions in by_topic.items():
             self.refuse(f"topic/{topic}", what, why, partitions=partition_ranges(partitions))
+
+
+def _count(request: ChannelRequest) -> tuple[int, int]:
+    """Return how many topics and partitions the request has."""
+    topics = request.topics or ()
+    return len(topics), sum(len(topic.partitions) for topic in topics)
