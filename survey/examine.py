@@ -2,7 +2,8 @@
 
 It reads ZooKeeper's lists, then the topics' trees, then brokers and this machine's disks at once, each with a time
 limit. No znode tells which brokers had the replicas of a deleted topic. So the other topics' assignments are read as
-well: they name unregistered brokers, which may still have replicas. The caller asks the controller and passes its
+well: they name unregistered brokers, which may still have replicas. Each of these topics that cannot be read is a
+problem, so the evidence is incomplete. The caller asks the controller and passes its
 answer (`reported`).
 """
 
@@ -29,11 +30,12 @@ from lethe.protocol.zookeeper.znodes import (
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
 from lethe.survey.evidence import ControllerReport, DeletionHolds, DynamicSetting, Evidence, UnreadableSetting
-from lethe.survey.views import LogDirSource, LogDirView, Survey, ZooKeeperTree
+from lethe.survey.views import LogDirSource, LogDirView, Problem, Survey, ZooKeeperTree
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
+_HOSTS_UNKNOWN: Final = "a broker that only this topic names is not known"
 
 
 def evidence_asker(timeout_ms: int) -> AskAbout:
@@ -59,7 +61,11 @@ async def gather_evidence(
     tree, before = await read_tree(session, wanted)
     if any(name not in tree.topics and name not in tree.marked for name in topics):
         others = [name for name in before.topics if name not in wanted]
-        tree = replace(tree, other_hosts=await read_hosts(session, others))
+        hosts, unread = await read_hosts(session, others)
+        unknown = (
+            Problem(where, f"{what}; a broker that only this topic names is not known") for where, what in unread
+        )
+        tree = replace(tree, other_hosts=hosts, problems=(*tree.problems, *unknown))
     marked = tuple(name for name in topics if name in set(tree.marked))
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)

@@ -101,8 +101,11 @@ async def read_cluster_id(session: ZooKeeperSession) -> str | None:
     return _TreeDecoder().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
 
 
-async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[BrokerId, ...]:
-    """Return the brokers with replicas of these topics, by id; unreadable topics are skipped."""
+async def read_hosts(
+    session: ZooKeeperSession, topics: Sequence[str]
+) -> tuple[tuple[BrokerId, ...], tuple[Problem, ...]]:
+    """Return the brokers with replicas of these topics, by id, and the topics that cannot be read or understood: any
+    broker may have their replicas."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
     reader = _TreeDecoder()
     znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
@@ -110,7 +113,7 @@ async def read_hosts(session: ZooKeeperSession, topics: Sequence[str]) -> tuple[
     for znode in znodes:
         for assignment in () if znode is None else znode.assignments.values():
             hosts.update(assignment.replicas)
-    return tuple(BrokerId(broker) for broker in sorted(hosts))
+    return tuple(BrokerId(broker) for broker in sorted(hosts)), tuple(reader.problems)
 
 
 async def read_tree(

@@ -50,7 +50,6 @@ async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
 async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSession, tmp_path: Path) -> None:
     """What brokers there are is known by other topics alone."""
     await mark(alone, "others", replicas="[7,2]")
-    await apply(alone, Create(paths.topic("garbled"), b"nonsense"))
     answer = await explained(alone, "orders")
     assert answer.exit is Exit.UNREACHABLE
     away = "brokers 2, 7 are not registered, and their disks were not seen"
@@ -67,6 +66,10 @@ async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSess
     shutil.rmtree(tmp_path / "orders-0")
     answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
     assert (answer.exit, answer.lines) == (Exit.NO, (f"There is no topic orders, and no trace of one: {CLEAN}.",))
+    await apply(alone, Create(paths.topic("garbled"), b"nonsense"))
+    answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
+    assert answer.exit is Exit.UNREACHABLE
+    assert "but /brokers/topics/garbled was not seen (" in answer.lines[0]
 
 
 @pytest.mark.parametrize("url", ["nonsense", "host:80", "ftp://host:80", "http://", "http://host:99999", "http://h:0"])

@@ -1,0 +1,51 @@
+"""Evidence about a topic that is nowhere: which other brokers may have its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lethe.protocol.vocabulary import Broker
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.survey.brokers import AskBroker, QueryScope
+from lethe.survey.evidence import Evidence
+from lethe.survey.examine import gather_evidence
+from lethe.survey.explain import DeletionVerdict, explain
+from lethe.survey.unseen import unseen_text
+from lethe.survey.views import BrokerAnswers
+from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply
+
+OTHER = paths.topic("other")
+
+
+def nothing_left(scope: QueryScope) -> AskBroker:
+    async def answer(broker: Broker) -> BrokerAnswers:
+        return BrokerAnswers(broker.id, cache={}, log_dirs=())
+
+    return answer
+
+
+def other_topic(text: str) -> Sequence[Create]:
+    return (Create(OTHER, text.encode()),)
+
+
+async def test_every_broker_is_known(session: FakeSession) -> None:
+    await apply(session, *other_topic('{"version":1,"partitions":{"0":[1]}}'))
+    evidence = await gather_evidence(session, ["orders"], nothing_left)
+    assert explain(evidence, "orders").verdict is DeletionVerdict.GONE
+
+
+async def test_a_topic_that_cannot_be_read_may_name_a_broker_that_is_away(session: FakeSession) -> None:
+    def unseen(evidence: Evidence) -> str:
+        assert explain(evidence, "orders").verdict is DeletionVerdict.UNSEEN
+        return unseen_text(evidence.survey)
+
+    await apply(session, *other_topic('{"version":1,"partitions":{"0":[9]}}'))
+    words = unseen(await gather_evidence(forbidding(session, OTHER), ["orders"], nothing_left))
+    consequence = "a broker that only this topic names is not known"
+    assert words == f"ZooKeeper is clean, but {OTHER} was not seen (NO_AUTH; {consequence})"
+    await apply(session, Delete(OTHER), *other_topic("{"))
+    words = unseen(await gather_evidence(session, ["orders"], nothing_left))
+    assert words.endswith(f"; {consequence})")
