@@ -150,6 +150,8 @@ def _state_problem(topic: TopicDescription) -> str | None:
             return f"{where} has no leader"
         if sorted(partition.isr) != sorted(partition.assignment.replicas):
             return f"{where} has replicas that are not in sync"
+    if topic.requests_unseen is not None:
+        return f"whether it is being reassigned is unseen: {topic.requests_unseen}"
     return None
 
 

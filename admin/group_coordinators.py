@@ -70,7 +70,7 @@ async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]
         for each in topic.partitions:
             if each.leader is not None and each.leader in live:
                 leaders[each.partition] = PartitionLeader(each.leader, each.leader_epoch)
-            else:
+            elif each.state_unseen is None:
                 orphans.append(each.partition)
     if orphans:
         more = f" (and {len(orphans) - 1} more)" if len(orphans) > 1 else ""

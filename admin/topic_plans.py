@@ -101,7 +101,7 @@ def deletion_operation(name: str) -> Create:
 
 
 class PartitionDescription(NamedTuple):
-    """One partition according to its znodes. Without a state znode, `leader` is None and `isr` is empty."""
+    """One partition according to its znodes. Without a readable state znode, `leader` is None and `isr` is empty."""
 
     partition: int
     leader: int | None
@@ -110,6 +110,8 @@ class PartitionDescription(NamedTuple):
     assignment: ReplicaAssignment
     requested: tuple[int, ...] | None = None
     """Replicas that `/admin/reassign_partitions` requests for this partition, if any."""
+    state_unseen: str | None = None
+    """Why the state znode cannot be understood; None where it is readable or does not exist."""
 
     @property
     def is_under_replicated(self) -> bool:
@@ -136,6 +138,8 @@ class TopicDescription:
     config: Mapping[str, str]
     partitions: tuple[PartitionDescription, ...]
     problem: str | None = None
+    requests_unseen: str | None = None
+    """Why `/admin/reassign_partitions` cannot be understood; then no partition has `requested`."""
 
     @property
     def replication_factor(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -22,7 +22,7 @@ from lethe.admin.topic_plans import (
     deletion_operation,
     deletion_problem,
 )
-from lethe.protocol.vocabulary import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Data,
@@ -44,6 +44,8 @@ from lethe.protocol.zookeeper.znodes import (
     decode_controller,
 )
 from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of, stat_of, state_of, topic_of
+
+_NO_TOPIC: Final = TopicZnode({})
 
 
 class NoCluster(Exception):
@@ -120,10 +122,10 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
         if not is_absent(topic):
             found.append(_found(name, topic, data_of(config, paths.config_topic(name))))
     partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
-    requested = await _requested(session) if partitions else {}
+    requests = await _requests(session) if partitions else ReassignmentRequests({})
     states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
     by_partition = dict(zip(partitions, states, strict=True))
-    return [topic.describe(by_partition, requested, is_marked=topic.name in to_be_deleted) for topic in found]
+    return [topic.describe(by_partition, requests, is_marked=topic.name in to_be_deleted) for topic in found]
 
 
 async def read_states(
@@ -147,31 +149,44 @@ async def requested_reassignments(session: ZooKeeperSession) -> Mapping[TopicPar
     return reassignment_of(outcome)
 
 
-async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the topics with partitions in a running or requested reassignment, as far as znodes are readable."""
-    requested = {partition.topic for partition in await _requested(session)}
-    found = []
+class ReassigningTopics(NamedTuple):
+    """Topics with partitions in a running or requested reassignment, and those for which that is unseen, with the
+    reason. Topics in neither are not being reassigned."""
+
+    names: tuple[str, ...]
+    unseen: Mapping[str, str]
+
+
+async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> ReassigningTopics:
+    """Return which of the topics are being reassigned."""
+    requests = await _requests(session)
+    requested = {partition.topic for partition in requests.targets}
+    found, unseen = [], {}
     for name, outcome in zip(names, await session.read([GetData(paths.topic(name)) for name in names]), strict=True):
-        assignments = _assignments(name, outcome)
-        if name in requested or any(assignment.is_being_reassigned for assignment in assignments):
+        unread = requests.unseen
+        try:
+            znode = topic_of(outcome, name) or _NO_TOPIC
+        except MalformedZnode as problem:
+            znode, unread = _NO_TOPIC, str(problem)
+        if name in requested or any(assignment.is_being_reassigned for assignment in znode.assignments.values()):
             found.append(name)
-    return tuple(found)
+        elif unread is not None:
+            unseen[name] = unread
+    return ReassigningTopics(tuple(found), unseen)
 
 
-async def _requested(session: ZooKeeperSession) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """Return the requested reassignments as far as they are readable."""
+class ReassignmentRequests(NamedTuple):
+    """Content of `/admin/reassign_partitions`. `unseen` says why it cannot be understood; then there are no targets."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+    unseen: str | None = None
+
+
+async def _requests(session: ZooKeeperSession) -> ReassignmentRequests:
     try:
-        return await requested_reassignments(session)
-    except MalformedZnode:
-        return {}
-
-
-def _assignments(name: str, outcome: ReadOutcome) -> Iterable[ReplicaAssignment]:
-    try:
-        znode = topic_of(outcome, name)
-        return () if znode is None else znode.assignments.values()
-    except MalformedZnode:
-        return ()
+        return ReassignmentRequests(await requested_reassignments(session))
+    except MalformedZnode as problem:
+        return ReassignmentRequests({}, str(problem))
 
 
 async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> list[Outcome]:
@@ -231,27 +246,35 @@ class _Found(NamedTuple):
     def describe(
         self,
         states: dict[tuple[str, int], ReadOutcome],
-        requested: Mapping[TopicPartition, tuple[int, ...]],
+        requests: ReassignmentRequests,
         *,
         is_marked: bool,
     ) -> TopicDescription:
         problems = list(self.problems)
         partitions = []
         for partition, assignment in self.znode.assignments.items():
-            state = None
+            state = unseen = None
             try:
                 state = state_of(states[self.name, partition], TopicPartition(self.name, partition))
             except MalformedZnode as problem:
-                problems.append(str(problem))
+                unseen = str(problem)
+                problems.append(unseen)
             leader, epoch, isr = (None, -1, ()) if state is None else (state.leader, state.leader_epoch, state.isr)
-            asked = requested.get(TopicPartition(self.name, partition))
-            partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment, asked))
-        problem_text = "; ".join(problems) or None
-        return TopicDescription(self.name, self.znode.topic_id, is_marked, self.config, tuple(partitions), problem_text)
+            asked = requests.targets.get(TopicPartition(self.name, partition))
+            partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment, asked, unseen))
+        return TopicDescription(
+            self.name,
+            self.znode.topic_id,
+            is_marked,
+            self.config,
+            tuple(partitions),
+            "; ".join(problems) or None,
+            requests.unseen,
+        )
 
 
 def _found(name: str, topic: ReadOutcome, config: Data | None) -> _Found:
-    znode, overrides, problems = TopicZnode({}), dict[str, str](), []
+    znode, overrides, problems = _NO_TOPIC, dict[str, str](), []
     try:
         znode = topic_of(topic, name) or znode
     except MalformedZnode as problem:

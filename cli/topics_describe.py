@@ -40,7 +40,9 @@ def describe(
     if_exists: IfExists = False,
     as_json: AsJson = False,
 ) -> None:
-    """Describe topics: partitions, leaders, replicas, settings. Exit code 1 where one does not exist.
+    """Describe topics: partitions, leaders, replicas, settings.
+
+    Exit code 1 where one does not exist or cannot be understood, 3 where pending reassignments are unseen.
 
     Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
     """
@@ -104,7 +106,10 @@ async def description(
         data.append(_as_json(topic, partitions, live, is_paused=is_paused))
     unreadable = [topic for topic in topics if topic.problem is not None]
     lines += [f"Topic: {topic.name}\tProblem: {topic.problem}" for topic in unreadable]
-    return Answer(data, tuple(lines), exit=Exit.NO if unreadable else Exit.OK)
+    requests_unseen = [topic.requests_unseen for topic in topics if topic.requests_unseen is not None]
+    lines += [f"Whether reassignments are pending is unseen: {why}" for why in requests_unseen[:1]]
+    code = Exit.NO if unreadable else Exit.UNREACHABLE if requests_unseen else Exit.OK
+    return Answer(data, tuple(lines), exit=code)
 
 
 def _head(topic: TopicDescription, *, is_paused: bool) -> str:
@@ -128,13 +133,14 @@ def _head(topic: TopicDescription, *, is_paused: bool) -> str:
 
 
 def _line(topic: TopicDescription, partition: PartitionDescription) -> str:
+    is_seen = partition.state_unseen is None
     leader = "none" if partition.leader in (None, LEADER_NONE) else str(partition.leader)
     fields = [
         f"Topic: {topic.name}",
         f"Partition: {partition.partition}",
-        f"Leader: {leader}",
+        f"Leader: {leader if is_seen else 'unseen'}",
         f"Replicas: {_ids(partition.assignment.replicas)}",
-        f"Isr: {_ids(partition.isr)}",
+        f"Isr: {_ids(partition.isr) if is_seen else 'unseen'}",
     ]
     if partition.assignment.is_being_reassigned:
         fields.append(f"Adding Replicas: {_ids(partition.assignment.adding)}")
@@ -157,11 +163,14 @@ def _as_json(
         "marked_for_deletion": topic.is_marked,
         "deletion_paused": topic.is_marked and is_paused,
         "being_reassigned": any(partition.assignment.is_being_reassigned for partition in topic.partitions),
-        "reassignment_pending": any(partition.pending is not None for partition in topic.partitions),
+        "reassignment_pending": None
+        if topic.requests_unseen is not None
+        else any(partition.pending is not None for partition in topic.partitions),
         "partition_count": len(topic.partitions),
         "replication_factor": topic.replication_factor,
         "config": {name: topic.config[name] for name in sorted(topic.config)},
         "problem": topic.problem,
+        "requests_unseen": topic.requests_unseen,
         "partitions": [
             {
                 "partition": partition.partition,
@@ -172,8 +181,9 @@ def _as_json(
                 "adding_replicas": [*partition.assignment.adding],
                 "removing_replicas": [*partition.assignment.removing],
                 "pending_replicas": None if partition.pending is None else [*partition.pending],
-                "under_replicated": partition.is_under_replicated,
-                "unavailable": partition.is_unavailable(live),
+                "state_unseen": partition.state_unseen,
+                "under_replicated": partition.is_under_replicated if partition.state_unseen is None else None,
+                "unavailable": partition.is_unavailable(live) if partition.state_unseen is None else None,
             }
             for partition in partitions
         ],

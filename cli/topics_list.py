@@ -24,7 +24,7 @@ def list_topics(
     exclude_internal: ExcludeInternal = False,
     as_json: AsJson = False,
 ) -> None:
-    """List topics, one a line. Exit code 1 where a TOPIC means none."""
+    """List topics, one a line. Exit code 1 where a TOPIC means none, 3 where reassignments are unseen."""
     expressions = given(names, topic)
 
     async def command() -> Answer:
@@ -46,26 +46,30 @@ async def listing(
     meant = expressions or (".*",)
     names = topics_meant(meant, there.names, exclude_internal=exclude_internal)
     marked = set(there.marked)
-    moving = set(await topic_znodes.being_reassigned(session, names))
+    moving = await topic_znodes.being_reassigned(session, names)
     gone = topics_meant(meant, [name for name in there.marked if name not in there.names])
     known = (*there.names, *there.marked)
     missing = [each for each in expressions if not topics_matching(each, known)]
     for expression in missing:
         note(f"lethe: {unknown_topic(expression, known)}")
+    for unseen in dict.fromkeys(moving.unseen.values()):
+        note(f"lethe: {unseen}")
     mark = "marked for deletion, which is paused" if is_paused else "marked for deletion"
     lines = []
     for name in names:
-        remarks = [mark] * (name in marked) + ["being reassigned"] * (name in moving)
+        remarks = [mark] * (name in marked) + ["being reassigned"] * (name in moving.names)
+        remarks += ["whether it is being reassigned is unseen"] * (name in moving.unseen)
         lines.append(f"{name} - {', '.join(remarks)}" if remarks else name)
     lines += [f"{name} - marked for deletion, but there is no such topic" for name in gone]
+    code = Exit.NO if missing else Exit.UNREACHABLE if moving.unseen else Exit.OK
     data: list[JsonValue] = [
         {
             "topic": name,
             "exists": name not in gone,
             "marked_for_deletion": name in marked,
             "deletion_paused": name in marked and is_paused and name not in gone,
-            "being_reassigned": name in moving,
+            "being_reassigned": None if name in moving.unseen else name in moving.names,
         }
         for name in (*names, *gone)
     ]
-    return Answer(data, tuple(lines), exit=Exit.NO if missing else Exit.OK)
+    return Answer(data, tuple(lines), exit=code)

@@ -64,6 +64,11 @@ def test_what_is_as_it_was_may_be_deleted() -> None:
             "partition 0 is being reassigned",
         ),
         (table(), now(partitions=(HEALTHY._replace(requested=(1, 3)),)), "partition 0 is being reassigned"),
+        (
+            table(),
+            now(requests_unseen="znode /admin/reassign_partitions cannot be understood: no JSON"),
+            "whether it is being reassigned is unseen: znode /admin/reassign_partitions cannot be understood: no JSON",
+        ),
         (table(), now(size=201), "it had 200 bytes and has 201 now"),
         (table(), now(size=None, unseen="broker 2 is not there"), "not known now: broker 2 is not there"),
         (table(segment_bytes=None), now(), "does not say how many bytes"),

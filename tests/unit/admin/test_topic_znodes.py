@@ -143,7 +143,26 @@ async def test_what_cannot_be_understood_is_told_with_its_topic(session: FakeSes
     assert foreign.partitions == ()
     assert "/brokers/topics/orders/partitions/1/state" in str(orders.problem)
     assert [p.partition for p in orders.partitions] == [0, 1]
+    assert [p.state_unseen for p in orders.partitions] == [None, orders.problem]
     assert bills.problem is None
+
+
+async def test_requests_that_cannot_be_understood_are_unseen(session: FakeSession) -> None:
+    await topic_znodes.create_topics(session, [plan("orders")])
+    moving = b'{"version":3,"partitions":{"0":[1,2]},"removing_replicas":{"0":[2]}}'
+    await apply(
+        session,
+        Create(paths.REASSIGN_PARTITIONS, b"\x00"),
+        Create(paths.topic("moving"), moving),
+        Create(paths.topic("foreign"), b"<xml/>"),
+    )
+    (orders,) = await topic_znodes.describe(session, ["orders"], ())
+    assert orders.problem is None
+    assert "/admin/reassign_partitions cannot be understood" in str(orders.requests_unseen)
+    found = await topic_znodes.being_reassigned(session, ["orders", "moving", "foreign"])
+    assert found.names == ("moving",)
+    assert found.unseen["orders"] == orders.requests_unseen
+    assert "/brokers/topics/foreign" in found.unseen["foreign"]
 
 
 async def test_a_broken_registration_hides_no_other_broker(session: FakeSession) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lethe.admin import topic_znodes
@@ -13,7 +15,7 @@ from lethe.cli.topics_describe import description
 from lethe.cli.topics_list import listing
 from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import encode_reassignment
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
@@ -117,7 +119,7 @@ async def test_pause_and_reassignment_are_shown(cluster: FakeSession) -> None:
         "bills - marked for deletion, which is paused",
         "moving - being reassigned",
         "orders - being reassigned",
-        "poison",
+        "poison - whether it is being reassigned is unseen",
     )
     assert (await description(cluster, ["moving"])).lines[0].endswith("\tBeingReassigned: 1")
     assert (await description(cluster, ["bills"])).lines[0].endswith("\tMarkedForDeletion: true\tDeletionPaused: true")
@@ -144,6 +146,28 @@ async def test_a_reassignment_that_is_only_asked_for_is_pending(cluster: FakeSes
     assert [row["pending_replicas"] for row in topic["partitions"] if isinstance(row, dict)] == [None, [2]]
 
 
-async def test_a_request_that_cannot_be_understood_hides_no_topic(cluster: FakeSession) -> None:
+async def test_a_request_that_cannot_be_understood_hides_no_topic(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     await apply(cluster, Create(paths.REASSIGN_PARTITIONS, b"\x00"))
-    assert "Pending" not in "\n".join((await description(cluster, ["orders"])).lines)
+    described = await description(cluster, ["orders", "bills"])
+    assert "Pending" not in "\n".join(described.lines)
+    assert described.exit is Exit.UNREACHABLE
+    unseen = "Whether reassignments are pending is unseen: znode /admin/reassign_partitions cannot be understood"
+    assert [line.startswith(unseen) for line in described.lines[-2:]] == [False, True], "once"
+    assert isinstance(described.data, list)
+    assert [topic["reassignment_pending"] for topic in described.data if isinstance(topic, dict)] == [None, None]
+    listed = await listing(cluster, ["orders"])
+    assert (listed.lines, listed.exit) == (("orders - whether it is being reassigned is unseen",), Exit.UNREACHABLE)
+    assert "/admin/reassign_partitions cannot be understood" in capsys.readouterr().err
+
+
+async def test_a_partition_state_that_cannot_be_understood_is_not_the_lack_of_a_leader(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.partition_state("orders", 1), b"{", ANY_VERSION))
+    answer = await description(cluster, ["orders"])
+    assert answer.lines[2].endswith("Leader: unseen\tReplicas: 2,3\tIsr: unseen")
+    assert answer.exit is Exit.NO
+    data: Any = answer.data
+    partition = data[0]["partitions"][1]
+    assert (partition["unavailable"], partition["under_replicated"]) == (None, None)
+    assert "/brokers/topics/orders/partitions/1/state" in partition["state_unseen"]
