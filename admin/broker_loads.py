@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class BrokerLoad:
-    """Load of one broker. Lists are in the order of topics and partitions."""
+    """Load of one broker. Lists are in the order of topics and partitions. A partition whose state is unseen counts in
+    `replicas`, `unseen` and `deletions` only."""
 
     broker: int
     replicas: int = 0
@@ -38,6 +39,8 @@ class BrokerLoad:
     """Number of partitions that it should lead, as the preferred replica."""
     displaced: list[TopicPartition] = field(default_factory=list)
     """Those of them that it does not lead."""
+    unseen: list[TopicPartition] = field(default_factory=list)
+    """Partitions whose leader and ISR are not known, because the state znode cannot be understood."""
     deletions: dict[str, None] = field(default_factory=dict)
     """Topics marked for deletion of which it has replicas."""
     only_here: list[TopicPartition] = field(default_factory=list)
@@ -62,6 +65,11 @@ def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dic
         for place, broker in enumerate(assignment.replicas):
             load = loads.setdefault(broker, BrokerLoad(broker))
             load.replicas += 1
+            if partition.topic in marked:
+                load.deletions[partition.topic] = None
+            if views.unseen(partition) is not None:
+                load.unseen.append(partition)
+                continue
             if broker == leader:
                 load.leads += 1
             else:
@@ -72,8 +80,6 @@ def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dic
                 load.preferred += 1
                 if broker != leader:
                     load.displaced.append(partition)
-            if partition.topic in marked:
-                load.deletions[partition.topic] = None
             if partition.topic not in doomed and _is_only_on(broker, isr, views.brokers):
                 load.only_here.append(partition)
     return dict(sorted(loads.items()))

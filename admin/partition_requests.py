@@ -122,6 +122,8 @@ class Election(NamedTuple):
     before: int | None
     preferred: int
     problem: str | None
+    is_unseen: bool = False
+    """True if the leader is not known, because the state znode cannot be understood."""
 
     @property
     def is_needed(self) -> bool:
@@ -133,6 +135,7 @@ def election_of(views: PartitionViews, partition: TopicPartition) -> Election:
     replicas = views.assignments[partition].replicas
     preferred = replicas[0] if replicas else -1
     before = views.leader(partition)
+    unseen = views.unseen(partition)
     problem = None
     if not replicas:
         problem = "it has no replicas"
@@ -140,7 +143,9 @@ def election_of(views: PartitionViews, partition: TopicPartition) -> Election:
         problem = "its topic is marked for deletion"
     elif preferred not in views.brokers:
         problem = f"the preferred replica {preferred} is on a broker that is not registered"
+    elif unseen is not None:
+        problem = f"its state is unseen: {unseen}"
     elif preferred not in views.isr(partition):
         isr = ",".join(map(str, views.isr(partition))) or "nobody"
         problem = f"the preferred replica {preferred} is not in sync (in sync: {isr})"
-    return Election(partition, before, preferred, problem)
+    return Election(partition, before, preferred, problem, unseen is not None)

@@ -22,8 +22,8 @@ from lethe.survey.znodes import ZnodeUnreadable, topic_of
 
 @dataclass(frozen=True, slots=True)
 class PartitionViews:
-    """Ordered by topic name and partition number. A partition without a readable state znode has no entry in
-    `states`."""
+    """Ordered by topic name and partition number. A partition has no entry in `states` where its state znode does not
+    exist, and where `unseen` says why its state is not known."""
 
     brokers: Mapping[int, Broker]
     """The registered brokers, by id."""
@@ -34,6 +34,14 @@ class PartitionViews:
     """Target replicas in `/admin/reassign_partitions`."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Unreadable znodes, by topic or path."""
+    states_unseen: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions whose state znode cannot be understood, with the reason; `problems` has them by path."""
+
+    @property
+    def requests_unseen(self) -> str | None:
+        """Why `/admin/reassign_partitions` cannot be understood; then `requested` is empty."""
+        why = self.problems.get(paths.REASSIGN_PARTITIONS)
+        return None if why is None else str(MalformedZnode(paths.REASSIGN_PARTITIONS, why))
 
     @property
     def by_topic(self) -> dict[str, list[int]]:
@@ -51,6 +59,10 @@ class PartitionViews:
     def isr(self, partition: TopicPartition) -> tuple[int, ...]:
         state = self.states.get(partition)
         return () if state is None else state.isr
+
+    def unseen(self, partition: TopicPartition) -> str | None:
+        """Return why leader and ISR are not known; None where they are, and where the partition does not exist."""
+        return self.states_unseen.get(partition) or self.problems.get(partition.topic)
 
     def has_live_leader(self, partition: TopicPartition) -> bool:
         return self.leader(partition) in self.brokers
@@ -78,9 +90,16 @@ async def view_partitions(session: ZooKeeperSession, names: Collection[str] | No
         if znode is not None:
             assignments.update({TopicPartition(name, p): found for p, found in znode.assignments.items()})
     read = await read_states(session, list(assignments))
-    states = {partition: state for partition, state in read.items() if state is not None}
+    malformed_states = {partition: state for partition, state in read.items() if isinstance(state, MalformedZnode)}
+    problems.update({malformed.path: malformed.reason for malformed in malformed_states.values()})
     return PartitionViews(
-        {int(broker.id): broker for broker in brokers}, there, assignments, states, requested, problems
+        {int(broker.id): broker for broker in brokers},
+        there,
+        assignments,
+        {partition: state for partition, state in read.items() if not isinstance(state, MalformedZnode)},
+        requested,
+        problems,
+        {partition: str(malformed) for partition, malformed in malformed_states.items()},
     )
 
 

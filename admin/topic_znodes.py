@@ -130,16 +130,17 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
 
 async def read_states(
     session: ZooKeeperSession, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, LeaderAndIsr | None]:
-    """Return the leadership of partitions with a state znode; None where that is unreadable."""
+) -> dict[TopicPartition, LeaderAndIsr | MalformedZnode]:
+    """Return the leader and ISR of the partitions that have a state znode, or why that cannot be understood."""
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
-    found: dict[TopicPartition, LeaderAndIsr | None] = {}
+    found: dict[TopicPartition, LeaderAndIsr | MalformedZnode] = {}
     for partition, outcome in zip(partitions, outcomes, strict=True):
         if not is_absent(outcome):
             try:
-                found[partition] = state_of(outcome, partition)
-            except MalformedZnode:
-                found[partition] = None
+                if (state := state_of(outcome, partition)) is not None:
+                    found[partition] = state
+            except MalformedZnode as problem:
+                found[partition] = problem
     return found
 
 

@@ -90,6 +90,8 @@ def _partitions(load: BrokerLoad) -> list[str]:
     lines = [f"\tPartitions: {counted(load.replicas, 'replica')}, leads {load.leads}, follows {load.follows}"]
     if load.lagging:
         lines.append(f"\tNot in sync: {_named(load.lagging)}")
+    if load.unseen:
+        lines.append(f"\tState unseen: {_named(load.unseen)}")
     if load.displaced:
         lines.append(
             f"\tPreferred, but led by others: {_named(load.displaced)}, {load.imbalance:.0%} of {load.preferred}"
@@ -102,7 +104,8 @@ def _partitions(load: BrokerLoad) -> list[str]:
 
 def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     """Say whether an empty broker may replace it."""
-    unknown = [where for where in seen.views.problems if where in seen.views.there.names]
+    unseen = {partition.topic for partition in load.unseen}
+    unknown = [name for name in seen.views.there.names if name in seen.views.problems or name in unseen]
     if load.only_here:
         return [
             f"\tIn sync on no other live broker: {_named(load.only_here)}",

@@ -46,6 +46,7 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
         "controller_is_lethe": seen.acting.is_lethe,
         "brokers": [broker_json(seen, number) for number in numbers],
         "missing": [broker_json(seen, load.broker) for load in seen.missing],
+        "problems": [{"where": where, "what": problem} for where, problem in seen.views.problems.items()],
     }
     code = Exit.UNREACHABLE if seen.silent else Exit.OK
     return Answer(body, tuple(lines), (table,) if numbers else (), code)
@@ -55,6 +56,8 @@ def _row(seen: ClusterLoad, number: int) -> tuple[str, ...]:
     broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
     remarks = ["controller"] if seen.acting.broker_id == number else []
     remarks += ["its registration cannot be understood"] if number in seen.unreadable else []
+    if load is not None and load.unseen:
+        remarks.append(f"the state of {counted(len(load.unseen), 'partition')} is unseen")
     size = ""
     if answers is not None:
         remarks += [problem.what for problem in answers.problems]

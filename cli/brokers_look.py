@@ -64,6 +64,7 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
         "follows": load.follows,
         "not_in_sync": len(load.lagging),
         "only_here": len(load.only_here),
+        "states_unseen": len(load.unseen),
         "preferred": load.preferred,
         "imbalance": round(load.imbalance, 4),
         "marked_topics": [*load.deletions],

@@ -63,7 +63,8 @@ def elect(
 ) -> None:
     """Elect leaders: the preferred ones, or unclean ones where a partition has none.
 
-    Exit code 1 where an election cannot be, or did not come out so; 4 where no controller took it up in time.
+    Exit code 1 where an election cannot be, or did not come out so; 3 where the result is unseen; 4 where no
+    controller took it up in time.
     """
 
     named = given(partitions, topic)
@@ -144,9 +145,11 @@ def _answer(
 ) -> Answer:
     rows: list[tuple[str, ...]] = []
     data: list[JsonValue] = []
-    failed = late = 0
+    failed = late = unseen = 0
     for election in elections:
-        now = after.leader(election.partition) if election.is_needed and not dry_run else election.before
+        was_asked = election.is_needed and not dry_run
+        now = after.leader(election.partition) if was_asked else election.before
+        unread = after.unseen(election.partition) if was_asked else None
         if election.problem is not None:
             result = f"no: {election.problem}"
         elif not election.is_needed:
@@ -155,14 +158,19 @@ def _answer(
             result = "would be elected"
         elif now == election.preferred:
             result = "elected"
+        elif unread is not None:
+            result = f"unseen: {unread}"
         elif is_taken:
             result = "no: the controller did not elect it; has its broker gone, or left the ISR?"
         else:
             result = "not taken up yet"
-        is_late = election.is_needed and not dry_run and not is_taken and now != election.preferred
-        late += is_late
+        late += was_asked and not is_taken and now != election.preferred
+        unseen += unread is not None
         failed += result.startswith("no:")
-        shown = ["none" if leader is None else str(leader) for leader in (election.before, now)]
+        shown = (
+            _shown(election.before, is_unseen=election.is_unseen),
+            _shown(now, is_unseen=unread is not None if was_asked else election.is_unseen),
+        )
         if result != "the preferred replica leads already":
             rows.append((election.partition.topic, str(election.partition.partition), *shown, result))
         data.append(
@@ -180,5 +188,9 @@ def _answer(
     needed = sum(election.is_needed for election in elections)
     line = f"{counted(len(elections), 'partition')}; {needed} {'need' if dry_run else 'needed'} an election"
     tables = (Table(("topic", "partition", "before", "after", "result"), tuple(rows)),) if rows else ()
-    code = Exit.TIMED_OUT if late else Exit.NO if failed else Exit.OK
+    code = Exit.TIMED_OUT if late else Exit.NO if failed else Exit.UNREACHABLE if unseen else Exit.OK
     return Answer(data, (line,), tables, code)
+
+
+def _shown(leader: int | None, *, is_unseen: bool) -> str:
+    return "unseen" if is_unseen else "none" if leader is None else str(leader)

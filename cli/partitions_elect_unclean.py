@@ -36,15 +36,17 @@ async def unclean_election(
     timeout_ms: int = 60_000,
     quiet: bool = True,
 ) -> Answer:
-    """Elect a leader for each leaderless partition selected. Raises Refusal where none is leaderless, no replica of one
-    is live, no controller would elect, or the user disagrees."""
+    """Elect a leader for each leaderless partition selected. Raises Refusal where none is leaderless, where one has an
+    unseen state or no live replica, where no controller would elect, and where the user disagrees."""
     topics = sorted({selector.topic for selector in selectors})
     views = await view_partitions(session, topics)
-    chosen = [tp for tp in selection(views, selectors) if not views.has_live_leader(tp)]
+    named = selection(views, selectors)
+    _demand_states(views, named)
+    chosen = [tp for tp in named if not views.has_live_leader(tp)]
     if not chosen:
         raise Refusal("all of these partitions have a leader: an unclean election would only lose records")
     # The setting is per topic, so its other leaderless partitions are elected too.
-    leaderless = [tp for tp in views.assignments if not views.has_live_leader(tp)]
+    leaderless = [tp for tp in views.assignments if views.unseen(tp) is None and not views.has_live_leader(tp)]
     affected = [tp for tp in leaderless if tp.topic in {tp.topic for tp in chosen}]
     _demand_candidates(views, chosen)
     settings = [await settings_before(session, topic) for topic in dict.fromkeys(tp.topic for tp in chosen)]
@@ -58,6 +60,16 @@ async def unclean_election(
     async with _unclean_elections_enabled(session, settings):
         after = await _elected(session, chosen, topics, timeout_ms=timeout_ms, quiet=quiet)
     return _answer(views, after, affected, chosen)
+
+
+def _demand_states(views: PartitionViews, named: Sequence[TopicPartition]) -> None:
+    for tp in named:
+        if (why := views.unseen(tp)) is not None:
+            raise Refusal(
+                f"the state of {tp} is unseen: {why}; whether it has a leader is not known. Name other partitions, or "
+                "repair the znode",
+                Exit.UNREACHABLE,
+            )
 
 
 def _demand_candidates(views: PartitionViews, chosen: Sequence[TopicPartition]) -> None:
@@ -84,6 +96,13 @@ def _plan(
             f"{tp}: no leader; in sync were {list(views.isr(tp)) or 'none'}; one of {there} would lead "
             f"(replicas {list(replicas)}){more}"
         )
+    topics = {before.topic for before in settings}
+    lines += [
+        f"WARNING: the state of {tp} is unseen: {why}; if it has no leader, it is elected too, since the setting is "
+        "its topic's"
+        for tp, why in views.states_unseen.items()
+        if tp.topic in topics
+    ]
     lines += [
         f"{SETTING} of topic {before.topic}: {before.value or '(default)'} -> true, and back afterwards. "
         f"If this process is killed, undo it with: {before.undo}"
@@ -154,7 +173,7 @@ def _answer(
             str(tp.partition),
             ",".join(map(str, before.isr(tp))),
             "none" if after.leader(tp) is None else str(after.leader(tp)),
-            "elected" if after.has_live_leader(tp) else "no leader yet",
+            _result(after, tp),
         )
         for tp in affected
     )
@@ -167,11 +186,18 @@ def _answer(
     return Answer(data, (line,), (table,), Exit.OK if done == len(chosen) else Exit.TIMED_OUT)
 
 
+def _result(after: PartitionViews, tp: TopicPartition) -> str:
+    if (why := after.unseen(tp)) is not None:
+        return f"unseen: {why}"
+    return "elected" if after.has_live_leader(tp) else "no leader yet"
+
+
 def _as_json(before: PartitionViews, after: PartitionViews, tp: TopicPartition) -> JsonValue:
     return {
         "topic": tp.topic,
         "partition": tp.partition,
         "isr_before": [*before.isr(tp)],
         "leader": after.leader(tp) if after.has_live_leader(tp) else None,
+        "unseen": after.unseen(tp),
         "replicas": [*before.assignments[tp].replicas],
     }

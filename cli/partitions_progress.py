@@ -58,10 +58,15 @@ async def list_reassignments(session: ZooKeeperSession, selectors: Sequence[Sele
             found.append(_standing(views, tp, views.requested.get(tp, assignment.target)))
         elif tp in views.requested:
             found.append(_standing(views, tp, views.requested[tp]))
-    lines = [f"{counted(len(found), 'partition is', 'partitions are')} being reassigned, or asked to be."]
+    is_unseen = (
+        views.requests_unseen is not None
+        or any(name in views.problems for name in views.there.names)
+        or any(one.partition in views.states_unseen for one in found)
+    )
+    as_far = ", as far as can be seen" if is_unseen else ""
+    lines = [f"{counted(len(found), 'partition is', 'partitions are')} being reassigned, or asked to be{as_far}."]
     lines += [f"{where}: {problem}" for where, problem in views.problems.items()]
-    registrations = {where for where in views.problems if where.startswith(f"{paths.BROKER_IDS}/")}
-    code = Exit.UNREACHABLE if views.problems.keys() - registrations else Exit.OK
+    code = Exit.UNREACHABLE if is_unseen else Exit.OK
     return Answer([_as_json(one) for one in found], tuple(lines), _tables(found), code)
 
 
@@ -105,9 +110,8 @@ def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[in
         return PartitionProgress(partition, replicas, target, "done", "")
     if partition in views.requested and views.requested[partition] == target:
         return PartitionProgress(partition, replicas, target, "requested", "the controller to begin")
-    unread = views.problems.get(paths.REASSIGN_PARTITIONS)
-    if unread is not None:
-        words = f"whether it is to be moved is not known: {paths.REASSIGN_PARTITIONS}: {unread}"
+    if views.requests_unseen is not None:
+        words = f"whether it is to be moved is not known: {views.requests_unseen}"
         return PartitionProgress(partition, replicas, target, "unseen", words)
     return PartitionProgress(
         partition, replicas, target, "otherwise", "nothing moves it: was it cancelled, or refused?"
@@ -115,8 +119,10 @@ def _standing(views: PartitionViews, partition: TopicPartition, target: tuple[in
 
 
 def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, ...]) -> str:
+    if (unseen := views.unseen(partition)) is not None:
+        return f"its state is unseen: {unseen}"
     if partition not in views.states:
-        return f"its ISR is not known: {paths.partition_state(*partition)} is missing or cannot be understood"
+        return f"its ISR is not known: {paths.partition_state(*partition)} does not exist"
     origin = views.assignments[partition].origin
     adding = [broker for broker in target if broker not in origin]
     isr = views.isr(partition)

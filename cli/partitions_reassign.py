@@ -176,6 +176,10 @@ async def cancellation(session: ZooKeeperSession, selectors: Sequence[Selector],
         tp for tp in selection(views, selectors) if views.assignments[tp].is_being_reassigned or (tp in views.requested)
     ]
     if not chosen:
+        if views.requests_unseen is not None:
+            raise Refusal(
+                f"no reassignment is seen, and others may be requested: {views.requests_unseen}", Exit.UNREACHABLE
+            )
         raise Refusal(
             "no reassignment of these partitions is in progress" if selectors else "no reassignment in progress"
         )

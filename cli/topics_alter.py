@@ -6,7 +6,7 @@ the same replica assignment, and a dry run shows what will be. All topics are ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -27,7 +27,8 @@ from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import parse_replica_assignment, unknown_topic
-from lethe.protocol.vocabulary import TopicPartition, topic_name_problem
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition, topic_name_problem
+from lethe.protocol.zookeeper.znodes import MalformedZnode
 
 Partitions = Annotated[
     int | None,
@@ -155,7 +156,7 @@ async def alteration(
     written, outcomes = await change_topics(session, changes, plan)
     final = [written.get(change.name, change) for change in changes]
     new = [TopicPartition(change.name, p) for change in written.values() for p in change.added]
-    leaderless: list[TopicPartition] = []
+    leaderless: dict[TopicPartition, str | None] = {}
     if new and timeout_ms is not None:
         if await topic_znodes.active_controller(session) is None:
             note("note: no controller is active; the new partitions come into being when there is one")
@@ -165,13 +166,20 @@ async def alteration(
 
 async def _without_leader(
     session: ZooKeeperSession, partitions: Sequence[TopicPartition], *, timeout_ms: int, quiet: bool
-) -> list[TopicPartition]:
-    """Return the partitions without a leader when the time is over."""
-    missing = list(partitions)
+) -> dict[TopicPartition, str | None]:
+    """Return the partitions that have no leader when the time is over (None), or whose leader is unseen, and why."""
+    missing: dict[TopicPartition, str | None] = dict.fromkeys(partitions)
 
     async def look() -> int:
-        states = await topic_znodes.read_states(session, missing)
-        missing[:] = [tp for tp in missing if (state := states.get(tp)) is None or state.leader < 0]
+        states = await topic_znodes.read_states(session, list(missing))
+        for tp in list(missing):
+            match states.get(tp):
+                case LeaderAndIsr(leader=leader) if leader >= 0:
+                    del missing[tp]
+                case MalformedZnode() as malformed:
+                    missing[tp] = str(malformed)
+                case _:
+                    missing[tp] = None
         return len(partitions) - len(missing)
 
     await wait_for_all(look, len(partitions), "new partitions with a leader", timeout_ms=timeout_ms, quiet=quiet)
@@ -182,15 +190,20 @@ def _answer(
     changes: Sequence[TopicChange],
     outcomes: Sequence[Outcome],
     *,
-    leaderless: Sequence[TopicPartition] = (),
+    leaderless: Mapping[TopicPartition, str | None] | None = None,
     dry_run: bool = False,
 ) -> Answer:
     lines: list[str] = []
     data: list[JsonValue] = []
     for change, outcome in zip(changes, outcomes, strict=True):
-        waiting = [tp.partition for tp in leaderless if tp.topic == change.name]
+        waiting = {tp.partition: why for tp, why in (leaderless or {}).items() if tp.topic == change.name}
         lines += _lines(change, outcome, dry_run=dry_run)
-        lines += [f"\tPartition {partition} has no leader yet." for partition in waiting]
+        lines += [
+            f"\tPartition {partition} has no leader yet."
+            if why is None
+            else f"\tThe leader of partition {partition} is unseen: {why}"
+            for partition, why in waiting.items()
+        ]
         data.append(
             {
                 "topic": change.name,

@@ -21,7 +21,7 @@ from lethe.admin.partition_requests import request_election, request_reassignmen
 from lethe.admin.topic_alteration import CurrentTopicZnodes, TopicChange, change_topics, read_topics
 from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.vocabulary import TopicId, TopicPartition
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -292,13 +292,13 @@ class History:
 
         async def is_reached() -> bool:
             states = await topic_znodes.read_states(self._session, list(wanted))
-            found = {p: (s.leader, tuple(sorted(s.isr))) for p, s in states.items() if s is not None}
+            found = {p: (s.leader, tuple(sorted(s.isr))) for p, s in states.items() if isinstance(s, LeaderAndIsr)}
             if found != wanted:
                 return False
             live = [number for number, broker in self.cluster.brokers.items() if broker.is_running]
             told = [known(self.cluster.exchanges((number,))) for number in live]
             return all(
-                s is not None and all(k.get(p) == (s.leader_epoch, s.partition_epoch) for k in told)
+                isinstance(s, LeaderAndIsr) and all(k.get(p) == (s.leader_epoch, s.partition_epoch) for k in told)
                 for p, s in states.items()
             )
 

@@ -144,3 +144,18 @@ async def test_nothing_is_allowed_where_a_topic_cannot_be_read(cluster: FakeSess
     await apply(cluster, SetData(paths.topic("bills"), b"rubbish", -1))
     said = (await broker_description(cluster, 9, None)).lines[-1]
     assert said == "\tWhether an empty broker may take the id 9 is not known: see topics bills"
+
+
+async def test_an_unseen_partition_state_is_neither_in_sync_nor_lagging(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.partition_state("bills", 2), b"{", -1))
+    listed = await broker_list(cluster, None)
+    state = "/brokers/topics/bills/partitions/2/state"
+    assert any(line.startswith(state) for line in listed.lines)
+    assert [problem["where"] for problem in _data(listed)["problems"]] == [state]
+    assert listed.tables[0].rows[0][4:8] == ("2", "1", "0", "50 %")
+    assert listed.tables[0].rows[0][9] == "the state of 1 partition is unseen"
+    described = await broker_description(cluster, 3, None)
+    assert "\tState unseen: bills-2" in described.lines
+    assert "\tNot in sync: bills-1" in described.lines
+    assert described.lines[-1] == "\tWhether an empty broker may take the id 3 is not known: see topics bills"
+    assert (_data(described)["states_unseen"], _data(described)["only_here"]) == (1, 0)

@@ -123,3 +123,26 @@ async def test_what_is_not_there(cluster: FakeSession) -> None:
     for text, words in (("nothing", "does not exist"), ("orders:9", "no partition 9")):
         with pytest.raises(Refusal, match=words):
             await preferred_election(cluster, [parse_selector(text)])
+
+
+async def test_a_state_that_cannot_be_understood_is_unseen(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.partition_state("orders", 1), b"{", -1))
+    answer = await preferred_election(cluster, [parse_selector("orders:1")])
+    data: Any = answer.data
+    assert answer.exit is Exit.NO
+    assert data[0]["problem"].startswith("its state is unseen: znode /brokers/topics/orders/partitions/1/state cannot")
+    assert answer.tables[0].rows[0][2:4] == ("unseen", "unseen")
+
+
+async def test_an_election_whose_result_is_unseen_is_not_refused_by_the_controller(cluster: FakeSession) -> None:
+    class Spoiler(Controller):
+        async def multi(self, operations: Any) -> Any:
+            outcome = await super().multi(operations)
+            await apply(cluster, SetData(paths.partition_state("orders", 0), b"{", -1))
+            return outcome
+
+    session: Any = Spoiler(cluster)
+    answer = await preferred_election(session, [parse_selector("orders:0")])
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.tables[0].rows[0][2:4] == ("2", "unseen")
+    assert answer.tables[0].rows[0][4].startswith("unseen: znode /brokers/topics/orders/partitions/0/state cannot")

@@ -11,6 +11,7 @@ from lethe.admin.partition_names import parse_selector
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.admin.unclean_election import put_back, settings_before, switch_on
+from lethe.cli.answer import Answer
 from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.topics_create import creation
 from lethe.protocol.vocabulary import LeaderAndIsr
@@ -33,6 +34,10 @@ async def cluster(session: FakeSession) -> FakeSession:
     await apply(session, SetData(SETTINGS, BEFORE, -1))
     await elect(session, 1)
     return session
+
+
+def _rows(answer: Answer) -> Any:
+    return answer.data
 
 
 async def _settings(session: FakeSession) -> bytes | None:
@@ -99,6 +104,29 @@ async def test_refusals(cluster: FakeSession, text: str, words: str) -> None:
     with pytest.raises(Refusal, match=words):
         await unclean_election(cluster, [parse_selector(text)], confirm=None)
     assert await _settings(cluster) == BEFORE
+
+
+async def test_an_unseen_state_is_not_the_lack_of_a_leader(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.partition_state("orders", 2), b"{", -1))
+    for named in ("orders:2", "orders"):
+        with pytest.raises(Refusal, match=r"the state of orders-2 is unseen: .*/partitions/2/state cannot be"):
+            await unclean_election(cluster, [parse_selector(named)], confirm=None)
+    assert await _settings(cluster) == BEFORE
+    other = await unclean_election(cluster, ORDERS, confirm=None, dry_run=True)
+    assert "orders-1: no leader" in other.lines[1]
+    assert other.lines[2].startswith("WARNING: the state of orders-2 is unseen")
+    assert "if it has no leader, it is elected too" in other.lines[2]
+    assert [one["partition"] for one in _rows(other)] == [0, 1]
+
+
+async def test_a_result_that_is_unseen_is_told_as_such(cluster: FakeSession) -> None:
+    async def spoil() -> None:
+        await apply(cluster, SetData(paths.partition_state("orders", 1), b"{", -1))
+
+    session: Any = Controller(cluster, spoil)
+    answer = await unclean_election(session, ORDERS, confirm=None)
+    assert [row[-1].split(":")[0] for row in answer.tables[0].rows] == ["elected", "unseen"]
+    assert [one["unseen"] is None for one in _rows(answer)] == [True, False]
 
 
 async def test_nothing_happens_unasked_in_a_dry_run_or_without_a_controller(cluster: FakeSession) -> None:

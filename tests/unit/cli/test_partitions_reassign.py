@@ -243,3 +243,10 @@ async def test_waiting_sees_the_end(cluster: FakeSession) -> None:
     refused = await reassignment(session, {BILLS_0: (2,)}, ReassignmentOptions(wait_ms=60_000))
     assert refused.exit is Exit.NO
     assert refused.tables[0].rows[0][-2] == "otherwise"
+
+
+async def test_a_request_that_cannot_be_understood_is_not_the_lack_of_one(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.REASSIGN_PARTITIONS, b"{"))
+    with pytest.raises(Refusal, match="/admin/reassign_partitions cannot be understood") as refusal:
+        await cancellation(cluster, [], ReassignmentOptions())
+    assert refusal.value.exit is Exit.UNREACHABLE

@@ -220,3 +220,14 @@ async def test_waiting_for_leaders(cluster: FakeSession, capsys: pytest.CaptureF
     await bring_online(cluster, "bills", {2: (3, 1)})
     assert (await altering).exit is Exit.OK
     assert "new partitions with a leader: 1/1" in capsys.readouterr().err
+
+
+async def test_the_leader_of_a_new_partition_may_be_unseen(cluster: FakeSession) -> None:
+    await cluster.ensure_path(paths.partition_state("orders", 2))
+    await apply(cluster, SetData(paths.partition_state("orders", 2), b"{", -1))
+    answer = await alteration(cluster, TopicChangeRequest(("orders",), partitions=4), timeout_ms=1)
+    assert answer.exit is Exit.TIMED_OUT
+    assert answer.lines[-1] == "\tPartition 3 has no leader yet."
+    assert answer.lines[-2].startswith(
+        "\tThe leader of partition 2 is unseen: znode /brokers/topics/orders/partitions/2"
+    )
