@@ -42,6 +42,7 @@ _UNREMOVABLE: Final = frozenset(
         CauseKind.CONFIGURATION_UNREAD,
         CauseKind.READABLE_ZNODE,
         CauseKind.BROKER_TO_RETURN,
+        CauseKind.REGISTRATION_UNREADABLE,
         CauseKind.BROKER_SILENT,
         CauseKind.BROKER_UNREACHABLE,
         CauseKind.BROKER_UNASKABLE,
@@ -96,6 +97,7 @@ def to_mark(found: Iterable[Explanation]) -> tuple[str, ...]:
 _LASTING: Final = frozenset(
     {
         CauseKind.BROKER_TO_RETURN,
+        CauseKind.REGISTRATION_UNREADABLE,
         CauseKind.LOG_DIRECTORY,
         CauseKind.READABLE_ZNODE,
         CauseKind.RESUMPTION,

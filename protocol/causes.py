@@ -123,6 +123,10 @@ class CauseKind(enum.Enum):
         "waits for broker {broker}, which is not registered in ZooKeeper{since}",
         BRING_BACK,
     )
+    REGISTRATION_UNREADABLE = CauseTexts(
+        "waits for broker {broker}, whose registration /brokers/ids/{broker} cannot be read or used{since}{detail}",
+        "check the ACL and the content of /brokers/ids/{broker}; broker {broker} writes it anew when it is restarted",
+    )
     BROKER_TO_FINISH_SHUTDOWN = CauseTexts(
         "waits for broker {broker}, which is shutting down{since}{detail}",
         "nothing, if it answers before it goes; otherwise start it again",
@@ -277,6 +281,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.MARKER_WITHOUT_TOPIC,
     CauseKind.HALF_DELETED,
     CauseKind.BROKER_TO_RETURN,
+    CauseKind.REGISTRATION_UNREADABLE,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_REFUSES_EPOCH,

@@ -232,6 +232,8 @@ def _pending(survey: Survey, found: Leftover, directory: Directory) -> Leftover:
     if found.reason is not Reason.NOT_RECLAIMED_YET or survey.removals is None or found.broker is None:
         return found
     now_ms = survey.taken_at_ms + survey.took_ms
+    if found.broker not in survey.removals and not survey.zookeeper.knows_brokers:
+        return replace(found, detail=f"whether broker {found.broker} is registered is not known")
     judged = removal_due(found.broker, survey.removals.get(found.broker), directory.changed_at_ms, now_ms)
     return replace(found, detail=judged.why, within_delay=judged.within_delay)
 

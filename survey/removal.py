@@ -8,6 +8,8 @@ brokers and Lethe's agents count from the rename, or from their start if that is
     12:00:00         12:30:00            60 s         12:32:00
     12:00:00         11:00:00            unknown      12:02:00   (60 s is assumed: the default)
     12:00:00         not registered      any          never: no process removes it
+
+Where a registration could not be read, `survey.leftovers` asks for no judgement: the broker may run.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ The controller's cause comes first (`refine_with_broker_answers`). Without its a
 
     broker                             directory        cause
     not registered                     any              BROKER_TO_RETURN
+    registration unreadable            not seen         REGISTRATION_UNREADABLE
     does not answer, or with an error  any              BROKER_SILENT, BROKER_UNREACHABLE, BROKER_ERROR, ...
     answers, a log directory failed    not seen         LOG_DIRECTORY
     answers, a log directory not read  not seen         BROKER_ERROR
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
+from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause
 from lethe.survey.evidence import Evidence, ReportedReplica, ReportedTopic
 from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, TopicTree
@@ -164,6 +166,8 @@ def _cause_from_outside(
     if answer is not None and answer.failure in _CAUSES_OF_FAILURES:
         what = answer.problems[0].what if answer.problems else None
         return ObservedCause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
+    if seen is ReplicaPresence.UNKNOWN and (why := _registration_problem(evidence, broker)) is not None:
+        return ObservedCause(CauseKind.REGISTRATION_UNREADABLE, broker, (partition,), detail=why)
     if seen is ReplicaPresence.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
         return ObservedCause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
     match seen:
@@ -175,6 +179,12 @@ def _cause_from_outside(
             return hold or ObservedCause(CauseKind.STILL_STORED, broker, (partition,))
         case ReplicaPresence.RENAMED | ReplicaPresence.GONE:
             return None
+
+
+def _registration_problem(evidence: Evidence, broker: BrokerId) -> str | None:
+    """Return why the broker's registration cannot be read or understood; None where it can, or there is none."""
+    problems = evidence.survey.zookeeper.problems
+    return next((problem.what for problem in problems if problem.where == paths.broker_id(broker)), None)
 
 
 def _reported_replica(

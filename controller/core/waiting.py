@@ -63,6 +63,7 @@ _ROWS_LOOKED_AT: Final = 300
 _MARKED_AT_MS: Final = attrgetter("marked_at_ms")
 _MOST_INFORMATIVE_FIRST: Final = (
     CauseKind.BROKER_TO_RETURN,
+    CauseKind.REGISTRATION_UNREADABLE,
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
     CauseKind.BROKER_REFUSES_EPOCH,
@@ -201,6 +202,10 @@ def _replica(
 ) -> Wait:
     problem = deletion.problems.get((topic_partition.partition, broker))
     waiting_for, since_ms = _reason(context, deletion, topic_partition, partition, broker)
+    last_error, last_error_ms = (problem.what, problem.last_ms) if problem else (None, None)
+    if waiting_for is CauseKind.REGISTRATION_UNREADABLE:
+        unusable = context.cluster.quarantined_brokers[broker]
+        last_error, last_error_ms = unusable.reason, unusable.since_ms
     return Wait(
         topic_partition.topic,
         waiting_for,
@@ -208,9 +213,9 @@ def _replica(
         topic_partition.partition,
         broker,
         problem.attempts if problem else deletion.attempts,
-        problem.what if problem else None,
+        last_error,
         deletion.retry_at_ms if waiting_for is CauseKind.BROKER_ERROR else None,
-        problem.last_ms if problem else None,
+        last_error_ms,
     )
 
 
@@ -220,6 +225,8 @@ def _reason(
     cluster = context.cluster
     queued_ms = deletion.queued_at_ms
     if broker not in cluster.brokers:
+        if (unusable := cluster.quarantined_brokers.get(broker)) is not None:
+            return CauseKind.REGISTRATION_UNREADABLE, max(unusable.since_ms, queued_ms)
         # The wait cannot begin before the topic was queued.
         return CauseKind.BROKER_TO_RETURN, max(cluster.gone_since_ms.get(broker, cluster.elected_at_ms), queued_ms)
     if broker in cluster.shutting_down:

@@ -60,6 +60,8 @@ HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
     **{kind: (held(kind.held_code), kind, None) for kind in FROM_CONTROLLER if kind.held_code is not None},
     CauseKind.HALF_DELETED: (begun, CauseKind.NOT_RECORDED, None),
     CauseKind.BROKER_TO_RETURN: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
+    # It has that the broker has failed, and nothing of its registration.
+    CauseKind.REGISTRATION_UNREADABLE: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
     CauseKind.LOG_DIRECTORY: (lost("log directory failed"), CauseKind.LOG_DIRECTORY, None),
     CauseKind.BROKER_ERROR: (answered("KAFKA_STORAGE_ERROR"), CauseKind.BROKER_ERROR, "KAFKA_STORAGE_ERROR"),
     # The journal has the error that was answered, and not what the controller made of it.

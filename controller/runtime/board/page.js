@@ -294,7 +294,7 @@ function showController(controller) {
 function showBrokers(list) {
   at("broker-rows").replaceChildren(...list.order.map((id) => brokerRow(id, list.rows[id])));
   const rows = Object.values(list.rows);
-  const bad = rows.filter((row) => row.status === "unreachable" || row.status === "not registered").length;
+  const bad = rows.filter((row) => ["unreachable", "unreadable", "not registered"].includes(row.status)).length;
   at("brokers-tally").textContent = bad ? `${number(bad)} of ${number(list.count)} cannot be asked` : number(list.count);
   at("brokers-tally").classList.toggle("loud", bad > 0);
   at("brokers-calm").hidden = rows.length > 0 && list.count === rows.length;

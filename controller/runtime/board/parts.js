@@ -101,7 +101,7 @@ export const rounded = (value) => (value >= 10 ? number(Math.round(value)) : val
 
 // --- brokers, terms, queue, history --------------------------------------------------------------------------------
 
-const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", "not registered": "bad" };
+const LEVELS = { registered: "quiet", "shutting down": "attention", unreachable: "bad", unreadable: "bad", "not registered": "bad" };
 
 export function brokerRow(id, row) {
   const label = make("span", `label ${LEVELS[row.status] ?? "quiet"}`, row.status);

@@ -29,6 +29,7 @@ from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
 
 CARDS: Final = 60
 """Topics shown per column."""
@@ -190,21 +191,12 @@ class BoardView:
         problems = self._problems()
         channels = {channel.broker: channel for channel in self._channels()}
         waiting = context.cluster.waiting_replicas
-        ids = sorted({*context.cluster.brokers, *waiting})
+        ids = sorted({*context.cluster.brokers, *context.cluster.quarantined_brokers, *waiting})
         rows: dict[str, Row] = {}
         for broker in ids[:MAX_BROKERS]:
             channel, problem = channels.get(broker), problems.get(broker)
-            status = "registered"
-            if broker not in context.cluster.brokers:
-                status = "not registered"
-            elif broker in context.cluster.shutting_down:
-                status = "shutting down"
-            elif problem is not None:
-                status = "unreachable"
             rows[str(broker)] = {
-                "status": status,
-                "gone_ms": context.cluster.gone_since_ms.get(broker) if status == "not registered" else None,
-                "problem": None if problem is None else f"{problem.reason}: {problem.what}"[:MAX_TEXT],
+                **broker_status(context, broker, None if problem is None else f"{problem.reason}: {problem.what}"),
                 "failing_s": None if problem is None else problem.lasts_ms // 1000,
                 "requests": 0 if channel is None else channel.counts.queue_size,
                 "bytes": 0 if channel is None else channel.counts.backlog_bytes,
@@ -213,6 +205,21 @@ class BoardView:
                 "failed_dirs": bool(context.cluster.offline_dirs.get(broker)),
             }
         return Rows(len(ids), rows)
+
+
+def broker_status(context: Context, broker: BrokerId, problem: str | None) -> Row:
+    """Return the status of a broker, since when it is gone, and its problem; `problem` is that of its channel."""
+    cluster, gone_ms = context.cluster, None
+    status = "registered"
+    if broker not in cluster.brokers and (unusable := cluster.quarantined_brokers.get(broker)) is not None:
+        status, problem = "unreadable", f"{unusable.path}: {unusable.reason}"
+    elif broker not in cluster.brokers:
+        status, gone_ms = "not registered", cluster.gone_since_ms.get(broker)
+    elif broker in cluster.shutting_down:
+        status = "shutting down"
+    elif problem is not None:
+        status = "unreachable"
+    return {"status": status, "gone_ms": gone_ms, "problem": None if problem is None else problem[:MAX_TEXT]}
 
 
 def _size(going: DeletionRow) -> Row:

@@ -32,6 +32,7 @@ def waiting(*kinds: CauseKind) -> Explanation:
         (waiting(CauseKind.REASSIGNMENT, CauseKind.BROKER_TO_RETURN), ExpectedResult.WAITS),
         (waiting(CauseKind.CONTROLLER_SILENT, CauseKind.BROKER_SILENT), ExpectedResult.WAITS),
         (waiting(CauseKind.LOG_DIRECTORY), ExpectedResult.WAITS),
+        (waiting(CauseKind.REGISTRATION_UNREADABLE), ExpectedResult.WAITS),
         (waiting(CauseKind.READABLE_ZNODE), ExpectedResult.WAITS),
         (waiting(CauseKind.RESUMPTION), ExpectedResult.WAITS),
         (waiting(CauseKind.CONTROLLER_LATE, CauseKind.CONFIGURATION_UNREAD), ExpectedResult.WAITS),

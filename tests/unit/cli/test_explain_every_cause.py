@@ -83,6 +83,13 @@ def away() -> OneController:
     return world
 
 
+def unreadable_registration() -> OneController:
+    world = away()
+    world.write(Create(paths.broker_id(BrokerId(2)), b"{"))
+    world.run()
+    return world
+
+
 def shutting_down() -> OneController:
     world = silent()
     world.context.cluster.shutting_down[BrokerId(2)] = None
@@ -160,6 +167,7 @@ WORLDS: Mapping[CauseKind, World] = {
     **{kind: held(kind) for kind in HELD_BY.values() if kind not in (CauseKind.RESUMPTION, CauseKind.CONFIGURATION)},
     CauseKind.HALF_DELETED: never_led,
     CauseKind.BROKER_TO_RETURN: away,
+    CauseKind.REGISTRATION_UNREADABLE: unreadable_registration,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN: shutting_down,
     CauseKind.LOG_DIRECTORY: on_a_failed_disk,
     CauseKind.BROKER_REFUSES_EPOCH: answered(ErrorCode.STALE_CONTROLLER_EPOCH),

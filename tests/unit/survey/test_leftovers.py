@@ -301,6 +301,20 @@ def test_without_the_list_of_topics_nothing_is_called_left_over() -> None:
     assert leftovers(unread) or not unread.is_complete
 
 
+@pytest.mark.parametrize(
+    "problems, why",
+    [
+        ((), "broker 1 is not registered: nothing removes it until the broker starts"),
+        ((Problem("/brokers/ids/1", "NO_AUTH"),), "whether broker 1 is registered is not known"),
+        ((Problem("/brokers/ids", "NO_AUTH"),), "whether broker 1 is registered is not known"),
+    ],
+)
+def test_a_registration_that_could_not_be_read_is_no_absence(problems: tuple[Problem, ...], why: str) -> None:
+    seen = survey(tree(brokers=(), problems=problems), disks={1: (*OWN, OLD)})
+    found = only(dataclasses.replace(seen, removals={}))
+    assert (found.reason, found.detail, found.within_delay) == (Reason.NOT_RECLAIMED_YET, why, False)
+
+
 @pytest.mark.parametrize("path", ["/admin/delete_topics", "/admin/reassign_partitions"])
 def test_without_markers_or_reassignments_nothing_of_a_topic_is_missed(path: str) -> None:
     half = dataclasses.replace(topic("half"), states={0: STATE}, assignments={})

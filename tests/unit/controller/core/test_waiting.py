@@ -13,7 +13,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, ZkError
+from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
@@ -61,6 +61,28 @@ def test_broker_to_return_that_was_gone_before_we_were_elected_since_then() -> N
     world.elect()
     (wait,) = waits(world.context, "t")
     assert (wait.waiting_for, wait.since_ms) == (W.BROKER_TO_RETURN, world.context.cluster.elected_at_ms)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_registration_that_cannot_be_used_is_no_absence(is_readable: bool) -> None:
+    world = doomed()
+    world.stop_broker(2)
+    world.mark("t")
+    world.run()
+    world.now_ms += 100
+    path = paths.broker_id(BrokerId(2))
+    if not is_readable:
+        world.refusals[path] = ZkError.NO_AUTH
+    world.write(Create(path, b"{"))
+    world.run()
+    unusable = world.context.cluster.quarantined_brokers[BrokerId(2)]
+    (wait,) = waits(world.context, "t")
+    assert (wait.waiting_for, wait.broker) == (W.REGISTRATION_UNREADABLE, BrokerId(2))
+    assert (wait.last_error, wait.since_ms) == (unusable.reason, world.now_ms)
+    assert oldest(world.context) == OldestWait("t", world.now_ms - 100, W.REGISTRATION_UNREADABLE, BrokerId(2))
+    world.write(Delete(path))
+    world.run()
+    assert [each.waiting_for for each in waits(world.context, "t")] == [W.BROKER_TO_RETURN]
 
 
 def test_broker_that_is_shutting_down() -> None:
