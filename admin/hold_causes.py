@@ -14,7 +14,7 @@ from lethe.admin.controller_identity import ControllerIdentity, acting_controlle
 from lethe.admin.controllers import ask_active_controller
 from lethe.protocol.causes import CauseKind
 from lethe.survey.causes import ObservedCause, sentence, unblock
-from lethe.survey.evidence import ControllerReport
+from lethe.survey.evidence import ControllerReport, DeletionHolds
 from lethe.survey.examine import read_holds
 
 EVERY_TOPIC = "every marked topic"
@@ -24,8 +24,11 @@ EVERY_TOPIC = "every marked topic"
 class HoldCauses:
     """The causes; `unasked` says why a controller that may hold deletions back did not answer, None where it did."""
 
+    acting: ControllerIdentity
     causes: tuple[ObservedCause, ...] = ()
     unasked: str | None = None
+    is_deleting: bool = False
+    """True if Lethe's controller answered that it deletes. Kafka's controller cannot be asked."""
 
     def lines(self) -> tuple[str, ...]:
         """Return lines `every marked topic waits for …: what helps`."""
@@ -39,21 +42,34 @@ class HoldCauses:
 async def held_back(session: ZooKeeperSession) -> HoldCauses:
     """Return what holds every deletion back now, other than a pause that was ordered."""
     acting = await acting_controller(session)
+    if acting.is_kafka:
+        return HoldCauses(acting)
     told = ControllerReport(problem=acting.text)
     if acting.is_lethe:
         told = await ask_active_controller(session, None, at_most=0)
+    return hold_causes(acting, told, await read_holds(session, acting.broker_id))
+
+
+def hold_causes(acting: ControllerIdentity, told: ControllerReport, holds: DeletionHolds) -> HoldCauses:
+    """Return the causes by the answer of the controller; without an answer, by ZooKeeper."""
+    configured = holds.delete_topic_enable
+    is_disabled = configured is not None and not configured.value
+    if told.is_known and told.deletion_enabled is not None:
+        is_disabled = not told.deletion_enabled
+    causes = []
+    if acting.is_absent:
+        causes.append(ObservedCause(CauseKind.NO_CONTROLLER))
     if told.is_known:
         pauses = (pause for pause in told.pauses if pause.kind is not CauseKind.RESUMPTION)
-        return HoldCauses(
-            tuple(ObservedCause(p.kind, path=p.path, since_ms=p.since_ms, detail=p.reason) for p in pauses)
+        causes += [ObservedCause(p.kind, path=p.path, since_ms=p.since_ms, detail=p.reason) for p in pauses]
+    elif holds.unreadable is not None:
+        causes.append(
+            ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=holds.unreadable.path, detail=holds.unreadable.why)
         )
-    if acting.broker_id is not None and not acting.is_lethe:
-        return HoldCauses()
-    return HoldCauses(await _from_outside(session, acting), told.problem if acting.is_lethe else None)
-
-
-async def _from_outside(session: ZooKeeperSession, acting: ControllerIdentity) -> tuple[ObservedCause, ...]:
-    unreadable = (await read_holds(session, acting.broker_id)).unreadable
-    if unreadable is None:
-        return ()
-    return (ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why),)
+    if is_disabled:
+        where = configured.path if configured is not None and not configured.value else None
+        causes.append(ObservedCause(CauseKind.DISABLED, path=where))
+    unasked = None if told.is_known or acting.is_absent else told.problem
+    if told.is_known and told.deletion_enabled is None and not causes:
+        unasked = "its answer lacks delete.topic.enable"
+    return HoldCauses(acting, tuple(causes), unasked, told.is_known and not causes and unasked is None)

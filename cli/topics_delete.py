@@ -254,8 +254,6 @@ async def deletion(
     """Mark the topics. With `ask`, wait up to `timeout_ms` until nothing is left."""
     wanted = await targets(session, names)
     outcomes = await topic_znodes.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
-    if outcomes and await topic_znodes.active_controller(session) is None:
-        note("note: no controller is active; the deletion begins when there is one")
     if outcomes and (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""
         note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")

@@ -31,14 +31,16 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
         before, outcome = await resume_deletions(session)
         demand_done(outcome)
     held = await held_back(session)
-    goes_on = not held.causes and held.unasked is None
     count = counted(len(marked), "topic is marked", "topics are marked")
     if before is None:
         line = "Deletions are not paused."
     elif dry_run:
         line = f"Would resume deletions; {count}: {', '.join(marked[:20]) or 'none'}"
     else:
-        line = f"{'Deletions continue' if goes_on else 'The pause is ended'}: {count}."
+        line = f"{'Deletions continue' if held.is_deleting else 'The pause is ended'}: {count}."
+    kafka: tuple[str, ...] = ()
+    if held.acting.is_kafka:
+        kafka = (f"Whether topics are deleted is not known: {held.acting.text}. Kafka's controller ignores the pause.",)
     now_ms = time.time_ns() // 1_000_000
     return Answer(
         {
@@ -47,7 +49,8 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
             "marked": [*marked],
             "held_back_by": [cause_to_json(cause, EVERY_TOPIC, now_ms) for cause in held.causes],
             "not_known": held.unasked,
+            "deletions_continue": True if held.is_deleting else False if held.causes else None,
         },
-        (line, *held.lines()),
+        (line, *held.lines(), *kafka),
         exit=Exit.WAITS if held.causes else Exit.OK if held.unasked is None else Exit.UNREACHABLE,
     )

@@ -132,7 +132,7 @@ async def test_an_unknown_outcome_is_no_success(cluster: FakeSession) -> None:
 async def test_without_a_controller_it_is_said(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
     await deletion(session, ["orders"])
-    assert "no controller is active" in capsys.readouterr().err
+    assert "note: every marked topic waits for a controller: none is active: start one" in capsys.readouterr().err
 
 
 @dataclass

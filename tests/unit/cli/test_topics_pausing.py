@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lethe.admin import topic_znodes
@@ -15,7 +17,7 @@ from lethe.cli.topics_resume_deletions import resuming
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, GetData, SetData
-from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_controller
+from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused, encode_config, encode_controller
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
 
@@ -49,8 +51,38 @@ async def test_resuming_where_the_configuration_is_spoilt_says_what_holds_deleti
     resumed = await resuming(session)
     assert resumed.exit is Exit.WAITS
     assert resumed.lines[0] == "The pause is ended: 0 topics are marked."
-    assert "may wait for the brokers' configuration /config/brokers/<default> to be readable" in resumed.lines[1]
-    assert "lethe controller-resign" in resumed.lines[1]
+    assert "may wait for the brokers' configuration /config/brokers/<default> to be readable" in resumed.lines[2]
+    assert "lethe controller-resign" in resumed.lines[2]
+
+
+async def test_resuming_does_not_say_that_deletions_continue_where_that_was_not_seen(session: FakeSession) -> None:
+    async def said() -> tuple[Exit, Any, tuple[str, ...]]:
+        await pausing(session, "", now_ms=5)
+        resumed = await resuming(session)
+        assert resumed.lines[0] == "The pause is ended: 0 topics are marked."
+        data: Any = resumed.data
+        return resumed.exit, data["deletions_continue"], resumed.lines[1:]
+
+    waits = "every marked topic waits for a controller: none is active: "
+    code, goes_on, lines = await said()
+    assert (code, goes_on, len(lines), lines[0].startswith(waits)) == (Exit.WAITS, False, 1, True)
+    await session.ensure_path(paths.config_broker_default())
+    disabled = encode_config({"delete.topic.enable": "false"})
+    await apply(session, SetData(paths.config_broker_default(), disabled, ANY_VERSION))
+    assert "delete.topic.enable is false (in /config/brokers/<default>)" in (await said())[2][1]
+    await elect(session, 2)
+    code, goes_on, lines = await said()
+    assert (code, goes_on) == (Exit.OK, None)
+    assert lines[0].startswith("Whether topics are deleted is not known: the active controller 2 is not Lethe's")
+
+
+async def test_resuming_where_the_controller_is_unseen_is_no_success(session: FakeSession) -> None:
+    await elect(session, 2)
+    await pausing(session, "", now_ms=5)
+    await apply(session, SetData(paths.CONTROLLER, b"{", ANY_VERSION))
+    resumed = await resuming(session)
+    assert (resumed.exit, resumed.lines[0]) == (Exit.UNREACHABLE, "The pause is ended: 0 topics are marked.")
+    assert "the active controller is unseen: znode /controller cannot be understood" in resumed.lines[1]
 
 
 async def test_a_dry_run_changes_nothing(session: FakeSession) -> None:
