@@ -9,7 +9,7 @@ from typing import Any
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.causes import CauseKind, named
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.operations import GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
 from lethe.survey.evidence import (
     ControllerReport,
@@ -19,6 +19,7 @@ from lethe.survey.evidence import (
     ReportedReplica,
     ReportedTopic,
 )
+from lethe.survey.znodes import ZnodeUnreadable, data_of
 
 EXPLAIN = "/explain"
 ALL = 1_000_000
@@ -37,12 +38,13 @@ async def ask_active_controller(
     if url is not None:
         return await ask_controller(url, topic, timeout_ms, at_most)
     (found,) = await session.read([GetData(paths.CONTROLLER)])
-    if not isinstance(found, Data):
-        return ControllerReport(problem="none is active")
     try:
-        controller = decode_controller(found.data)
-    except MalformedZnode as malformed:
-        return ControllerReport(problem=str(malformed))
+        data = data_of(found, paths.CONTROLLER)
+        if data is None:
+            return ControllerReport(problem="none is active")
+        controller = decode_controller(data.data)
+    except (MalformedZnode, ZnodeUnreadable) as unseen:
+        return ControllerReport(problem=str(unseen))
     if controller.admin is None:
         return ControllerReport(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
     return await ask_controller(controller.admin, topic, timeout_ms, at_most)

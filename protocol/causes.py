@@ -51,6 +51,11 @@ class CauseKind(enum.Enum):
         "waits for a controller: none is active",
         "start one (lethe controller, or a Kafka broker in ZooKeeper mode)",
     )
+    CONTROLLER_UNSEEN = CauseTexts(
+        "may wait for a controller: whether one is active is not known, because{path} cannot be read or "
+        "understood{detail}",
+        "check the ACL and the content of{path}",
+    )
     KRAFT = CauseTexts(
         "cannot be deleted: a KRaft controller controls the cluster, and no controller acts on markers in ZooKeeper",
         "delete it through a broker, or end the migration first",
@@ -301,6 +306,7 @@ _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, 
 _HOLDS: Final = frozenset(
     {
         CauseKind.NO_CONTROLLER,
+        CauseKind.CONTROLLER_UNSEEN,
         CauseKind.KRAFT,
         CauseKind.CONTROLLER_SILENT,
         CauseKind.RESUMPTION,

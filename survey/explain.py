@@ -180,8 +180,13 @@ def _phase(there: TopicTree, reported: ReportedTopic | None) -> str | None:
 
 
 def _no_controller(evidence: Evidence) -> Iterator[ObservedCause]:
-    controller = evidence.survey.zookeeper.controller
-    if controller is None:
+    tree = evidence.survey.zookeeper
+    controller = tree.controller
+    if (why := tree.problem_of(paths.CONTROLLER)) is not None:
+        # A controller that has answered is active, whatever its znode says.
+        if not evidence.reported.is_known:
+            yield ObservedCause(CauseKind.CONTROLLER_UNSEEN, path=paths.CONTROLLER, detail=why)
+    elif controller is None:
         yield ObservedCause(CauseKind.NO_CONTROLLER)
     elif controller.is_kraft:
         yield ObservedCause(CauseKind.KRAFT)

@@ -166,8 +166,9 @@ def _cause_from_outside(
     if answer is not None and answer.failure in _CAUSES_OF_FAILURES:
         what = answer.problems[0].what if answer.problems else None
         return ObservedCause(_CAUSES_OF_FAILURES[answer.failure], broker, (partition,), detail=what)
-    if seen is ReplicaPresence.UNKNOWN and (why := _registration_problem(evidence, broker)) is not None:
-        return ObservedCause(CauseKind.REGISTRATION_UNREADABLE, broker, (partition,), detail=why)
+    unread = evidence.survey.zookeeper.problem_of(paths.broker_id(broker))
+    if seen is ReplicaPresence.UNKNOWN and unread is not None:
+        return ObservedCause(CauseKind.REGISTRATION_UNREADABLE, broker, (partition,), detail=unread)
     if seen is ReplicaPresence.UNKNOWN and (path := _failed_dir(evidence, broker)) is not None:
         return ObservedCause(CauseKind.LOG_DIRECTORY, broker, (partition,), path, detail="a replica may lie in it")
     match seen:
@@ -179,12 +180,6 @@ def _cause_from_outside(
             return hold or ObservedCause(CauseKind.STILL_STORED, broker, (partition,))
         case ReplicaPresence.RENAMED | ReplicaPresence.GONE:
             return None
-
-
-def _registration_problem(evidence: Evidence, broker: BrokerId) -> str | None:
-    """Return why the broker's registration cannot be read or understood; None where it can, or there is none."""
-    problems = evidence.survey.zookeeper.problems
-    return next((problem.what for problem in problems if problem.where == paths.broker_id(broker)), None)
 
 
 def _reported_replica(

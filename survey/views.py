@@ -65,7 +65,11 @@ class ZooKeeperTree:
 
     def could_read(self, path: str) -> bool:
         """Return True if that znode could be read and understood, or does not exist."""
-        return all(problem.where != path for problem in self.problems)
+        return self.problem_of(path) is None
+
+    def problem_of(self, path: str) -> str | None:
+        """Return why that znode could not be read or understood; None where it could, or does not exist."""
+        return next((problem.what for problem in self.problems if problem.where == path), None)
 
     @property
     def knows_topics(self) -> bool:

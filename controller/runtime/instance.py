@@ -10,6 +10,7 @@ it waits 1.5 session timeouts plus `PATIENCE_AFTER_S`, so that the session of a 
     a process whose session ends within that time     the id is held then
     a controller that stays                           ControllerIdTaken
     a broker in /brokers/ids that stays               ControllerIdTaken
+    unknown: its registration cannot be read          ControllerIdTaken
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -28,7 +29,7 @@ from lethe.adapters.registration import EphemeralTaken, ensure_roots, make_ephem
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData, read_error
 from lethe.protocol.zookeeper.znodes import is_controller_registration
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,14 @@ _SHOWN: Final = 200
 
 
 class ControllerIdTaken(Exception):
-    """Another process uses this controller's id. The message names it and says what to do."""
+    """Another process uses this controller's id, or may use it. The message names it and says what to do."""
+
+
+class _Holder(NamedTuple):
+    """What has the id, or may have it."""
+
+    what: str
+    remedy: str = "stop it"
 
 
 class Instance:
@@ -75,25 +83,35 @@ class Instance:
                         taken = await self._process(session, held)
                 if time.monotonic() >= until_s:
                     raise ControllerIdTaken(
-                        f"{taken}: stop it, or give this controller a broker.id of its own (it is {self._controller})"
+                        f"{taken.what}: {taken.remedy}, or give this controller a broker.id of its own "
+                        f"(it is {self._controller})"
                     )
                 if not told:
-                    logger.warning("%s; waiting up to %.0f s for it to go", taken, patience_s)
+                    logger.warning("%s; waiting up to %.0f s for it to go", taken.what, patience_s)
                     told = True
                 await asyncio.sleep(POLL_S)
         finally:
             self._earlier = [*self._earlier, session.session_id][-KEPT_SESSIONS:]
 
-    async def _broker_of_this_id(self, session: ZooKeeperSession) -> str | None:
-        (found,) = await session.read([GetData(paths.broker_id(self._controller))])
+    async def _broker_of_this_id(self, session: ZooKeeperSession) -> _Holder | None:
+        """Return the broker that has this id, or may have it."""
+        path = paths.broker_id(self._controller)
+        (found,) = await session.read([GetData(path)])
+        if (error := read_error(found)) is not None:
+            what = f"{path} cannot be read ({error.name}): a broker may be registered under the id of this controller"
+            return _Holder(what, "let this controller read it")
         if isinstance(found, Data) and not is_controller_registration(found.data):
-            return f"broker {self._controller} is registered in {paths.BROKER_IDS}, under the id of this controller"
+            return _Holder(
+                f"broker {self._controller} is registered in {paths.BROKER_IDS}, under the id of this controller"
+            )
         return None
 
-    async def _process(self, session: ZooKeeperSession, held: EphemeralTaken) -> str:
+    async def _process(self, session: ZooKeeperSession, held: EphemeralTaken) -> _Holder:
         (found,) = await session.read([GetData(held.path)])
         where = _where(found.data) if isinstance(found, Data) else ""
-        return f"another process{where} runs as controller {self._controller} (ZooKeeper session {held.owner:#x})"
+        return _Holder(
+            f"another process{where} runs as controller {self._controller} (ZooKeeper session {held.owner:#x})"
+        )
 
 
 def _where(data: bytes | None) -> str:

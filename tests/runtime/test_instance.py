@@ -15,6 +15,7 @@ from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone, Operation, Present
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.runtime import controller_config
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
@@ -87,6 +88,14 @@ async def test_a_broker_under_our_id_is_in_the_way_and_a_listed_controller_is_no
         else:
             with pytest.raises(ControllerIdTaken, match="broker 1001 is registered"):
                 await Instance(OURS).prepare(ours)
+
+
+async def test_a_registration_under_our_id_that_cannot_be_read_is_no_absence() -> None:
+    async with opened(FakeZooKeeper()) as ours:
+        path = paths.broker_id(OURS)
+        words = rf"{path} cannot be read \(NO_AUTH\): a broker may be .*: let this controller read it"
+        with pytest.raises(ControllerIdTaken, match=words):
+            await Instance(OURS).prepare(forbidding(ours, path))
 
 
 async def test_a_controller_whose_id_is_taken_ends_and_says_why(caplog: pytest.LogCaptureFixture) -> None:

@@ -152,6 +152,15 @@ async def test_no_backlog(alone: FakeSession) -> None:
     assert is_over(answer)
 
 
+async def test_a_controller_that_could_not_be_read_is_not_taken_for_absent(alone: FakeSession) -> None:
+    await mark(alone, "orders")
+    answer = await explained(forbidding(alone, paths.CONTROLLER), "orders")
+    text = "\n".join(answer.lines)
+    assert "orders may wait for a controller: whether one is active is not known" in text
+    assert "/controller cannot be read or understood (NO_AUTH): check the ACL and the content of /controller." in text
+    assert "none is active" not in text
+
+
 async def test_markers_that_may_not_be_read_are_not_taken_for_absent(alone: FakeSession) -> None:
     await mark(alone, "orders")
     blind = forbidding(alone, paths.DELETE_TOPICS)
