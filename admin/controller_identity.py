@@ -8,14 +8,15 @@ from typing import Final
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import active_controller
 from lethe.protocol.zookeeper.znodes import MalformedZnode
+from lethe.survey.znodes import ZnodeUnreadable
 
 NO_CONTROLLER_ACTIVE: Final = "no controller is active"
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerIdentity:
-    """The active controller: its id (None: there is none), and whether it is known to be Lethe's. `problem` says why
-    `/controller` cannot be understood; then the id is -1."""
+    """The active controller: its id (None: there is none, or it is unseen), and whether it is known to be Lethe's.
+    `problem` says why `/controller` cannot be read or understood: then the controller is unseen."""
 
     broker_id: int | None
     is_lethe: bool
@@ -23,33 +24,34 @@ class ControllerIdentity:
 
     @property
     def is_absent(self) -> bool:
-        return self.broker_id is None
+        return self.broker_id is None and self.problem is None
 
     @property
     def is_kafka(self) -> bool:
-        """True if `/controller` can be understood and is not known to be Lethe's."""
+        """True if `/controller` can be read and understood, and is not known to be Lethe's."""
         return not (self.is_absent or self.is_lethe or self.problem is not None)
 
     @property
     def text(self) -> str:
-        if self.broker_id is None:
-            return NO_CONTROLLER_ACTIVE
         if self.problem is not None:
             return f"the active controller is unseen: {self.problem}"
+        if self.broker_id is None:
+            return NO_CONTROLLER_ACTIVE
         whose = "Lethe's" if self.is_lethe else "not Lethe's, as far as can be seen"
         return f"the active controller {self.broker_id} is {whose}"
 
     def note(self, effect: str) -> str:
-        """Return a note that what was requested, `effect`, waits for a controller; empty where one is active."""
-        return f"note: {NO_CONTROLLER_ACTIVE}; {effect} when there is one" if self.is_absent else ""
+        """Return a note that what was requested, `effect`, waits for a controller, or may; empty where one is
+        active."""
+        return f"note: {self.text}; {effect} when there is one" if self.broker_id is None else ""
 
 
 async def acting_controller(session: ZooKeeperSession) -> ControllerIdentity:
-    """Return the active controller. An unreadable `/controller` counts as not Lethe's."""
+    """Return the active controller."""
     try:
         active = await active_controller(session)
-    except MalformedZnode as malformed:
-        return ControllerIdentity(-1, False, str(malformed))
+    except (MalformedZnode, ZnodeUnreadable) as unseen:
+        return ControllerIdentity(None, False, str(unseen))
     if active is None:
         return ControllerIdentity(None, False)
     return ControllerIdentity(int(active.znode.broker_id), active.znode.admin is not None)

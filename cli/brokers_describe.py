@@ -9,6 +9,7 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
+from lethe.admin.controller_identity import ControllerIdentity
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
 from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
@@ -57,8 +58,9 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
     tables: tuple[Table, ...] = ()
     if answers is not None:
         lines += [f"It did not answer all: {problem.what}" for problem in answers.problems]
-        if answers.controller is not None and answers.controller != seen.acting.broker_id:
-            lines.append(f"It takes {answers.controller} for the controller, but {seen.acting.text}.")
+        if answers.controller is not None and _differs(answers.controller, seen.acting):
+            takes = "no broker" if answers.controller < 0 else str(answers.controller)
+            lines.append(f"It takes {takes} for the controller, but {seen.acting.text}.")
         rows = tuple(
             (
                 log_dir.path,
@@ -73,6 +75,11 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
     return Answer(broker_json(seen, number), tuple(lines), tables, code)
 
 
+def _differs(reported: int, acting: ControllerIdentity) -> bool:
+    """Return True if the controller that a broker reports (-1: none) is not seen to be the active one."""
+    return acting.problem is not None or (None if reported < 0 else reported) != acting.broker_id
+
+
 def _registration(seen: ClusterLoad, number: int) -> list[str]:
     broker = seen.views.brokers.get(number)
     if broker is None:
@@ -81,6 +88,8 @@ def _registration(seen: ClusterLoad, number: int) -> list[str]:
     since = utc(seen.since_ms.get(number))
     lines = [f"Broker {number}, epoch {broker.epoch}" + (f", since {since} UTC" if since else "") + role]
     lines += [f"\tEndpoint: {e.listener}://{e.host}:{e.port} ({e.protocol.name})" for e in broker.endpoints]
+    if seen.acting.problem is not None:
+        lines.append(f"\tWhether it is the active controller is not known: {seen.acting.problem}")
     lines += [f"\tRack: {broker.rack}"] if broker.rack is not None else []
     lines += [f"\tFeature: {name} {low} to {high}" for name, low, high in broker.features]
     return lines

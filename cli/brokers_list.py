@@ -43,12 +43,13 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
     table = Table(COLUMNS, tuple(_row(seen, number) for number in numbers))
     body: dict[str, JsonValue] = {
         "controller": seen.acting.broker_id,
-        "controller_is_lethe": seen.acting.is_lethe,
+        "controller_is_lethe": None if seen.acting.problem is not None else seen.acting.is_lethe,
+        "controller_problem": seen.acting.problem,
         "brokers": [broker_json(seen, number) for number in numbers],
         "missing": [broker_json(seen, load.broker) for load in seen.missing],
         "problems": [{"where": where, "what": problem} for where, problem in seen.views.problems.items()],
     }
-    code = Exit.UNREACHABLE if seen.silent else Exit.OK
+    code = Exit.UNREACHABLE if seen.silent or seen.acting.problem is not None else Exit.OK
     return Answer(body, tuple(lines), (table,) if numbers else (), code)
 
 

@@ -58,7 +58,7 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
         "id": number,
         "registered": broker is not None or number in seen.unreadable,
         "problem": seen.unreadable.get(number),
-        "is_controller": seen.acting.broker_id == number,
+        "is_controller": None if seen.acting.problem is not None else seen.acting.broker_id == number,
         "replicas": load.replicas,
         "leads": load.leads,
         "follows": load.follows,

@@ -109,8 +109,8 @@ async def preferred_election(
     wanted = [election.partition for election in elections if election.is_needed]
     if dry_run or not wanted:
         return _answer(elections, views, dry_run=dry_run)
-    if (await acting_controller(session)).broker_id is None:
-        note("note: no controller is active; the election takes place when there is one")
+    if waiting := (await acting_controller(session)).note("the election takes place"):
+        note(waiting)
     is_taken = await _ask_for(session, wanted, timeout_ms=timeout_ms, quiet=quiet)
     after = await view_partitions(session, {tp.topic for tp in wanted})
     return _answer(elections, after, is_taken=is_taken)

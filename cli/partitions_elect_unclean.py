@@ -53,8 +53,11 @@ async def unclean_election(
     plan = _plan(views, chosen, affected, settings)
     if dry_run:
         return Answer([_as_json(views, views, tp) for tp in affected], tuple(plan))
-    if (await acting_controller(session)).broker_id is None:
-        raise Refusal("no controller is active, so no leader would be elected")
+    acting = await acting_controller(session)
+    if acting.is_absent:
+        raise Refusal(f"{acting.text}, so no leader would be elected")
+    if acting.problem is not None:
+        raise Refusal(f"{acting.text}; so whether a leader would be elected is not known", Exit.UNREACHABLE)
     demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
     after = views
     async with _unclean_elections_enabled(session, settings):

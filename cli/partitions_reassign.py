@@ -220,8 +220,8 @@ async def _carry_out(
     except MalformedZnode as malformed:
         raise Refusal(f"{malformed}; nothing was added to it") from malformed
     demand_done(outcome)
-    if acting.broker_id is None:
-        note("note: no controller is active; replicas move when there is one")
+    if waiting := acting.note("replicas move"):
+        note(waiting)
     if outcome.was_done and not acting.is_lethe:
         note("WARNING: it was added to the request that was there: Kafka's controller acts on it after the next change")
     lines = (

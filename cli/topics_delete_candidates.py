@@ -67,8 +67,8 @@ async def candidates_deletion(
         confirm,
         data,
     )
-    if (await acting_controller(session)).broker_id is None:
-        note("note: no controller is active; deletions begin when there is one")
+    if waiting := (await acting_controller(session)).note("deletions begin"):
+        note(waiting)
     marking = await _mark(session, plan, wanted)
     return _answer(plan, data, *marking)
 

@@ -79,7 +79,7 @@ def kafka_takes_no_notice(acting: ControllerIdentity) -> tuple[str, ...]:
     """Return a line where the active controller ignores the pause."""
     if acting.is_lethe:
         return ()
-    if acting.broker_id is None:
+    if acting.is_absent:
         return ("No controller is active: the pause holds for the next one, if it is Lethe's.",)
     return (f"WARNING: {acting.text}: Kafka's controller ignores the pause, and continues to delete.",)
 

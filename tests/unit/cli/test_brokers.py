@@ -17,7 +17,7 @@ from lethe.cli.topics_create import creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, SetData
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData
 from lethe.survey.views import BrokerAnswers, BrokerFailure, Directory, LogDirSource, LogDirView, UnansweredQuestion
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
@@ -93,6 +93,30 @@ async def test_one_broker(cluster: FakeSession) -> None:
     )
     assert third.exit is Exit.UNREACHABLE
     assert (await broker_description(cluster, 3, None)).exit is Exit.OK
+
+
+async def test_an_unseen_controller_is_no_broker(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.CONTROLLER, b"{", -1))
+    answer = await broker_list(cluster, None)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].startswith("3 brokers are registered; the active controller is unseen: znode /controller")
+    data = _data(answer)
+    assert (data["controller"], data["controller_is_lethe"]) == (None, None)
+    assert data["controller_problem"].startswith("znode /controller cannot be understood")
+    assert [one["is_controller"] for one in data["brokers"]] == [None, None, None]
+    described = await broker_description(cluster, 1, _ask)
+    assert described.lines[2].startswith("\tWhether it is the active controller is not known: znode /controller")
+    assert described.lines[-1].startswith("It takes 7 for the controller, but the active controller is unseen: ")
+
+
+async def test_a_broker_without_controller_agrees_that_there_is_none(cluster: FakeSession) -> None:
+    async def ask(broker: Broker) -> BrokerAnswers:
+        return BrokerAnswers(broker.id, {}, BrokerId(-1), ())
+
+    lines = (await broker_description(cluster, 1, ask)).lines
+    assert lines[-1].startswith("It takes no broker for the controller, but the active controller 2 is not Lethe's")
+    await apply(cluster, Delete(paths.CONTROLLER))
+    assert not any("for the controller" in line for line in (await broker_description(cluster, 1, ask)).lines)
 
 
 async def test_a_broker_that_is_not_there(cluster: FakeSession) -> None:

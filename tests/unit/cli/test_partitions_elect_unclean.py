@@ -134,6 +134,10 @@ async def test_nothing_happens_unasked_in_a_dry_run_or_without_a_controller(clus
     assert "orders-0: no leader; in sync were [9]" in dry.lines[0]
     with pytest.raises(Refusal, match="nothing was done"):
         await unclean_election(cluster, ORDERS, confirm=lambda _: False)
+    await apply(cluster, SetData(paths.CONTROLLER, b"{", -1))
+    with pytest.raises(Refusal, match="the active controller is unseen: .*is not known") as refused:
+        await unclean_election(cluster, ORDERS, confirm=None)
+    assert refused.value.exit is Exit.UNREACHABLE
     await apply(cluster, Delete(paths.CONTROLLER))
     with pytest.raises(Refusal, match="no controller is active"):
         await unclean_election(cluster, ORDERS, confirm=None)
