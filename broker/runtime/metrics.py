@@ -61,7 +61,7 @@ _REMOVED: Final = MetricFamily(
 _SET_ASIDE: Final = MetricFamily(
     "lethe_agent_set_aside_directories",
     "gauge",
-    "Directories of another incarnation, kept and not used. /state and `lethe survey` name them",
+    "Directories renamed to `-stray`, kept and not used. /state and `lethe survey` name them",
 )
 _SET_ASIDE_BYTES: Final = MetricFamily("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
 _DUPLICATES: Final = MetricFamily(
