@@ -13,19 +13,20 @@ from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.operations import GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from lethe.survey.broker_settings import BrokerSettings, read_settings
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
 from lethe.survey.causes import ObservedCause
-from lethe.survey.evidence import ControllerReport, DynamicSetting, Evidence
+from lethe.survey.evidence import ControllerReport, Evidence
 from lethe.survey.examine import evidence_asker, gather_evidence, read_holds
 from lethe.survey.explain import Explanation, explain_all
 from lethe.survey.similar import similar_names
 from lethe.survey.views import BrokerFailure
+from lethe.survey.znodes import ZnodeUnreadable, data_of
 
 ASKING_ID: Final = BrokerId(1000)
 """Controller id for the question whether brokers would obey; nothing is controlled with it."""
@@ -34,17 +35,19 @@ MANY_TURNS: Final = 3
 
 
 class ElectionRate(NamedTuple):
-    """Number of elections, and in how long a time."""
+    """Number of elections, and in how long a time. `elections` is None where `/controller_epoch` is unseen."""
 
-    elections: int
+    elections: int | None
     within_ms: int
 
     @property
     def are_too_many(self) -> bool:
         """True if controllers fail one after the other soon after their election."""
-        return self.elections >= MANY_TURNS
+        return self.elections is not None and self.elections >= MANY_TURNS
 
     def __str__(self) -> str:
+        if self.elections is None:
+            return f"unknown, because {paths.CONTROLLER_EPOCH} cannot be read or understood"
         return f"{counted(self.elections, 'time')} in {self.within_ms / 1000:.1f} s"
 
 
@@ -75,7 +78,7 @@ class RescueSnapshot:
     def disabled_in_zookeeper(self) -> str | None:
         """The znode that disables deletion dynamically, which the rescue obeys."""
         setting = self.evidence.holds.delete_topic_enable
-        return setting.path if setting is not None and not setting.value and setting.path.startswith("/") else None
+        return setting.path if setting is not None and not setting.value else None
 
     @property
     def is_paused(self) -> bool:
@@ -146,9 +149,10 @@ async def look(
     )
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
-    election_rate = ElectionRate(max(0, await _epoch(session) - epoch), int((time.monotonic() - began_s) * 1000))
+    elections = _elections(epoch, await _epoch(session))
+    election_rate = ElectionRate(elections, int((time.monotonic() - began_s) * 1000))
     seen = RescueSnapshot(evidence, (), await active_controller(session), tuple(settings), zombies, election_rate)
-    seen = replace(seen, evidence=_with_broker_settings(seen))
+    seen = replace(seen, evidence=with_broker_settings(seen))
     return replace(seen, found=explain_all(seen.evidence))
 
 
@@ -188,25 +192,30 @@ async def turns_within(session: ZooKeeperSession, limit_ms: int) -> ElectionRate
     began_s, before = time.monotonic(), await _epoch(session)
     while True:
         elapsed_ms = int((time.monotonic() - began_s) * 1000)
-        election_rate = ElectionRate(max(0, await _epoch(session) - before), elapsed_ms)
+        election_rate = ElectionRate(_elections(before, await _epoch(session)), elapsed_ms)
         if elapsed_ms >= limit_ms or election_rate.are_too_many:
             return election_rate
         await asyncio.sleep(0.1)
 
 
-async def _epoch(session: ZooKeeperSession) -> int:
-    """Return the controller epoch, which every election raises; 0 where it is unknown."""
+async def _epoch(session: ZooKeeperSession) -> int | None:
+    """Return the controller epoch, which every election raises; 0 where none was held yet, None where it is unseen."""
     (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     try:
-        return int(decode_controller_epoch(found.data)) if isinstance(found, Data) else 0
-    except MalformedZnode:
-        return 0
+        data = data_of(found, paths.CONTROLLER_EPOCH)
+        return 0 if data is None else int(decode_controller_epoch(data.data))
+    except (MalformedZnode, ZnodeUnreadable):
+        return None
 
 
-def _with_broker_settings(seen: RescueSnapshot) -> Evidence:
+def _elections(before: int | None, after: int | None) -> int | None:
+    """Return the number of elections between two epochs; None where one of them is unseen."""
+    return None if before is None or after is None else max(0, after - before)
+
+
+def with_broker_settings(seen: RescueSnapshot) -> Evidence:
     """Add the brokers' own `delete.topic.enable`, unless ZooKeeper overrides it or a Lethe controller has answered."""
     evidence, disabled = seen.evidence, seen.disabled_on
     if not disabled or evidence.holds.delete_topic_enable is not None or evidence.reported.is_known:
         return evidence
-    where = f"the configuration of {plural(len(disabled), 'broker')} {', '.join(map(str, disabled))}"
-    return replace(evidence, holds=replace(evidence.holds, delete_topic_enable=DynamicSetting(False, where)))
+    return replace(evidence, holds=replace(evidence.holds, disabled_on=disabled))

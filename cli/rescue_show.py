@@ -34,6 +34,8 @@ def before(seen: RescueSnapshot, *, even_if_disabled: bool) -> list[str]:
     lines = [_holder(seen)]
     if seen.election_rate.are_too_many:
         lines.append(f"Control changes hands all the time ({seen.election_rate}): {_FALLING_OVER}.")
+    if seen.election_rate.elections is None:
+        lines.append(f"How often control changes hands is {seen.election_rate}.")
     if seen.is_paused:
         lines.append(PAUSED)
     if seen.beyond_command:
@@ -119,7 +121,8 @@ def plan(seen: RescueSnapshot, *, even_if_disabled: bool, lines: Sequence[str]) 
         or seen.election_rate.are_too_many
     )
     stuck = stuck or bool(seen.caches.ghosts or seen.similar)
-    is_unseen = bool(seen.caches.unseen) or any(each.verdict is DeletionVerdict.UNSEEN for each in seen.found)
+    is_unseen = bool(seen.caches.unseen) or seen.election_rate.elections is None
+    is_unseen = is_unseen or any(each.verdict is DeletionVerdict.UNSEEN for each in seen.found)
     code = Exit.NO if stuck else Exit.UNREACHABLE if is_unseen else Exit.OK
     summary = ", ".join(f"{count} {each.value}" for each, count in outlook_counts(outlooks).items())
     data = data_of(seen, even_if_disabled=even_if_disabled, dry_run=True)
@@ -154,6 +157,8 @@ def ended(result: RescueResult) -> Answer:
     lines += ended_lines(caches)
     if control.election_rate.are_too_many:
         lines.append(f"Control keeps changing hands ({control.election_rate}): {_FALLING_OVER}.")
+    if control.election_rate.elections is None:
+        lines.append(f"How often control changes hands afterwards is {control.election_rate}.")
     if result.quarantined:
         lines.append("These znodes cannot be understood and were left alone (docs/runbook.md, LetheTopicUnreadable):")
         lines += [f"    {each}" for each in result.quarantined[:MAX_ROWS]]
@@ -189,7 +194,7 @@ def ended(result: RescueResult) -> Answer:
         or left_over
     ):
         code = Exit.NO
-    elif unseen or caches.unseen:
+    elif unseen or caches.unseen or control.election_rate.elections is None:
         code = Exit.UNREACHABLE
     return Answer(data, tuple(lines), exit=code)
 

@@ -84,7 +84,7 @@ class CauseKind(enum.Enum):
         f"{_MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {_THEN_ALL_GO}",
     )
     DISABLED = CauseTexts(
-        "is not deleted because delete.topic.enable is false{place}: a controller drops its marker{since}",
+        "is not deleted because delete.topic.enable is false{place}{detail}: a controller drops its marker{since}",
         "set it to true, then delete the topic again",
     )
     # What holds this topic.

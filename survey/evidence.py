@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper.znodes import DeletionsPaused
 from lethe.survey.views import Survey
 
@@ -36,6 +37,9 @@ class DeletionHolds:
     delete_topic_enable: DynamicSetting | None = None
     """Its value in dynamic configuration; None where only the controller's properties have it, or it is
     `unreadable`."""
+    disabled_on: tuple[BrokerId, ...] = ()
+    """Registered brokers whose own properties have `delete.topic.enable=false`, where brokers were asked and nothing
+    overrides these."""
     unreadable: UnreadableSetting | None = None
     """Why dynamic configuration does not say whether topics may be deleted; None where it does."""
 

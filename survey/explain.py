@@ -29,12 +29,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, plural
 from lethe.protocol.findings import Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
-from lethe.survey.causes import ObservedCause
+from lethe.survey.causes import ObservedCause, ranges
 from lethe.survey.directories import may_be_cut
 from lethe.survey.evidence import Evidence, ReportedTopic
 from lethe.survey.leftovers import damage, leftovers
@@ -262,8 +262,10 @@ def _disabled(evidence: Evidence) -> ObservedCause | None:
     """Return the cause for disabled deletion. The controller's answer overrides the configuration in ZooKeeper."""
     configured, reported = evidence.holds.delete_topic_enable, evidence.reported.deletion_enabled
     says_so = configured.path if configured is not None and not configured.value else None
-    is_disabled = says_so is not None if reported is None else not reported
-    return ObservedCause(CauseKind.DISABLED, path=says_so) if is_disabled else None
+    brokers = evidence.holds.disabled_on if says_so is None else ()
+    is_disabled = says_so is not None or bool(brokers) if reported is None else not reported
+    place = f"in the configuration of {plural(len(brokers), 'broker')} {ranges(brokers)}" if brokers else None
+    return ObservedCause(CauseKind.DISABLED, path=says_so, detail=place) if is_disabled else None
 
 
 def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None) -> bool:

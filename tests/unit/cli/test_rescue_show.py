@@ -80,6 +80,8 @@ def test_a_pause_is_said_before_the_topics() -> None:
 def test_controllers_that_take_turns_are_noticed() -> None:
     assert "51 times in 1.3 s" in before(look(election_rate=ElectionRate(51, 1_300)), even_if_disabled=False)[1]
     assert not ElectionRate(2, 1_300).are_too_many
+    unseen = "How often control changes hands is unknown, because /controller_epoch cannot be read or understood."
+    assert before(look(election_rate=ElectionRate(None, 1_300)), even_if_disabled=False)[1] == unseen
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,7 @@ def test_controllers_that_take_turns_are_noticed() -> None:
         (look(replace(GONE, verdict=DeletionVerdict.UNSEEN)), Exit.UNREACHABLE),
         (look(zombies=(TopicPartition("ghost", 1),)), Exit.NO),
         (look(election_rate=ElectionRate(51, 1_300)), Exit.NO),
+        (look(election_rate=ElectionRate(None, 1_300)), Exit.UNREACHABLE),
     ],
 )
 def test_dry_run_says_with_its_code_whether_something_is_stuck(seen: RescueSnapshot, code: Exit) -> None:
@@ -141,6 +144,7 @@ def test_codes_of_an_end() -> None:
     assert end(GONE, timed_out=True).exit is Exit.OK
     assert end(GONE, interrupted=True).exit is Exit.INTERRUPTED
     assert end(GONE, election_rate=ElectionRate(20, 100)).exit is Exit.NO, "the next controllers fall over too"
+    assert end(GONE, election_rate=ElectionRate(None, 100)).exit is Exit.UNREACHABLE
     left_over = Explanation(
         "orders", DeletionVerdict.LEFT_OVER, (ObservedCause(CauseKind.STORED, BrokerId(4), path="/d/orders-0"),)
     )

@@ -257,6 +257,12 @@ def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
     disabled = DeletionHolds(delete_topic_enable=DynamicSetting(False, "/config/brokers/<default>"))
     (cause,) = explain(evidence(marked=False, holds=disabled), "orders").causes
     assert (cause.kind, cause.path) == (CauseKind.DISABLED, "/config/brokers/<default>")
+    (cause,) = explain(
+        evidence(marked=False, holds=DeletionHolds(disabled_on=(BrokerId(1), BrokerId(2)))), "orders"
+    ).causes
+    assert (cause.kind, cause.path) == (CauseKind.DISABLED, None)
+    said = "orders is not deleted because delete.topic.enable is false (in the configuration of brokers 1-2): "
+    assert sentence(cause, "orders", 0).startswith(said)
     # The controller knows better than what is configured for everybody.
     assert kinds(
         explain(evidence(marked=False, holds=disabled, reported=ControllerReport(deletion_enabled=True)), "orders")
