@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import live_brokers
@@ -36,6 +36,8 @@ from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
 from lethe.survey.znodes import ZnodeUnreadable, data_of, stat_of
+
+MARK_DROPPED: Final = "the controller dropped the mark: is its delete.topic.enable false?"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,11 @@ A write is conditional on what was read. After a conflicting write the command r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
 
 MAX_ATTEMPTS: Final = 10
@@ -26,6 +28,20 @@ class Outcome:
     problem: str | None = None
     is_unknown: bool = False
     was_done: bool = False
+
+
+def exit_of(outcomes: Iterable[Outcome]) -> Exit:
+    """Return OK where all is done, UNREACHABLE where that is unknown of one, else NO."""
+    failed = [outcome for outcome in outcomes if outcome.problem is not None]
+    if any(outcome.is_unknown for outcome in failed):
+        return Exit.UNREACHABLE
+    return Exit.NO if failed else Exit.OK
+
+
+def demand_done(outcome: Outcome) -> None:
+    """Raise Refusal where it is not done, or where that is unknown."""
+    if outcome.problem is not None:
+        raise Refusal(outcome.problem, exit_of([outcome]))
 
 
 def is_conflict(outcome: MultiOutcome) -> bool:

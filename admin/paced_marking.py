@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
+from lethe.admin.deletion_progress import MARK_DROPPED
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists
 from lethe.survey.znodes import ZnodeUnreadable, stat_of
@@ -109,7 +110,7 @@ class PacedMarking:
                 continue
             del self.under_way[name]
             if is_there:
-                self.failed[name] = "the controller dropped the mark: is its delete.topic.enable false?"
+                self.failed[name] = MARK_DROPPED
             else:
                 self.deleted.append(name)
 

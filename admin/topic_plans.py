@@ -88,11 +88,14 @@ def creation_operations(plan: TopicPlan, *, config_exists: bool) -> tuple[Operat
 
 def deletion_problem(name: str, *, topics: Collection[str]) -> str | None:
     """Return why the topic cannot be marked for deletion; None if it can, also if it is marked already."""
-    if name in INTERNAL_TOPICS:
-        return f"topic {name} is internal to Kafka and is not deleted by this command"
-    if name not in topics:
+    if name not in topics and name not in INTERNAL_TOPICS:
         return f"topic {name} does not exist"
-    return None
+    return internal_topic_problem(name)
+
+
+def internal_topic_problem(name: str) -> str | None:
+    """Return why no command deletes the topic; None for a topic that is not internal to Kafka."""
+    return f"topic {name} is internal to Kafka and is not deleted by this command" if name in INTERNAL_TOPICS else None
 
 
 def deletion_operation(name: str) -> Create:

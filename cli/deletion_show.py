@@ -6,15 +6,14 @@ import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from lethe.admin.deletion_progress import TopicDeletionProgress, UnseenPlace
+from lethe.admin.deletion_progress import MARK_DROPPED, TopicDeletionProgress, UnseenPlace
 from lethe.admin.deletion_wait import DeletionWaitResult
-from lethe.admin.outcomes import Outcome
+from lethe.admin.outcomes import Outcome, exit_of
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 
-DROPPED: Final = "the controller dropped the mark: is its delete.topic.enable false?"
 SHOWN_NAMES: Final = 3
 SHOWN_PROBLEMS: Final = 20
 
@@ -88,10 +87,7 @@ def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
     data: list[JsonValue] = [
         {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
     ]
-    code = Exit.OK
-    if any(outcome.problem is not None for outcome in outcomes):
-        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
-    return Answer(data, marking_lines(outcomes, detail), exit=code)
+    return Answer(data, marking_lines(outcomes, detail), exit=exit_of(outcomes))
 
 
 # --- waiting ------------------------------------------------------------------------------------------------------
@@ -164,7 +160,7 @@ def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
 
 
 def _causes(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> tuple[str, ...]:
-    return (DROPPED,) if progress.is_given_up else waited.why.get(progress.name) or progress.waits
+    return (MARK_DROPPED,) if progress.is_given_up else waited.why.get(progress.name) or progress.waits
 
 
 Clean = Callable[[TopicDeletionProgress], int | None]

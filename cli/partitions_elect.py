@@ -13,6 +13,7 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
+from lethe.admin.outcomes import demand_done
 from lethe.admin.partition_names import Selector, parse_selector
 from lethe.admin.partition_requests import Election, election_is_pending, election_of, portions, request_election
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
@@ -24,7 +25,6 @@ from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue

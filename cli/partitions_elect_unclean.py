@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
+from lethe.admin.outcomes import demand_done
 from lethe.admin.partition_names import Selector
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
 from lethe.admin.refusal import Exit, Refusal
@@ -21,7 +22,6 @@ from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
-from lethe.cli.topics_pause_deletions import demand_done
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import TopicPartition

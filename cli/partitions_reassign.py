@@ -16,6 +16,7 @@ import typer
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.assignment_proposal import proposal
 from lethe.admin.controller_identity import acting_controller
+from lethe.admin.outcomes import demand_done
 from lethe.admin.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from lethe.admin.partition_requests import RequestPending, request_reassignment
 from lethe.admin.partition_views import PartitionViews, selection, view_partitions
@@ -27,7 +28,6 @@ from lethe.cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
 from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue

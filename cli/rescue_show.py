@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from lethe.admin.controller_identity import NO_CONTROLLER_ACTIVE
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_ghosts import ended_lines, found_lines
 from lethe.admin.rescue_limits import MAX_CAUSES, PAUSED, beyond_command
@@ -103,7 +104,7 @@ def _age(group: Sequence[Explanation], now_ms: int) -> str:
 def _holder(seen: RescueSnapshot) -> str:
     holder = seen.holder
     if holder is None:
-        return "No controller is active."
+        return f"{NO_CONTROLLER_ACTIVE.capitalize()}."
     who = f"Controller {holder.znode.broker_id}"
     if seen.holder_is_lethe:
         return f"{who}, one of Lethe's, controls the cluster."

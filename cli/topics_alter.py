@@ -13,7 +13,8 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.outcomes import Outcome
+from lethe.admin.controller_identity import acting_controller
+from lethe.admin.outcomes import Outcome, exit_of
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_alteration import TopicChange, TopicChangeRequest, change_planner, change_topics, read_topics
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
@@ -158,8 +159,8 @@ async def alteration(
     new = [TopicPartition(change.name, p) for change in written.values() for p in change.added]
     leaderless: dict[TopicPartition, str | None] = {}
     if new and timeout_ms is not None:
-        if await topic_znodes.active_controller(session) is None:
-            note("note: no controller is active; the new partitions come into being when there is one")
+        if waiting := (await acting_controller(session)).note("the new partitions come into being"):
+            note(waiting)
         leaderless = await _without_leader(session, new, timeout_ms=timeout_ms, quiet=quiet)
     return _answer(final, outcomes, leaderless=leaderless)
 
@@ -216,10 +217,8 @@ def _answer(
                 "without_leader": [*waiting],
             }
         )
-    code = Exit.TIMED_OUT if leaderless else Exit.OK
-    if any(outcome.problem is not None for outcome in outcomes):
-        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
-    return Answer(data, tuple(lines), exit=code)
+    code = exit_of(outcomes)
+    return Answer(data, tuple(lines), exit=Exit.TIMED_OUT if leaderless and code is Exit.OK else code)
 
 
 def _lines(change: TopicChange, outcome: Outcome, *, dry_run: bool) -> list[str]:

@@ -10,8 +10,8 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.outcomes import Outcome
-from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.outcomes import Outcome, exit_of
+from lethe.admin.refusal import Refusal
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_creation import TopicCreationRequest, plan_topics
 from lethe.admin.topic_plans import TopicPlan, partition_count_problem
@@ -169,9 +169,8 @@ async def creations(
     data: list[JsonValue] = [told[each.name][0] for each in wanted if each.name in told]
     lines = tuple(line for each in wanted if each.name in told for line in told[each.name][1])
     if failed:
-        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in failed.values()) else Exit.NO
         problems = "; ".join(str(outcome.problem) for outcome in failed.values())
-        raise Refusal("\n".join((*lines, problems)), code)
+        raise Refusal("\n".join((*lines, problems)), exit_of(failed.values()))
     return Answer(data[0] if len(wanted) == 1 else data, lines)
 
 

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
 from lethe.admin.deletion_requests import TopicReadability, look_at_unreadable, order_unreadable
-from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.outcomes import exit_of
+from lethe.admin.refusal import Refusal
+from lethe.admin.topic_plans import internal_topic_problem
 from lethe.admin.topic_znodes import list_topics
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import unknown_topic
-from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
 
 async def unreadable_deletion(
@@ -35,8 +36,8 @@ async def unreadable_deletion(
     there = await list_topics(session)
     found = {seen.name: seen for seen in await look_at_unreadable(session, names)}
     for name in names:
-        if name in INTERNAL_TOPICS:
-            raise Refusal(f"topic {name} is internal to Kafka and is not deleted by this command")
+        if (problem := internal_topic_problem(name)) is not None:
+            raise Refusal(problem)
         if name not in found:
             if if_exists:
                 continue
@@ -64,14 +65,11 @@ async def unreadable_deletion(
     if not acting.is_lethe:
         lines.append(f"WARNING: {acting.text}: only Lethe's deletes a topic that cannot be understood.")
     lines.append("Directories of their replicas that are left on a disk are found by `lethe survey`.")
-    code = Exit.OK
-    if any(outcome.problem is not None for outcome in outcomes):
-        code = Exit.UNREACHABLE if any(outcome.is_unknown for outcome in outcomes) else Exit.NO
     data: list[JsonValue] = [
         {**_as_json(seen, ordered=outcome.problem is None), "problem": outcome.problem}
         for seen, outcome in zip(chosen, outcomes, strict=True)
     ]
-    return Answer(data, tuple(lines), exit=code)
+    return Answer(data, tuple(lines), exit=exit_of(outcomes))
 
 
 def _plan(seen: TopicReadability) -> list[str]:

@@ -12,10 +12,9 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.controller_identity import ControllerIdentity, acting_controller
+from lethe.admin.controller_identity import NO_CONTROLLER_ACTIVE, ControllerIdentity, acting_controller
 from lethe.admin.deletion_requests import deletions_paused, pause_deletions
-from lethe.admin.outcomes import Outcome
-from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.outcomes import demand_done
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
 from lethe.cli.running import finish
@@ -69,18 +68,12 @@ async def pausing(session: ZooKeeperSession, reason: str, *, now_ms: int, dry_ru
     )
 
 
-def demand_done(outcome: Outcome) -> None:
-    """Raise Refusal where it is not done, or where that is unknown."""
-    if outcome.problem is not None:
-        raise Refusal(outcome.problem, Exit.UNREACHABLE if outcome.is_unknown else Exit.NO)
-
-
 def kafka_takes_no_notice(acting: ControllerIdentity) -> tuple[str, ...]:
     """Return a line where the active controller ignores the pause."""
     if acting.is_lethe:
         return ()
     if acting.is_absent:
-        return ("No controller is active: the pause holds for the next one, if it is Lethe's.",)
+        return (f"{NO_CONTROLLER_ACTIVE.capitalize()}: the pause holds for the next one, if it is Lethe's.",)
     return (f"WARNING: {acting.text}: Kafka's controller ignores the pause, and continues to delete.",)
 
 

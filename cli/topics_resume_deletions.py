@@ -8,11 +8,11 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import deletions_paused, resume_deletions
 from lethe.admin.hold_causes import EVERY_TOPIC, held_back
+from lethe.admin.outcomes import demand_done
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
 from lethe.cli.running import finish
-from lethe.cli.topics_pause_deletions import demand_done
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
 from lethe.survey.explain_json import cause_to_json

@@ -2,7 +2,8 @@
 
 import pytest
 
-from lethe.admin.outcomes import CONFLICTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.outcomes import CONFLICTS, Outcome, demand_done, exit_of, given_up, is_conflict, outcome_of
+from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
 
 ACT, DONE = "create topic orders", "topic orders was created"
@@ -34,3 +35,17 @@ def test_each_answer_in_words(answer: MultiOutcome, outcome: Outcome) -> None:
 
 def test_what_was_given_up_is_named() -> None:
     assert given_up("orders", "topic orders").problem == "topic orders was changed by others again and again"
+
+
+def test_exit_codes_of_several_outcomes() -> None:
+    done, failed, unknown = Outcome("a"), Outcome("b", "refused"), Outcome("c", "the reply was lost", is_unknown=True)
+    assert [exit_of(each) for each in ([], [done], [done, failed], [failed, unknown])] == [
+        Exit.OK,
+        Exit.OK,
+        Exit.NO,
+        Exit.UNREACHABLE,
+    ]
+    demand_done(done)
+    with pytest.raises(Refusal, match="lost") as refusal:
+        demand_done(unknown)
+    assert refusal.value.exit is Exit.UNREACHABLE
