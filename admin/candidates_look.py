@@ -14,7 +14,7 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists
-from lethe.survey.brokers import AskBroker, ask_all, broker_asker
+from lethe.survey.brokers import ask_all, broker_asker
 from lethe.survey.views import BrokerAnswers, BrokerPlace
 from lethe.survey.znodes import ZnodeUnreadable, stat_of
 
@@ -39,7 +39,7 @@ class CurrentTopics(NamedTuple):
     brokers: tuple[Broker, ...]
 
 
-async def look_now(session: ZooKeeperSession, names: Sequence[str], ask: AskBroker | None = None) -> CurrentTopics:
+async def look_now(session: ZooKeeperSession, names: Sequence[str]) -> CurrentTopics:
     """Look at these topics. Each broker is asked once."""
     there = await topic_znodes.list_topics(session)
     stats = await session.read([Exists(paths.topic(name)) for name in names])
@@ -52,7 +52,7 @@ async def look_now(session: ZooKeeperSession, names: Sequence[str], ask: AskBrok
             unread[name] = str(error)
     described = await topic_znodes.describe(session, [*znodes], there.marked)
     brokers, _ = await topic_znodes.live_brokers(session)
-    asked = await ask_all(brokers, ask or broker_asker(topics=frozenset(names)))
+    asked = await ask_all(brokers, broker_asker(topics=frozenset(names)))
     answers = {int(answer.broker): answer for answer in asked}
     found = {}
     for topic in described:

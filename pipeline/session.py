@@ -93,7 +93,7 @@ class FixedSetting(ValueError):
     """An attempt to change a setting that results depend on."""
 
 
-def build_session(master: str, conf: Mapping[str, str], *, log: Path, app_name: str = APP_NAME) -> SparkSession:
+def build_session(master: str, conf: Mapping[str, str], *, log: Path) -> SparkSession:
     """Return a session on `master` (local[*], spark://host:port, yarn, k8s://...), with its JVM as a child of this
     process.
 
@@ -103,7 +103,7 @@ def build_session(master: str, conf: Mapping[str, str], *, log: Path, app_name: 
     settings = settings_of(master, conf)
     if SparkSession.getActiveSession() is not None:
         raise SessionUnavailable("this process has a Spark session already")
-    sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name).setAll(list(settings.items()))
+    sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(APP_NAME).setAll(list(settings.items()))
     options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
     sparks.set("spark.driver.extraJavaOptions", f"{options} {conf.get('spark.driver.extraJavaOptions', '')}".rstrip())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

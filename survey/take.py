@@ -16,7 +16,7 @@ import asyncio
 import os.path
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -54,11 +54,8 @@ _TRANSIENT: Final = frozenset(
 """Findings that may only mean that a broker has not yet executed a request."""
 
 
-AskSettings = Callable[[Broker], Awaitable[BrokerSettings]]
-"""Asks one live broker for its configuration; the broker's failures never raise."""
-
-
 async def _settings(broker: Broker) -> BrokerSettings:
+    """Ask one live broker for its configuration; the broker's failures never raise."""
     return await ask_broker_settings(broker, SETTINGS_TIMEOUT_MS)
 
 
@@ -67,7 +64,6 @@ async def take_survey(
     *,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
     ask: AskBroker | None = None,
-    ask_settings: AskSettings = _settings,
     read_local_disks: bool = False,
     with_times: bool = False,
     settle_s: float = SETTLE_S,
@@ -84,7 +80,7 @@ async def take_survey(
     tree, before = await read_tree(session, with_times=with_times)
     reader = _PlaceReader(log_dirs or {}, ask, read_local_disks)
     answers, views = await reader.read(tree)
-    removals = await _removals(session, tree, views, ask_settings)
+    removals = await _removals(session, tree, views)
     seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname(), removals=removals)
     moved = await _moved(session, seen, before)
     passed, again = await _disappeared(session, replace(seen, in_motion=tuple(moved)), reader, settle_s)
@@ -121,12 +117,12 @@ class _PlaceReader:
 
 
 async def _removals(
-    session: ZooKeeperSession, tree: ZooKeeperTree, views: Sequence[LogDirView], ask: AskSettings
+    session: ZooKeeperSession, tree: ZooKeeperTree, views: Sequence[LogDirView]
 ) -> dict[BrokerId, Removal]:
     """Return when the registered brokers remove renamed directories. Only brokers that have some are asked."""
     having = {view.broker for view in views for each in view.directories if each.kind is DirectoryKind.DELETED}
     brokers = [broker for broker in tree.brokers if broker.id in having]
-    asked = await ask_all(brokers, ask, at_once=MAX_AT_ONCE_BRIEFLY)
+    asked = await ask_all(brokers, _settings, at_once=MAX_AT_ONCE_BRIEFLY)
     found = await session.read([GetData(paths.broker_id(broker.id)) for broker in brokers]) if brokers else ()
     return {
         broker.id: Removal(settings.delete_delay_ms, registered_at_ms(read.data) if isinstance(read, Data) else None)

@@ -42,7 +42,7 @@ from lethe.controller.runtime.admin import AdminPages
 from lethe.controller.runtime.blockers import log_blockers
 from lethe.controller.runtime.board.board import Board, BoardMemory
 from lethe.controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
-from lethe.controller.runtime.caches import CacheReader, ConnectToAsk
+from lethe.controller.runtime.caches import CacheReader
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.configured import connector, core_config, listener_for
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
@@ -113,11 +113,9 @@ class ControllerApp:
         cache_look_rest: int | None = None,
         holds_id: bool = True,
         manager: ServiceManager | None = None,
-        connect_to_ask: ConnectToAsk | None = None,
     ) -> None:
         """`only_topics`: delete only these of the marked topics; None: all. `cache_look_rest`: see `CoreConfig`.
-        `holds_id`: run as a daemon that holds its id exclusively. `manager` receives health and readiness.
-        `connect_to_ask` opens the connections for reading metadata caches; None: Kafka's protocol over TCP."""
+        `holds_id`: run as a daemon that holds its id exclusively. `manager` receives health and readiness."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; the ZooKeeper session may still be missing."""
         self.http: HttpServer | None = None
@@ -126,7 +124,6 @@ class ControllerApp:
         self._config = config
         self._only_topics = only_topics
         self._cache_look_rest = cache_look_rest
-        self._connect_to_ask = connector(config) if connect_to_ask is None else connect_to_ask
         # The controller of a command does not hold its id, and SIGHUP ends it.
         self._holds_id = holds_id
         self._open_session = open_session
@@ -212,7 +209,7 @@ class ControllerApp:
             )
             subject = f"controller/{self._config.controller_id}"
             self.channel_problems = channels.problems
-            caches = CacheReader(self._connect_to_ask, queue.post, lambda error, where: loop.fault(error, where))
+            caches = CacheReader(connector(self._config), queue.post, lambda error, where: loop.fault(error, where))
             prober = Prober(self._connect, self._config.inter_broker_protocol)
             performer = Performer(
                 sessions,

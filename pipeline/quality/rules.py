@@ -172,11 +172,11 @@ def shared_frames(evidence: Evidence) -> Iterator[SharedFrames]:
             frame.unpersist()
 
 
-def audit(evidence: Evidence, shared: SharedFrames, rules: Sequence[Rule] = RULES) -> DataFrame:
+def audit(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Return every violation of the rules, with the columns of VIOLATIONS and each of its keys once. Nothing is
     computed before the frame is used. For days outside the evidence the result is incomplete."""
-    on_lines = [rule for rule in rules if rule.on_lines]
-    found = [_violations_of(rule, evidence, shared) for rule in rules if not rule.on_lines]
+    on_lines = [rule for rule in RULES if rule.on_lines]
+    found = [_violations_of(rule, evidence, shared) for rule in RULES if not rule.on_lines]
     if on_lines:
         found.insert(0, _line_violations(on_lines, evidence.controller_events))
     return _deduplicated(union_of(found))

@@ -22,21 +22,26 @@ PROGRESS_LINES: Final = (
 )
 _CROWDED: Final = 90
 """Percent of an axis; lines further right have their labels at the left."""
+_PROGRESS_PX: Final = 200
+_DISTRIBUTION_PX: Final = 110
+_BYTES_PX: Final = 160
 _SPARK_PX: Final = 18
 
 
-def progress_chart(progress: PhaseProgress, total: int, *, height: int = 200) -> Markup:
+def progress_chart(progress: PhaseProgress, total: int) -> Markup:
     """Draw how many deletions had reached each phase, over time."""
     scale = progress_scale(progress)
     vertical = count_scale(total)
-    lines = [svg.steps(progress.reached[name], vertical.end, height, class_) for name, _, class_ in PROGRESS_LINES]
+    lines = [
+        svg.steps(progress.reached[name], vertical.end, _PROGRESS_PX, class_) for name, _, class_ in PROGRESS_LINES
+    ]
     return svg.picture(
         "Deletions by the phase that they had reached, over time",
         f"One line per phase, from {clock(int(scale.start), 1000)} to {clock(int(scale.end), 1000)} UTC; "
         f"each ends at the number of deletions that came so far, of {total}.",
-        height + svg.LABELS_PX,
-        svg.bottom_axis(scale, height),
-        svg.left_axis(vertical, height),
+        _PROGRESS_PX + svg.LABELS_PX,
+        svg.bottom_axis(scale, _PROGRESS_PX),
+        svg.left_axis(vertical, _PROGRESS_PX),
         *lines,
     )
 
@@ -53,13 +58,18 @@ def distribution_scale(latencies: Sequence[Latency]) -> Scale:
     return log_scale(bin_start_ms(min(bins, default=0)), bin_start_ms(max(bins, default=BINS_PER_DECADE) + 1))
 
 
-def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 110) -> Markup:
+def distribution(latency: Latency, scale: Scale, class_: str) -> Markup:
     """Draw a histogram of durations, with percentiles as lines."""
     most = max(latency.bins.values(), default=1)
     marks = [("p50", latency.p50, 12), ("p90", latency.p90, 24), ("p99", latency.p99, 36)]
     at_left = scale.at(latency.p99) > _CROWDED
     lines = [
-        join((svg.vertical(scale.at(value), y - 9, height, "quantile"), _label(scale.at(value), y, name, at_left)))
+        join(
+            (
+                svg.vertical(scale.at(value), y - 9, _DISTRIBUTION_PX, "quantile"),
+                _label(scale.at(value), y, name, at_left),
+            )
+        )
         for name, value, y in marks
     ]
     return svg.picture(
@@ -67,10 +77,10 @@ def distribution(latency: Latency, scale: Scale, class_: str, *, height: int = 1
         f"{count(latency.deletions, 'deletion')}: half within {duration(latency.p50)}, 99 % within "
         f"{duration(latency.p99)}; "
         f"the longest {duration(latency.max)}. The axis is logarithmic.",
-        height + svg.LABELS_PX,
-        svg.bottom_axis(scale, height),
-        svg.horizontal(height, "base"),
-        *_columns(latency.bins, scale, most, height - 40, height, class_),
+        _DISTRIBUTION_PX + svg.LABELS_PX,
+        svg.bottom_axis(scale, _DISTRIBUTION_PX),
+        svg.horizontal(_DISTRIBUTION_PX, "base"),
+        *_columns(latency.bins, scale, most, _DISTRIBUTION_PX - 40, _DISTRIBUTION_PX, class_),
         *lines,
     )
 
@@ -118,34 +128,34 @@ def _label(place: float, y: float, words: str, at_left: bool) -> Markup:
     )
 
 
-def bytes_over_time(bars: Sequence[FreedBytes], step_ms: int, *, height: int = 160) -> Markup:
+def bytes_over_time(bars: Sequence[FreedBytes], step_ms: int) -> Markup:
     """Draw one bar per step of time."""
     first, last = bars[0].at, bars[-1].at + step_ms
     room = max(step_ms * 12 - (last - first), 0) // step_ms // 2 * step_ms
     scale = clock_scale(first - room, last + room)
     vertical = size_scale(max(bar.size_bytes for bar in bars))
-    shown = [_bar(bar, step_ms, scale, vertical, height) for bar in bars]
+    shown = [_bar(bar, step_ms, scale, vertical) for bar in bars]
     total = sum(bar.size_bytes for bar in bars)
     return svg.picture(
         "Bytes reclaimed over time",
         f"{size(total)} in all, in steps of {step_words(step_ms)}; the most in one step is "
         f"{size(max(bar.size_bytes for bar in bars))}.",
-        height + svg.LABELS_PX,
-        svg.left_axis(vertical, height),
-        svg.bottom_axis(scale, height),
+        _BYTES_PX + svg.LABELS_PX,
+        svg.left_axis(vertical, _BYTES_PX),
+        svg.bottom_axis(scale, _BYTES_PX),
         *shown,
     )
 
 
-def _bar(bar: FreedBytes, step_ms: int, scale: Scale, vertical: Scale, height: int) -> Markup:
+def _bar(bar: FreedBytes, step_ms: int, scale: Scale, vertical: Scale) -> Markup:
     left, right = scale.at(bar.at), scale.at(bar.at + step_ms)
-    tall = max(vertical.at(bar.size_bytes) * height / 100, 1 if bar.size_bytes else 0)
+    tall = max(vertical.at(bar.size_bytes) * _BYTES_PX / 100, 1 if bar.size_bytes else 0)
     topics = f", {count(bar.topics, 'topic')}" if bar.topics else ""
     words = (
         f"{clock(bar.at, min(step_ms, 60_000) if step_ms < 86_400_000 else step_ms)}: {size(bar.size_bytes)}{topics}"
     )
     width = max((right - left) * 0.86, 0.3)
-    return svg.rect(left, width, round(height - tall, 1), round(tall, 1), "b-bytes", words)
+    return svg.rect(left, width, round(_BYTES_PX - tall, 1), round(tall, 1), "b-bytes", words)
 
 
 def share_bar(value: float, most: float, words: str, class_: str = "b-share") -> Markup:

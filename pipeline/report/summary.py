@@ -113,9 +113,9 @@ def audit_coverage(report: Report) -> str:
     return f"{number(report.audited_days)} of {count(report.recorded_days, 'day')} audited"
 
 
-def latency(report: Report, measure: str, size_class: str = "all") -> Latency | None:
-    """Return the distribution of that measure, or None."""
-    wanted = (each for each in report.deletions.latencies if (each.measure, each.size_class) == (measure, size_class))
+def latency(report: Report, measure: str) -> Latency | None:
+    """Return the distribution of that measure over deletions of all sizes, or None."""
+    wanted = (each for each in report.deletions.latencies if (each.measure, each.size_class) == (measure, "all"))
     return next(wanted, None)
 
 

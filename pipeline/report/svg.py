@@ -55,14 +55,13 @@ def text(x: float, y: float, words: str, class_: str) -> Markup:
     return el("text", words, x=percent(x), y=f"{y:g}", class_=class_, text_anchor=anchor)
 
 
-def bottom_axis(scale: Scale, height: int, *, labels: bool = True) -> Markup:
+def bottom_axis(scale: Scale, height: int) -> Markup:
     """Return vertical grid lines at the ticks, with labels below."""
     parts: list[Markup] = []
     for tick in scale.ticks:
         minor = " minor" if tick.is_minor else ""
         parts.append(vertical(tick.place, 0, height, f"grid{minor}"))
-        if labels:
-            parts.append(text(tick.place, height + 13, tick.label, f"tick{minor}"))
+        parts.append(text(tick.place, height + 13, tick.label, f"tick{minor}"))
     return join(parts)
 
 

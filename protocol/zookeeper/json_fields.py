@@ -101,10 +101,8 @@ def string(path: str, where: str, value: object) -> str:
     return value
 
 
-def number_text(path: str, where: str, value: object, *, default: int | None = None) -> int:
+def number_text(path: str, where: str, value: object) -> int:
     """Return a whole number written as a string, as Kafka writes times and producer ids."""
-    if value is None and default is not None:
-        return default
     text = string(path, where, value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > INT64_MAX:

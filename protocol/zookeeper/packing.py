@@ -117,13 +117,12 @@ class MultiPlan:
         *,
         max_operations: int = DEFAULT_MAX_OPERATIONS,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        limit_bytes: int = REQUEST_LIMIT_BYTES,
     ) -> None:
         self.groups: Final = tuple(groups)
         self.fence: Final = fence
         self._max_bytes = max_bytes
         self._fence_bytes = _MULTI_OVERHEAD_BYTES + (operation_bytes(fence) if fence else 0)
-        self._sizes = [_checked_size(n, g, limit_bytes - self._fence_bytes) for n, g in enumerate(self.groups)]
+        self._sizes = [_checked_size(n, g, REQUEST_LIMIT_BYTES - self._fence_bytes) for n, g in enumerate(self.groups)]
         self._waiting: deque[_Run] = deque([_Run(deque(range(len(self.groups))), max_operations)] if groups else [])
         self._in_flight: list[PlannedMulti] = []
         self._outcomes: list[GroupOutcome | None] = [None] * len(self.groups)
