@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import orjson
+
+from lethe.protocol.vocabulary import BrokerId
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -182,7 +184,7 @@ def decode_lines(lines: Iterable[bytes]) -> Iterator[JournalEntry | UnreadableLi
 
 
 def partition_ranges(partitions: Iterable[int]) -> str:
-    """Return `0-3,7` for partitions 0, 1, 2, 3 and 7: a short form for many partitions of one topic."""
+    """Return `0-3,7` for 0, 1, 2, 3 and 7: a short form for many partitions of one topic, or many brokers."""
     ordered = sorted(partitions)
     if len(ordered) == 1:
         return str(ordered[0])
@@ -193,6 +195,15 @@ def partition_ranges(partitions: Iterable[int]) -> str:
         elif not ranges or partition != ranges[-1][1]:
             ranges.append([partition, partition])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def replica_ranges(replicas: Mapping[BrokerId, Sequence[int]]) -> dict[str, JsonValue]:
+    """Return `{"1-3": "0-49", "7": "3"}` for the partitions of each broker: brokers with the same partitions share an
+    entry."""
+    brokers: dict[tuple[int, ...], list[int]] = {}
+    for broker, partitions in replicas.items():
+        brokers.setdefault(tuple(partitions), []).append(broker)
+    return {partition_ranges(ids): partition_ranges(partitions) for partitions, ids in brokers.items()}
 
 
 def partitions_in(ranges: str) -> tuple[int, ...]:

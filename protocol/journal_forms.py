@@ -20,6 +20,7 @@ class KeyKind(enum.Enum):
     NUMBER = "number, 0 or more"
     BOOLEAN = "boolean"
     RANGES = "ranges of partitions, as `0-3,7`"
+    REPLICAS = 'object of ranges, brokers to their partitions, as `{"1-3": "0-3,7"}`'
     COUNTS = "object of whole numbers"
     TEXTS = "list of texts"
     TIME = "RFC 3339 time"
@@ -78,6 +79,10 @@ def _fits(kind: KeyKind, value: JsonValue) -> bool:
             return isinstance(value, bool)
         case KeyKind.RANGES:
             return _parses(ranges_in, value)
+        case KeyKind.REPLICAS:
+            return isinstance(value, dict) and all(
+                _parses(ranges_in, ranges) for entry in value.items() for ranges in entry
+            )
         case KeyKind.TIME:
             return _parses(time_from_text, value)
         case KeyKind.COUNTS:

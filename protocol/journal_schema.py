@@ -24,6 +24,8 @@ _REQUEST_ID: Final = Key("request_id", KeyKind.COUNT, "number of the request, un
 _PARTITIONS: Final = Key("partitions", KeyKind.RANGES, "which partitions of the topic")
 _API: Final = Key("api", KeyKind.TEXT, "LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA or DESCRIBE_LOG_DIRS")
 _PARTITION_COUNT: Final = Key("partitions", KeyKind.COUNT, "how many partitions")
+_BEFORE: Final = Key("before", KeyKind.TEXT, "state before")
+_AFTER: Final = Key("after", KeyKind.TEXT, "state after")
 _TOPIC_COUNT: Final = Key("topics", KeyKind.COUNT, "how many topics")
 _CONTROLLER_EPOCH: Final = Key("controller_epoch", KeyKind.ID, "epoch of the controller that asked")
 _TOPIC_ID: Final = Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation; null where there is no id", optional=True)
@@ -106,18 +108,30 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
             ),
         ),
         EventRecordType.TRANSITION: Schema(
-            "Partitions or replicas of one topic changed their state: one line for all that changed alike.",
+            "Partitions or replicas of one topic changed their state: one line for all that changed alike. An answer "
+            "that counts has no such line: its `lethe.ack` names the states.",
             (
                 Form(
-                    "controller",
+                    "controller, for partitions",
                     _TOPIC,
                     (
-                        Key("machine", KeyKind.TEXT, "`partition` or `replica`"),
+                        Key("machine", KeyKind.TEXT, "`partition`; `replica` with `broker`"),
                         _TOPIC_ID,
                         _PARTITIONS,
-                        Key("broker", KeyKind.ID, "of the replicas", optional=True),
-                        Key("before", KeyKind.TEXT, "state before"),
-                        Key("after", KeyKind.TEXT, "state after"),
+                        Key("broker", KeyKind.ID, "older journals: the broker of these replicas", optional=True),
+                        _BEFORE,
+                        _AFTER,
+                    ),
+                ),
+                Form(
+                    "controller, for replicas",
+                    _TOPIC,
+                    (
+                        Key("machine", KeyKind.TEXT, "`replica`"),
+                        _TOPIC_ID,
+                        Key("replicas", KeyKind.REPLICAS, "which replicas"),
+                        _BEFORE,
+                        _AFTER,
                     ),
                 ),
             ),
@@ -163,6 +177,8 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         _REQUEST_ID,
                         _PARTITIONS,
                         Key("result", KeyKind.TEXT, "`NONE`, or why it does not count"),
+                        _BEFORE._replace(optional=True),
+                        _AFTER._replace(optional=True),
                     ),
                 ),
                 Form(

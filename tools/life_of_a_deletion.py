@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from lethe.protocol.journal import EventRecordType
+from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from tests.wire.cluster import RecordingFailed
@@ -231,11 +231,21 @@ def _states(recording: Recording) -> Iterator[tuple[str, str, str]]:
         at, data = f"{entry.time_ms - recording.marked_ns / 1e6:+.0f} ms", entry.record.data
         if entry.record.subject != f"topic/{TOPIC}":
             continue
-        if entry.record.type is EventRecordType.TRANSITION:
-            who = f"replica on {data['broker']}" if data["machine"] == "replica" else "partition"
-            yield at, who, f"{data['before']} → {data['after']}"
+        if "after" in data:
+            yield at, _who(data), f"{data['before']} → {data['after']}"
         elif entry.record.type is EventRecordType.DELETION_PHASE:
             yield at, "topic", f"**{data['phase']}**"
+
+
+def _who(data: Mapping[str, JsonValue]) -> str:
+    """Return whose state changed: an answer's one replica, or those that a transition names."""
+    match data:
+        case {"machine": "partition"}:
+            return "partition"
+        case {"replicas": dict(replicas)}:
+            return f"replicas on {', '.join(replicas)}"
+        case _:
+            return f"replica on {data['broker']}"
 
 
 def main() -> int:

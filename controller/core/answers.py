@@ -8,7 +8,8 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from lethe.controller.core import caches, evidence, owed, power, reassignment_end, tombstones
 from lethe.controller.core.cluster_state import Outstanding
@@ -22,14 +23,13 @@ from lethe.controller.core.events import (
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from lethe.controller.core.replica_machine import move
+from lethe.controller.core.replica_machine import acknowledge
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ResignIfSettled, StandForElection, TakeReplicasOffline
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.tasks_partitions import MoveReplicas
 from lethe.controller.core.topic import Partition, ReplicaConfirmation
 from lethe.controller.core.transitions import ReplicaState
-from lethe.protocol.journal import EventRecordType, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -43,6 +43,10 @@ from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, Topic
 
 UNPROVEN = "answered without having said that it can reach the replica"
 AWAITS_PROOF = "answered, and a look at the broker's log directories is to follow"
+_ACKNOWLEDGED: Final[Mapping[str, JsonValue]] = {
+    "before": ReplicaState.DELETION_STARTED.name,
+    "after": ReplicaState.DELETION_SUCCESSFUL.name,
+}
 NOT_LISTED = "the answer does not list the partition"
 
 
@@ -269,11 +273,11 @@ def _settle_deletions(
     step: StepContext, event: StopReplicaResponseReceived, request_id: int, verdicts: dict[PartitionReplica, str | None]
 ) -> None:
     """Apply the verdicts on a request to delete these replicas: None if the replica is gone, else the problem."""
-    succeeded = tuple(replica for replica, problem in verdicts.items() if problem is None)
+    gone = tuple(replica for replica, problem in verdicts.items() if problem is None)
     failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
     for replica, problem in failed.items():
         note_problem(step, replica, problem)
-    move(step, MoveReplicas(succeeded, ReplicaState.DELETION_SUCCESSFUL))
+    succeeded = acknowledge(step, gone)
     for replica in succeeded:
         step.context.cluster.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
     _record(step, event, request_id, succeeded, failed)
@@ -370,4 +374,5 @@ def _record(
             request_id=request_id,
             partitions=partition_ranges(numbers),
             result=result,
+            **(_ACKNOWLEDGED if result == ErrorCode.NONE.name else {}),
         )

@@ -194,17 +194,17 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
 
 def enter_replica_state(
     cluster: ClusterState, replicas: Iterable[PartitionReplica], state: ReplicaState
-) -> dict[tuple[str, BrokerId, ReplicaState], list[int]]:
-    """As `set_replica_state` for many replicas; return the changed partitions by topic, broker and former state.
+) -> dict[tuple[str, ReplicaState], dict[BrokerId, list[int]]]:
+    """As `set_replica_state` for many replicas; return the changed partitions by topic and former state, by broker.
 
     Replicas of one topic mostly come together, so the topic is looked up once for all of them.
     """
-    moved: dict[tuple[str, BrokerId, ReplicaState], list[int]] = {}
+    moved: dict[tuple[str, ReplicaState], dict[BrokerId, list[int]]] = {}
     if state is _NON_EXISTENT:
         for replica in replicas:
             before = set_replica_state(cluster, replica, state)
             if before is not state:
-                moved.setdefault((replica.topic, replica.broker, before), []).append(replica.partition)
+                moved.setdefault((replica.topic, before), {}).setdefault(replica.broker, []).append(replica.partition)
         return moved
     last: str | None = None
     partitions: dict[int, Partition] = {}
@@ -226,11 +226,11 @@ def enter_replica_state(
         partition.replicas[broker] = state
         if deletion is not None:
             move_replica(deletion, before, state)
-        moved.setdefault((name, broker, before), []).append(number)
+        moved.setdefault((name, before), {}).setdefault(broker, []).append(number)
     if deletion is not None:
         count_replicas(cluster, deletion, +1)
-    for (name, broker, before), numbers in moved.items():
-        if name in cluster.deletions:
+    for (name, before), by_broker in moved.items():
+        for broker, numbers in by_broker.items() if name in cluster.deletions else ():
             count_waiting(cluster, broker, before, state, len(numbers))
     return moved
 

@@ -23,7 +23,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import MoveReplicas, Replicas, ShrinkIsr
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
-from lethe.protocol.journal import EventRecordType, partition_ranges
+from lethe.protocol.journal import EventRecordType, replica_ranges
 from lethe.protocol.vocabulary import PartitionReplica, TopicPartition
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
@@ -49,6 +49,15 @@ def move(step: StepContext, task: MoveReplicas) -> None:
             assert_never(task.target)
 
 
+def acknowledge(step: StepContext, replicas: Replicas) -> Replicas:
+    """Move those of these replicas to DeletionSuccessful that may enter it, and return them.
+
+    The caller records the answers, which stand for the transitions too."""
+    legal = _legal(step, replicas, ReplicaState.DELETION_SUCCESSFUL)
+    enter_replica_state(step.context.cluster, legal, ReplicaState.DELETION_SUCCESSFUL)
+    return legal
+
+
 def _legal(step: StepContext, replicas: Replicas, target: ReplicaState) -> Replicas:
     cluster = step.context.cluster
     allowed = REPLICA_TRANSITIONS[target]
@@ -72,16 +81,15 @@ def _legal(step: StepContext, replicas: Replicas, target: ReplicaState) -> Repli
 
 
 def _enter(step: StepContext, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
-    """Set the states, and record one event record for each topic, broker and former state."""
+    """Set the states, and record one event record for each topic and former state."""
     moved = enter_replica_state(step.context.cluster, replicas, target)
-    for (topic, broker, before), partitions in moved.items():
+    for (topic, before), partitions in moved.items():
         step.record(
             EventRecordType.TRANSITION,
             f"topic/{topic}",
             machine="replica",
             topic_id=step.id_of(topic),
-            broker=broker,
-            partitions=partition_ranges(partitions),
+            replicas=replica_ranges(partitions),
             before=before.name,
             after=target.name,
         )

@@ -94,10 +94,14 @@ def records_of_type(
 ) -> DataFrame:
     """Return the records of one type by one kind of writer: `source, run, seq, id, time, subject` and the data's
     fields."""
-    of_kind = (F.col("type") == kind.value) & F.col("source").startswith(f"/lethe/{writer}/")
+    return parsed_records(events.where(F.col("type") == kind.value), data, writer)
+
+
+def parsed_records(events: DataFrame, data: StructType, writer: str = "controller") -> DataFrame:
+    """Return these records by one kind of writer, as `records_of_type` does."""
     parsed = F.from_json("data", data)
     return (
-        events.where(of_kind)
+        events.where(F.col("source").startswith(f"/lethe/{writer}/"))
         .select("source", run().alias("run"), number().alias("seq"), "id", "time", "subject", parsed.alias("data"))
         .select("source", "run", "seq", "id", "time", "subject", "data.*")
     )

@@ -6,9 +6,9 @@ Spark describes the types of the data's values in a text like
 
     OBJECT<answers: OBJECT<NONE: BIGINT>, api: STRING, partitions: BIGINT>
 
-which becomes `, answers: COUNTS, api: STRING, partitions: BIGINT,`. Each form has one regular expression for that text.
-The values are checked in the data's own text: no number below its minimum, readable ranges and times. There a quote
-before a colon ends a key, because quotes inside of texts are escaped.
+which becomes `, answers: COUNTS, api: STRING, partitions: BIGINT,`; an object of texts becomes TEXTS_BY_KEY. Each form
+has one regular expression for that text. The values are checked in the data's own text: no number below its minimum,
+readable ranges and times. There a quote before a colon ends a key, because quotes inside of texts are escaped.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lethe.protocol.journal_forms import Form, Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
 _COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*>"
+_TEXTS_BY_KEY: Final = r"OBJECT<((\w+|`[^`]*`): STRING(, )?)+>"
 _WHOLE: Final = r"(BIGINT|DECIMAL\(\d+,0\))"
 _KINDS: Final = {
     KeyKind.TEXT: "STRING",
@@ -34,11 +35,13 @@ _KINDS: Final = {
     KeyKind.NUMBER: r"(BIGINT|DOUBLE|FLOAT|DECIMAL\(\d+,\d+\))",
     KeyKind.BOOLEAN: "BOOLEAN",
     KeyKind.RANGES: "STRING",
+    KeyKind.REPLICAS: "(TEXTS_BY_KEY|COUNTS)",
     KeyKind.TIME: "STRING",
     KeyKind.COUNTS: "COUNTS",
     KeyKind.TEXTS: "ARRAY<(STRING|VOID)?>",
 }
 _RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
+_BY_BROKERS: Final = rf'"{_RANGES}": ?"{_RANGES}"'
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
 
 
@@ -46,6 +49,7 @@ def has_valid_form() -> Column:
     """Return whether `subject` and `data` have a form of `type`; never null."""
     shape = F.schema_of_variant(F.try_parse_json("data"))
     inner = F.regexp_replace(F.regexp_extract(shape, "^OBJECT<(.*)>$", 1), _COUNTS, "COUNTS")
+    inner = F.regexp_replace(inner, _TEXTS_BY_KEY, "TEXTS_BY_KEY")
     kinds = F.concat(F.lit(", "), inner, F.lit(","))
     verdict = F.lit(False)
     for kind, schema in SCHEMAS.items():
@@ -85,6 +89,8 @@ def _wrong_values(key: Key) -> list[str]:
             return [rf"{name}\{{[^}}]*: ?-"]
         case KeyKind.RANGES:
             return [rf'{name}"(?!{_RANGES}")']
+        case KeyKind.REPLICAS:
+            return [rf"{name}\{{(?!({_BY_BROKERS}(, ?{_BY_BROKERS})*)?\}})"]
         case KeyKind.TIME:
             return [rf'{name}"(?!{_TIME}")']
         case KeyKind.TEXT | KeyKind.TEXT_OR_NULL | KeyKind.BOOLEAN | KeyKind.TEXTS:

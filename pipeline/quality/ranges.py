@@ -1,4 +1,4 @@
-"""Ranges of partitions in the journal's lines, such as `0-3,7`."""
+"""Ranges of partitions and brokers in the journal's lines, such as `0-3,7`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 MOST_PARTITIONS: Final = 1_000_000
 """No topic has a partition with this number: a line with a larger one is invalid."""
-_SHAPE: Final = r"^(\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*)?$"
+MOST_BROKERS: Final = 2**31 - 1
+"""No broker has this id or a larger one."""
+_SHAPE: Final = r"^(\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*)?$"
 
 
 def _column(text: Column | str) -> Column:
@@ -27,9 +29,9 @@ def _bounds(text: Column | str) -> Column:
     )
 
 
-def are_valid(text: Column | str) -> Column:
-    """Return whether the text has rising ranges below MOST_PARTITIONS; never null."""
-    rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < MOST_PARTITIONS))
+def are_valid(text: Column | str, below: int = MOST_PARTITIONS) -> Column:
+    """Return whether the text has rising ranges of numbers below this one; never null."""
+    rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < below))
     said = _column(text)
     plain = said.rlike(r"^\d{1,6}(-\d{1,6})?$") & (
         F.substring_index(said, "-", 1).try_cast("int") <= F.substring_index(said, "-", -1).try_cast("int")
@@ -40,5 +42,5 @@ def are_valid(text: Column | str) -> Column:
 
 
 def numbers_in(text: Column | str) -> Column:
-    """Return the partitions as an array; the text must be valid."""
+    """Return the numbers as an array; the text must be valid."""
     return F.flatten(F.transform(_bounds(text), lambda each: F.sequence(each["first"], each["last"])))

@@ -24,7 +24,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, MapType, StringType, StructField, StructType
 
 from lethe.controller.core.deletion_memory import KEEPING
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
@@ -34,12 +34,12 @@ from lethe.pipeline.quality.evidence import (
     explains_missing,
     gaps,
     is_next_day,
-    records_of_type,
+    parsed_records,
     run,
     topic,
     unhosted_replicas,
 )
-from lethe.pipeline.quality.ranges import are_valid, numbers_in
+from lethe.pipeline.quality.ranges import MOST_BROKERS, are_valid, numbers_in
 from lethe.protocol.journal import EventRecordType
 
 _TEXT: Final = StringType()
@@ -48,11 +48,14 @@ _DATA: Final = StructType(
         StructField("machine", _TEXT),
         StructField("partitions", _TEXT),
         StructField("broker", IntegerType()),
+        StructField("replicas", MapType(_TEXT, _TEXT)),
         StructField("before", _TEXT),
         StructField("after", _TEXT),
     ]
 )
-_SUSPECT: Final = ("partition", "seq", "seq_before", "time_before", "left_in")
+_REPLICA: Final = "replica"
+_NO_BROKER: Final = -1
+_SUSPECT: Final = ("partition", "broker", "seq", "seq_before", "time_before", "left_in")
 _FIRST: Final[Mapping[str, tuple[IntEnum, ...]]] = {
     # The states that are set without a line, and the one of what is not there.
     "replica": (
@@ -68,20 +71,40 @@ _DELETED: Final = f"replica {ReplicaState.DELETION_SUCCESSFUL.name}"
 
 
 def transitions(events: DataFrame) -> DataFrame:
-    """Return one row per record: `source, run, seq, id, time, topic, machine, partitions, broker, before, after`."""
-    return records_of_type(events, EventRecordType.TRANSITION, _DATA).select(
-        "source",
-        "run",
-        "seq",
-        "id",
-        "time",
-        topic().alias("topic"),
-        "machine",
-        "partitions",
-        "broker",
-        "before",
-        "after",
+    """Return one row per record and set of partitions: `source, run, seq, id, time, topic, machine, partitions,
+    brokers, before, after`. `brokers` are ranges; null for partitions."""
+    of_one_broker = F.struct(F.col("broker").cast("string").alias("key"), F.col("partitions").alias("value"))
+    on = F.coalesce(F.map_entries("replicas"), F.array(of_one_broker))
+    return (
+        parsed_records(events.where(_says_states()), _DATA)
+        .select("*", F.explode(on).alias("on"))
+        .select(
+            "source",
+            "run",
+            "seq",
+            "id",
+            "time",
+            topic().alias("topic"),
+            _machine("machine"),
+            F.col("on.value").alias("partitions"),
+            F.col("on.key").alias("brokers"),
+            "before",
+            "after",
+        )
     )
+
+
+def _machine(said: str) -> Column:
+    """Return the record's state machine: answers do not name it."""
+    return F.coalesce(said, F.lit(_REPLICA)).alias("machine")
+
+
+def _says_states() -> Column:
+    """Return whether a record is a transition. An answer that counts is one, if it names the states: in older journals
+    a transition followed it."""
+    kind = F.col("type")
+    is_answer = (kind == EventRecordType.ACK.value) & F.col("data").contains('"after"')
+    return (kind == EventRecordType.TRANSITION.value) | is_answer
 
 
 # --- legality -----------------------------------------------------------------------------------------------------
@@ -99,19 +122,25 @@ def legal_transitions() -> tuple[str, ...]:
 def illegal_transitions() -> Column:
     """Return the problem of a record with a transition that the state machines do not have; null for other records."""
     data = F.from_json("data", _DATA)
-    said = F.concat_ws(" ", data["machine"], data["before"], data["after"])
+    machine = F.coalesce(data["machine"], F.lit(_REPLICA))
+    said = F.concat_ws(" ", machine, data["before"], data["after"])
     told = F.format_string(
         "%s: %s to %s is no transition of a %s",
-        _subject_of(data["machine"], topic(), data["partitions"], data["broker"]),
+        _subject_of(
+            machine,
+            topic(),
+            F.coalesce(data["partitions"], F.concat_ws(",", F.map_values(data["replicas"]))),
+            F.coalesce(data["broker"].cast("string"), F.concat_ws(",", F.map_keys(data["replicas"]))),
+        ),
         data["before"],
         data["after"],
-        data["machine"],
+        machine,
     )
-    return F.when((F.col("type") == EventRecordType.TRANSITION.value) & ~said.isin(*legal_transitions()), told)
+    return F.when(_says_states() & ~said.isin(*legal_transitions()), told)
 
 
-def _subject_of(machine: Column, name: Column, partitions: Column, broker: Column) -> Column:
-    on = F.when(broker.isNotNull(), F.concat(F.lit(" on "), broker.cast("string")))
+def _subject_of(machine: Column, name: Column, partitions: Column, brokers: Column) -> Column:
+    on = F.when(brokers != "", F.concat(F.lit(" on "), brokers))
     return F.concat(F.format_string("%s/%s-%s", machine, name, partitions), F.coalesce(on, F.lit("")))
 
 
@@ -133,14 +162,17 @@ def discontinuous(evidence: Evidence, shared: SharedFrames) -> DataFrame:
             F.from_json("data", _DATA).alias("data"),
             *_SUSPECT,
         )
-        .select("source", "run", "time", "topic", "data.*", *_SUSPECT)
+        .select("source", "run", "time", "topic", _machine("data.machine"), "data.before", "data.after", *_SUSPECT)
         .transform(_with_known_start, shared.rare)
         .transform(_without_gaps, shared.rare)
     )
     return shown.transform(_without_restarts, _restarts(evidence, shared)).select(
-        _subject_of(F.col("machine"), F.col("topic"), F.col("partition").cast("string"), F.col("broker")).alias(
-            "subject"
-        ),
+        _subject_of(
+            F.col("machine"),
+            F.col("topic"),
+            F.col("partition").cast("string"),
+            F.nullif(F.col("broker"), F.lit(_NO_BROKER)).cast("string"),
+        ).alias("subject"),
         "time",
         F.when(
             F.col("left_in").isNull(), F.format_string("its first transition in this process begins in %s", "before")
@@ -154,11 +186,14 @@ def discontinuous(evidence: Evidence, shared: SharedFrames) -> DataFrame:
 def _suspects(events: DataFrame) -> DataFrame:
     """Return steps that do not continue the one before, gaps and restarts included: `line` and _SUSPECT."""
     states = _state_numbers()
+    brokers = F.when(F.col("brokers").isNull(), F.array(F.lit(_NO_BROKER))).otherwise(numbers_in("brokers"))
     steps = (
         transitions(events)
-        .where(are_valid("partitions"))
+        .where(are_valid("partitions") & (F.col("brokers").isNull() | are_valid("brokers", below=MOST_BROKERS)))
+        .withColumn("broker", F.explode(brokers))
         .select(
             _history().alias("history"),
+            "broker",
             F.explode(numbers_in("partitions")).alias("partition"),
             "seq",
             "time",
@@ -184,7 +219,7 @@ def _line_of(seq: str) -> Column:
 
 
 def _history() -> Column:
-    return F.xxhash64("source", "run", "topic", "machine", F.coalesce("broker", F.lit(-1)))
+    return F.xxhash64("source", "run", "topic", "machine", "broker")
 
 
 def _codes() -> dict[str, int]:
@@ -283,11 +318,13 @@ def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
 
 
 def impossible_ranges() -> Column:
-    """Return the problem of a record with impossible partitions; null for other records."""
-    partitions = F.get_json_object("data", "$.partitions")
+    """Return the problem of a record with impossible partitions or brokers; null for other records."""
+    partitions, replicas = F.get_json_object("data", "$.partitions"), F.get_json_object("data", "$.replicas")
+    entries = F.map_entries(F.from_json(replicas, MapType(_TEXT, _TEXT)))
+    are_possible = F.forall(entries, lambda on: are_valid(on["key"], below=MOST_BROKERS) & are_valid(on["value"]))
     names_them = F.col("type").isin(
         EventRecordType.TRANSITION.value, EventRecordType.ACK.value, EventRecordType.BYTES_FREED.value
     )
-    return F.when(
-        names_them & ~are_valid(partitions), F.format_string("partitions %s", F.substring(partitions, 1, 200))
-    )
+    are_wrong = F.when(partitions.isNull() & replicas.isNotNull(), ~F.coalesce(are_possible, F.lit(False)))
+    told = F.format_string("partitions %s", F.substring(F.coalesce(partitions, replicas), 1, 200))
+    return F.when(names_them & are_wrong.otherwise(~are_valid(partitions)), told)

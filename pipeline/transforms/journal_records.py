@@ -15,14 +15,14 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, MapType, StringType, StructField, StructType
 
 from lethe.controller.core.deletion_memory import DELETING, PAUSED, RESUMED
 from lethe.pipeline.outcomes import REFUSED_AS
 
 MAX_RANGE: Final = 100_000
-"""Maximum size of a range of partitions; a larger one is left to the audit."""
-_RANGE: Final = r"^(\d{1,9})(?:-(\d{1,9}))?$"
+"""Maximum size of a range of partitions or brokers; a larger one is left to the audit."""
+_RANGE: Final = r"^(\d{1,10})(?:-(\d{1,10}))?$"
 
 MAX_BYTES: Final = 2**50
 """Maximum of one line about removed bytes; the same for files and directories."""
@@ -75,8 +75,9 @@ def is_refused_deletion() -> Column:
 
 
 def replica_records(events: DataFrame) -> DataFrame:
-    """Return controllers' records about the deletion of replicas: topic, id_key, at, kind, broker, ranges, result (if
-    REFUSED). Kinds: ASKED, INELIGIBLE, ACKED (counted), REFUSED (an answer that does not count)."""
+    """Return controllers' records about the deletion of replicas, one row for each broker: topic, id_key, at, kind,
+    broker, ranges, result (if REFUSED). In older journals each record is about one broker. Kinds: ASKED, INELIGIBLE,
+    ACKED (counted), REFUSED (an answer that does not count)."""
     data = F.col("data")
     moved = (F.col("type") == "transition") & data.contains("DELETION_")
     answered = (F.col("type") == "ack") & data.contains('"result"')
@@ -84,16 +85,23 @@ def replica_records(events: DataFrame) -> DataFrame:
     result = F.col("said.result")
     by_state = F.coalesce(*(F.when(state == name, kind) for name, kind in _BY_STATE.items()))
     by_result = F.when(result == "NONE", ACKED).when(result.isNotNull(), REFUSED)
-    lines = _parsed(events.where(moved | answered), "topic_id", "broker", "partitions", "machine", "after", "result")
-    return lines.select(
-        _topic().alias("topic"),
-        _id_key(),
-        F.col("time").alias("at"),
-        F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
-        F.col("said.broker").try_cast("int").alias("broker"),
-        F.col("said.partitions").alias("ranges"),
-        F.when(result != "NONE", result).alias("result"),
-    ).where("topic is not null and kind is not null and broker is not null and at is not null")
+    keys = ("topic_id", "broker", "partitions", "machine", "after", "result")
+    lines = _parsed(events.where(moved | answered), *keys, replicas=MapType(StringType(), StringType()))
+    of_one_broker = F.array(F.struct(F.col("said.broker").alias("key"), F.col("said.partitions").alias("value")))
+    by_brokers = F.coalesce(F.map_entries("said.replicas"), of_one_broker)
+    return (
+        lines.select("*", F.explode(by_brokers).alias("on"))
+        .select(
+            _topic().alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
+            F.explode(_numbers("on.key")).alias("broker"),
+            F.col("on.value").alias("ranges"),
+            F.when(result != "NONE", result).alias("result"),
+        )
+        .where("topic is not null and kind is not null and broker is not null and at is not null")
+    )
 
 
 def possible_refusals(events: DataFrame) -> DataFrame:
@@ -164,28 +172,31 @@ def tenure_records(events: DataFrame) -> DataFrame:
 def explode_partitions(lines: DataFrame) -> DataFrame:
     """Return one row for each partition in `ranges` (`0-3,7`), which `partition` replaces. An invalid range, or one of
     more than MAX_RANGE partitions, gives no row."""
-    piece = F.col("piece")
-    low = F.regexp_extract(piece, _RANGE, 1).try_cast("int")
-    high = F.coalesce(F.regexp_extract(piece, _RANGE, 2).try_cast("int"), low)
-    # Bounded here as well, so that it does not matter in which order the filter and the sequence are computed.
-    bounded = F.greatest(F.col("low"), F.least(F.col("high"), F.col("low") + F.lit(MAX_RANGE - 1)))
-    return (
-        lines.withColumn("piece", F.explode(F.split("ranges", ",")))
-        .withColumn("low", low)
-        .withColumn("high", high)
-        .where((F.col("high") >= F.col("low")) & (F.col("high") - F.col("low") < MAX_RANGE))
-        .withColumn("partition", F.explode(F.sequence("low", bounded)))
-        .drop("ranges", "piece", "low", "high")
-    )
+    return lines.withColumn("partition", F.explode(_numbers("ranges"))).drop("ranges")
 
 
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def _parsed(events: DataFrame, *keys: str) -> DataFrame:
-    """Return the records with `said`: these keys of the data as texts."""
-    schema = StructType([StructField(key, StringType()) for key in keys])
+def _parsed(events: DataFrame, *keys: str, **others: DataType) -> DataFrame:
+    """Return the records with `said`: these keys of the data as texts, `others` as their types."""
+    schema = StructType([StructField(key, others.get(key, StringType())) for key in (*keys, *others)])
     return events.withColumn("said", F.from_json("data", schema))
+
+
+def _numbers(ranges: str) -> Column:
+    """Return the numbers in a text like `0-3,7` as an array, without those of invalid and of too large ranges."""
+
+    def in_piece(piece: Column) -> Column:
+        low = F.regexp_extract(piece, _RANGE, 1).try_cast("int")
+        last = F.regexp_extract(piece, _RANGE, 2)
+        high = F.when(last == "", low).otherwise(last.try_cast("int"))
+        # Bounded here as well, so that it does not matter in which order the condition and the sequence are computed.
+        bounded = F.greatest(low, F.least(high, low.cast("bigint") + MAX_RANGE - 1).cast("int"))
+        is_valid = (high >= low) & (high.cast("bigint") - low < MAX_RANGE)
+        return F.when(is_valid, F.sequence(low, bounded)).otherwise(F.array().cast("array<int>"))
+
+    return F.flatten(F.transform(F.split(ranges, ","), in_piece))
 
 
 def _topic() -> Column:

@@ -150,7 +150,9 @@ class History:
         self.journal.phase(at, topic, phase, topic_id, self.controller, **data)
 
     def _moved(self, topic: str, topic_id: str | None, broker: int, after: str, ranges: str) -> None:
-        self.journal.moved(self._at(), topic, broker, after, ranges, self._id(topic_id))
+        form = self.random.choice(("one", "one", "older", "range", "list"))
+        brokers = {"range": f"{broker}-{broker + 1}", "list": f"{broker},{broker + 2}"}.get(form, broker)
+        self.journal.moved(self._at(), topic, brokers, after, ranges, self._id(topic_id), older=form == "older")
 
     def _answered(self, topic: str, topic_id: str | None, broker: int, result: str, ranges: str) -> None:
         self.journal.answered(self._at(), topic, broker, result, ranges, self._id(topic_id), self.controller)
@@ -178,6 +180,9 @@ class History:
         match self.random.randrange(5):
             case 0:
                 said.pop(self.random.choice(list(said)))
+            case 1 if "replicas" in said:
+                nonsense = self.random.choice(_NONSENSE)
+                said["replicas"] = self.random.choice(({"1": nonsense}, {nonsense: "0"}, {"1": None}, [1], None))
             case 1 if line.type in ("ack", "transition"):
                 said["partitions"] = self.random.choice(_NONSENSE)
             case 2 if line.type in ("ack", "transition"):

@@ -56,9 +56,19 @@ class Journal:
         self.line(at, f"/lethe/controller/{by}", "refusal", f"topic/{topic}", what=what, why=why)
 
     def moved(
-        self, at: int, topic: str, broker: int, after: str, partitions: str = "0-1", topic_id: str | None = ABSENT
+        self,
+        at: int,
+        topic: str,
+        brokers: int | str,
+        after: str,
+        partitions: str = "0-1",
+        topic_id: str | None = ABSENT,
+        *,
+        older: bool = False,
     ) -> None:
-        said = {"machine": "replica", "broker": broker, "partitions": partitions, "before": "OFFLINE", "after": after}
+        """`older`: as journals were written that have one line for each broker."""
+        on = {"broker": brokers, "partitions": partitions} if older else {"replicas": {str(brokers): partitions}}
+        said = {"machine": "replica", **on, "before": "OFFLINE", "after": after}
         self.line(at, "/lethe/controller/1001", "transition", f"topic/{topic}", **said, topic_id=topic_id)
 
     def answered(

@@ -56,10 +56,23 @@ class Process:
         self.line(ms, "election", self.source.removeprefix("/lethe/"), what=what, epoch=epoch, **data)
 
     def moved(
-        self, ms: int, topic: str, before: str, after: str, *, broker: int | None = 1, partitions: str = "0-1"
+        self,
+        ms: int,
+        topic: str,
+        before: str,
+        after: str,
+        *,
+        broker: int | str | None = 1,
+        partitions: str = "0-1",
+        older: bool = False,
     ) -> None:
-        machine = {"machine": "partition"} if broker is None else {"machine": "replica", "broker": broker}
-        said = {**machine, "partitions": partitions, "before": before, "after": after}
+        """`older`: as journals were written that have one line for each broker."""
+        said: dict[str, Any] = {"machine": "replica", "replicas": {str(broker): partitions}}
+        if broker is None:
+            said = {"machine": "partition", "partitions": partitions}
+        elif older:
+            said = {"machine": "replica", "broker": broker, "partitions": partitions}
+        said |= {"before": before, "after": after}
         self.line(ms, "transition", f"topic/{topic}", **said)
 
     def path(self, ms: int, topic: str, *states: str, **data: Any) -> None:
@@ -86,6 +99,12 @@ class Process:
     ) -> None:
         said = {"topic_id": topic_id, "broker": broker, "partitions": partitions, "why": "placed on a controller"}
         self.line(ms, "ack", f"topic/{topic}", **said)
+
+    def answered(self, ms: int, topic: str, *, broker: int, partitions: str = "0-1", older: bool = False) -> None:
+        """`older`: as before answers named the states; a transition followed."""
+        said = {"broker": broker, "broker_epoch": 7, "request_id": 1, "partitions": partitions, "result": "NONE"}
+        states = {} if older else {"before": "DELETION_STARTED", "after": "DELETION_SUCCESSFUL"}
+        self.line(ms, "ack", f"topic/{topic}", **said, **states)
 
     def freed(self, ms: int, topic: str, size_bytes: int, directories: int = 1) -> None:
         said = {"log_dir": "/logs", "topic": topic, "partitions": "0", "files": 3, "error": None}
@@ -188,6 +207,17 @@ def _states(plants: Plants) -> None:
     one.path(10, "begins-late", "DELETION_STARTED", "DELETION_SUCCESSFUL", partitions="0")
     one.moved(10, "vast", "ONLINE", "OFFLINE", partitions="0-99999999")
     one.moved(10, "falling", "ONLINE", "OFFLINE", partitions="7-3")
+    one.moved(10, "falling-older", "ONLINE", "OFFLINE", partitions="7-3", older=True)
+    one.moved(10, "vast-brokers", "ONLINE", "OFFLINE", broker="1-9999999999")
+    one.path(10, "sound-older", *_DELETED[:3], older=True)
+    one.answered(20, "sound-older", broker=1, older=True)
+    one.path(20, "sound-older", *_DELETED[2:], older=True)
+    one.path(10, "sound-answered", *_DELETED[:3], broker="1-3")
+    for broker in (1, 2, 3):
+        one.answered(20, "sound-answered", broker=broker)
+    one.moved(30, "sound-answered", "DELETION_SUCCESSFUL", "NON_EXISTENT", broker="2-3")
+    one.path(10, "answered-early", *_DELETED[:2], broker="1-3")
+    one.answered(20, "answered-early", broker=2, partitions="1")
 
 
 def _beginnings(plants: Plants) -> None:

@@ -5,6 +5,7 @@ Says the same as the transforms and shares nothing with them but constants.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
@@ -58,10 +59,10 @@ def number(value: Any) -> int | None:
 
 def numbers_in(ranges: Any) -> Iterator[int]:
     for piece in ranges.split(",") if isinstance(ranges, str) else ():
-        found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", piece)
+        found = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", piece)
         if found:
             low, high = int(found[1]), int(found[2] or found[1])
-            if high - low < MAX_RANGE:
+            if max(low, high) < 2**31 and high - low < MAX_RANGE:
                 yield from range(low, high + 1)
 
 
@@ -214,8 +215,10 @@ def _ingest(line: Line, said: Row, named: list[Span]) -> None:
             latest[-1].freed.append((at, said | {"broker": int(line.subject.rpartition("/")[2])}))
         return
     kind = _kind(line, said)
-    broker = number(said.get("broker"))
-    if kind is None or broker is None:
+    hosts = said.get("replicas")
+    if not isinstance(hosts, dict):
+        hosts = {str(said.get("broker")): said.get("partitions")}
+    if kind is None:
         return
     mine = [span for span in named if span.topic == line.subject.removeprefix("topic/") and (span.begun or 0) <= at]
     if topic_id:
@@ -223,8 +226,9 @@ def _ingest(line: Line, said: Row, named: list[Span]) -> None:
     else:
         ends = [(span, span.end[1]) for span in mine]
         mine = [span for span, end in ends if end is None or at <= end + CLOCK_SKEW_MS]
-    for partition in numbers_in(said.get("partitions")) if mine else ():
-        mine[-1].replicas[partition, broker].append((at, kind, said.get("result")))
+    for brokers, partitions in hosts.items() if mine else ():
+        for broker, partition in itertools.product(numbers_in(brokers), numbers_in(partitions)):
+            mine[-1].replicas[partition, broker].append((at, kind, said.get("result")))
 
 
 def _kind(line: Line, said: Row) -> str | None:

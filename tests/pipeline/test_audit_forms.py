@@ -20,6 +20,7 @@ GOOD: Final[dict[KeyKind, Any]] = {
     KeyKind.NUMBER: 0.25,
     KeyKind.BOOLEAN: False,
     KeyKind.RANGES: "0-3,7",
+    KeyKind.REPLICAS: {"1-3": "0-3,7", "5": "0"},
     KeyKind.COUNTS: {"NONE": 3, "failed: NO_NODE": 0},
     KeyKind.TEXTS: ["a", "b"],
     KeyKind.TIME: "2026-01-02T03:04:05.678Z",
@@ -28,7 +29,7 @@ GOOD: Final[dict[KeyKind, Any]] = {
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, 0, 1, -1, -2, 1.5, -0.5, 10**25, "", "text", "0", "0-3,7", "3,", "1-x", "7-3", "-1"),
     *("2026-01-02T03:04:05Z", "2026-01-02", [], ["a"], [1], {}, {"a": 1}, {"a": -1}, {"a": "1"}, {"a": 1.5}),
-    *({"a": {"b": 1}}, {"a": None}),
+    *({"a": {"b": 1}}, {"a": None}, {"1": "0", "2-": "1"}, {"1": "0", "2": 0}, {"1": "", "": "0"}, {"-1": "0"}),
 )
 SUBJECTS: Final = ("topic/a", "broker/1", "controller/1001", "partition/a-0", "cluster", "topic/", "broker/x", "")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
-from lethe.protocol.journal import EventRecordType
+from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
@@ -151,3 +152,19 @@ def test_facts_of_a_deletion_name_the_incarnation_they_are_about() -> None:
             list(dict.fromkeys(told))
             == [*ids, topic_id_to_text(last)][: 3 if kind is EventRecordType.TRANSITION else 2]
         )
+
+
+def test_a_state_change_of_all_replicas_is_one_line_and_an_answer_is_its_own() -> None:
+    world = with_topic(cluster(1, 2, 3), "test", (1, 2, 3), (2, 3), (3, 1))
+    world.mark("test")
+    world.run()
+    assert is_gone(world, "test")
+    lines = [record.data for record in world.recorded(EventRecordType.TRANSITION) if record.subject == "topic/test"]
+    moved = [line for line in lines if line["machine"] == "replica" and line["before"] != "NON_EXISTENT"]
+    on: dict[str, JsonValue] = {"1": "0,2", "2": "0-1", "3": "0-2"}
+    path = ("NEW", "ONLINE", "OFFLINE", "DELETION_STARTED")
+    assert [(line["before"], line["after"]) for line in moved] == list(pairwise(path))
+    assert all(line["replicas"] == on for line in moved)
+    answers = [record.data for record in world.recorded(EventRecordType.ACK)]
+    assert sorted((line["broker"], line["partitions"]) for line in answers) == [(1, "0,2"), (2, "0-1"), (3, "0-2")]
+    assert {(line["before"], line["after"]) for line in answers} == {("DELETION_STARTED", "DELETION_SUCCESSFUL")}

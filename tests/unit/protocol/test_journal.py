@@ -17,9 +17,11 @@ from lethe.protocol.journal import (
     encode,
     partition_ranges,
     partitions_in,
+    replica_ranges,
     time_from_text,
     time_to_text,
 )
+from lethe.protocol.vocabulary import BrokerId
 
 ENTRY = JournalEntry(
     "1f-1",
@@ -132,3 +134,9 @@ def test_ranges_are_short() -> None:
     for bad in ("a", "1-", "-1", "1,,2"):
         with pytest.raises(ValueError, match="no range"):
             partitions_in(bad)
+
+
+def test_brokers_with_the_same_partitions_share_an_entry() -> None:
+    on = {BrokerId(broker): (0, 1, 2) for broker in (1, 2, 3, 7)}
+    assert replica_ranges({**on, BrokerId(5): (3,)}) == {"1-3,7": "0-2", "5": "3"}
+    assert replica_ranges({}) == {}

@@ -76,3 +76,11 @@ def test_gaps_carry_real_times() -> None:
     assert schema_problems(EventRecord(EventRecordType.GAP, "controller/1", {**gap})) == (
         "'last' is 'soon', not RFC 3339 time",
     )
+
+
+@pytest.mark.parametrize("replicas", [{"1-": "0"}, {"1": "0-"}, {"1": 0}, "1-3", None])
+def test_replicas_are_ranges_of_brokers_and_of_their_partitions(replicas: JsonValue) -> None:
+    said: dict[str, JsonValue] = {"machine": "replica", "before": "ONLINE", "after": "OFFLINE"}
+    good = EventRecord(GOOD.type, GOOD.subject, {**said, "replicas": {"1-3,7": "0-49", "5": "3"}})
+    assert schema_problems(good) == ()
+    assert schema_problems(EventRecord(GOOD.type, GOOD.subject, {**said, "replicas": replicas})) != ()
