@@ -102,12 +102,6 @@ class ZooKeeperSession(Protocol):
         Raises WriteRefused, for instance if an ancestor is ephemeral or not writable for us.
         """
 
-    async def delete_recursive(self, path: str) -> None:
-        """Delete the znode and everything below it, children first, not atomically; it may be missing.
-
-        Raises WriteRefused.
-        """
-
     async def close(self) -> None:
         """End the session at the server, so that its ephemeral znodes disappear at once."""
 

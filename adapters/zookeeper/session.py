@@ -24,11 +24,8 @@ from lethe.adapters.zookeeper.watches import WatchRequest
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import (
     Acl,
-    Children,
     Create,
-    Delete,
     Exists,
-    GetChildren,
     MultiDone,
     MultiFailed,
     MultiOutcome,
@@ -39,7 +36,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     ZkError,
 )
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, MultiPlan, PlannedMulti
+from lethe.protocol.zookeeper.packing import GroupOutcome, MultiPlan, PlannedMulti
 from lethe.protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
 
 logger = logging.getLogger(__name__)
@@ -244,35 +241,6 @@ class Session:
                 case MultiUnknown():
                     pass
         raise WriteRefused(path, ZkError.NO_NODE)
-
-    async def delete_recursive(self, path: str) -> None:
-        """See the interface."""
-        for _ in range(_ROUNDS):
-            doomed = await self._tree(path)
-            if not doomed:
-                return
-            outcomes = await self.write(MultiPlan([(Delete(each),) for each in reversed(doomed)], None))
-            for each, outcome in zip(reversed(doomed), outcomes, strict=True):
-                if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.NOT_EMPTY):
-                    raise WriteRefused(each, outcome.error)
-            if all(isinstance(outcome, GroupDone) for outcome in outcomes):
-                return
-        raise WriteRefused(path, ZkError.NOT_EMPTY)
-
-    async def _tree(self, path: str) -> list[str]:
-        """Return the path and everything below it, parents first; empty if it is missing."""
-        found: list[str] = []
-        level = [path]
-        while level:
-            outcomes = await self.read([GetChildren(each) for each in level])
-            below: list[str] = []
-            for parent, outcome in zip(level, outcomes, strict=True):
-                if isinstance(outcome, Children):
-                    found.append(parent)
-                    prefix = parent if parent.endswith("/") else parent + "/"
-                    below += [prefix + name for name in outcome.names]
-            level = below
-        return found
 
     async def create_chroot(self) -> None:
         """Create the chroot and its missing ancestors. Raises ZooKeeperUnavailable."""

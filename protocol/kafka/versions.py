@@ -104,11 +104,6 @@ class InterBrokerProtocol:
         return self.rank >= _RANKS["2.8-IV0"]
 
     @property
-    def sends_topic_ids(self) -> bool:
-        """True from 2.8-IV1 on: LeaderAndIsr and UpdateMetadata carry topic ids."""
-        return self.rank >= _RANKS["2.8-IV1"]
-
-    @property
     def finds_controller_in_broker_ids(self) -> bool:
         """True before 3.0-IV0: brokers up to 2.8 look up their controller in `/brokers/ids` before they stop."""
         return self.rank < _RANKS["3.0-IV0"]

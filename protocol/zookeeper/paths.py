@@ -156,11 +156,6 @@ def config_topic(name: str) -> str:
     return f"/config/topics/{name}"
 
 
-def config_brokers() -> str:
-    """Parent of the brokers' dynamic configs."""
-    return "/config/brokers"
-
-
 def config_broker(broker: int) -> str:
     """The dynamic configuration of one broker."""
     return f"/config/brokers/{broker}"
@@ -248,11 +243,6 @@ def topic_of(path: str) -> str | None:
 def deleted_topic_of(path: str) -> str | None:
     """Return the topic whose deletion marker the path is."""
     return child_of(DELETE_TOPICS, path)
-
-
-def config_topic_of(path: str) -> str | None:
-    """Return the topic whose overrides the path holds."""
-    return child_of("/config/topics", path)
 
 
 def partition_of(path: str) -> TopicPartition | None:

@@ -18,11 +18,8 @@ from typing import NamedTuple
 from lethe.adapters.zookeeper.bulk import FEWEST_TOGETHER
 from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.protocol.zookeeper.operations import (
-    Children,
     Create,
     Data,
-    Delete,
-    GetChildren,
     GetData,
     MultiDone,
     MultiFailed,
@@ -217,15 +214,6 @@ class FakeSession:
     async def ensure_path(self, path: str) -> None:
         for each in (*ancestors_of(path), path):
             _demand(await self.multi((Create(each, None),)), each, ZkError.NODE_EXISTS)
-
-    async def delete_recursive(self, path: str) -> None:
-        found = [path]
-        for parent in found:
-            (outcome,) = await self.read([GetChildren(parent)])
-            if isinstance(outcome, Children):
-                found.extend(f"{parent}/{name}" for name in outcome.names)
-        for each in reversed(found):
-            _demand(await self.multi((Delete(each),)), each, ZkError.NO_NODE)
 
     async def close(self) -> None:
         self.end("closed")

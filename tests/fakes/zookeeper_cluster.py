@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete, MultiDone, Operation
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Create,
+    Delete,
+    GetChildren,
+    MultiDone,
+    MultiFailed,
+    Operation,
+    ZkError,
+)
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller, encode_state
 
 
@@ -36,10 +45,21 @@ async def bring_online(session: ZooKeeperSession, topic: str, leaders: Mapping[i
         await apply(session, Create(paths.partition_state(topic, partition), state))
 
 
+async def delete_tree(session: ZooKeeperSession, path: str) -> None:
+    """The znode and everything below it, children first; it may be missing."""
+    found = [path]
+    for parent in found:
+        (outcome,) = await session.read([GetChildren(parent)])
+        found += [f"{parent}/{name}" for name in outcome.names] if isinstance(outcome, Children) else []
+    for each in reversed(found):
+        gone = await session.multi([Delete(each)])
+        assert isinstance(gone, MultiDone) or gone == MultiFailed(0, ZkError.NO_NODE), gone
+
+
 async def complete_deletion(session: ZooKeeperSession, topic: str) -> None:
     """What a controller does at the end of a deletion: the topic, its settings, and last the mark."""
-    await session.delete_recursive(paths.topic(topic))
-    await session.delete_recursive(paths.config_topic(topic))
+    await delete_tree(session, paths.topic(topic))
+    await delete_tree(session, paths.config_topic(topic))
     await apply(session, Delete(paths.delete_topic(topic)))
 
 

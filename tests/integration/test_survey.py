@@ -28,7 +28,7 @@ from lethe.protocol.zookeeper.znodes import encode_config, encode_reassignment, 
 from lethe.survey.leftovers import Leftover, leftovers
 from lethe.survey.take import take_survey
 from lethe.survey.views import LogDirSource, Survey
-from tests.fakes.zookeeper_cluster import apply
+from tests.fakes.zookeeper_cluster import apply, delete_tree
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 
@@ -166,8 +166,8 @@ async def _plant(session: ZooKeeperSession, cluster: LocalCluster) -> None:
     for partition in (0, 1):
         await apply(session, Create(paths.partition_state("untold", partition), state))
     # What is done by hand when a deletion hangs, and what breaks by it.
-    await session.delete_recursive(paths.topic("lost"))
-    await session.delete_recursive(paths.config_topic("lost"))
+    await delete_tree(session, paths.topic("lost"))
+    await delete_tree(session, paths.config_topic("lost"))
     renewed = creation_operations(plan("renewed", 99), config_exists=True)[1]
     assert isinstance(renewed, Create)
     await apply(session, SetData(renewed.path, renewed.data, ANY_VERSION))

@@ -35,6 +35,7 @@ from lethe.protocol.zookeeper.operations import (
     WatchKind,
 )
 from tests.fakes.tcp_proxy import Fault, Stage, TcpProxy, opcode
+from tests.fakes.zookeeper_cluster import delete_tree
 
 pytestmark = pytest.mark.zookeeper
 
@@ -257,7 +258,7 @@ async def test_what_changed_while_the_connection_was_away_is_told_once(world: Wo
     world.proxy.refuse()
     await until(lambda: not world.session.connected)
     await world.observer.multi([SetData("/v", b"1", 0), Create("/new", None), Create("/parent/x", None)])
-    await world.observer.delete_recursive("/gone")
+    await delete_tree(world.observer, "/gone")
     world.proxy.accept()
     await world.session.read([GetData("/v")])
     assert sorted(world.fired, key=lambda fired: fired.path) == [

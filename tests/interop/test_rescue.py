@@ -26,7 +26,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_reassignment,
     encode_topic,
 )
-from tests.fakes.zookeeper_cluster import apply
+from tests.fakes.zookeeper_cluster import apply, delete_tree
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import (
     controller,
@@ -172,7 +172,7 @@ async def test_a_broker_that_does_not_return_is_named_and_its_topics_wait_for_it
             await apply(session, SetData(paths.REASSIGN_PARTITIONS, encode_reassignment(target), ANY_VERSION))
         await delete(session, "dead", "moving", "byhand")
         await asyncio.sleep(2.0)
-        await session.delete_recursive(paths.topic("byhand"))
+        await delete_tree(session, paths.topic("byhand"))
         story.note(
             "Told", "broker 4 was killed; moving was to go to it; the znode of byhand was removed by hand afterwards"
         )

@@ -29,6 +29,7 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataResponse,
 )
 from lethe.protocol.kafka.queries import ChannelResponse, DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.kafka.versions import control_versions
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
 from tests.simulation import departures, silences
 from tests.simulation.ledger import Incarnation
@@ -171,7 +172,7 @@ class Channel:
             return
         self._in_flight = None
         self._failures = 0
-        ids = self._cluster.mix.ibp.sends_topic_ids
+        ids = control_versions(self._cluster.mix.ibp).leader_and_isr >= 5
         self._owner.post(_event(send, response, topics_by_id=ids))
         self.next()
 

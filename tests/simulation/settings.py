@@ -90,7 +90,7 @@ class Knowledge(NamedTuple):
             knowledge = knowledge._replace(has_read=True, said=said)
         topics = dict(knowledge.unclean_topics)
         for path, outcome in answers.items():
-            name = paths.config_topic_of(path)
+            name = paths.child_of(paths.config_topics(), path)
             config = _config(path, outcome)
             if name is not None:
                 topics[name] = False if config is None else _yes_or_no(config.get(UNCLEAN), otherwise=False)
@@ -108,7 +108,10 @@ def _taken_in(before: Said, said: Said, *, is_first: bool) -> Said:
 
 def says(of_all: ReadOutcome, own: ReadOutcome) -> Said:
     """A controller's own entry comes before that of all brokers."""
-    configs = (_config(paths.config_broker_default(), of_all), _config(paths.config_brokers(), own))
+    configs = (
+        _config(paths.config_broker_default(), of_all),
+        _config(paths.parent_of(paths.config_broker_default()), own),
+    )
     if configs[0] is None or configs[1] is None:
         return Said(unclear=(DELETION, UNCLEAN))
     merged = configs[0] | configs[1]
@@ -151,6 +154,6 @@ class Announcements:
             if isinstance(operation, Create):
                 self.owed.pop(znodes.decode_config_change(path, operation.data).entity_path, None)
         elif path.startswith("/config/brokers/") or (
-            paths.config_topic_of(path) is not None and isinstance(operation, SetData)
+            paths.child_of(paths.config_topics(), path) is not None and isinstance(operation, SetData)
         ):
             self.owed[path.removeprefix("/config/")] = None

@@ -70,8 +70,9 @@ class Switches:
 
     def mend_configuration(self) -> None:
         """Leave nothing there that cannot be understood, and nothing that was not announced."""
-        for name in self._ensemble.model.children(paths.config_brokers()):
-            path = f"{paths.config_brokers()}/{name}"
+        brokers = paths.parent_of(paths.config_broker_default())
+        for name in self._ensemble.model.children(brokers):
+            path = f"{brokers}/{name}"
             config = self._understood(path) or {}
             clear = {key: value for key, value in config.items() if value in ("true", "false")}
             self._ensemble.operate(SetData(path, znodes.encode_config(clear), ANY_VERSION))

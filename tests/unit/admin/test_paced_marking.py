@@ -15,7 +15,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Delete, Exists, Present
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
-from tests.fakes.zookeeper_cluster import apply, complete_deletion
+from tests.fakes.zookeeper_cluster import apply, complete_deletion, delete_tree
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -131,7 +131,7 @@ async def test_a_topic_whose_znode_is_refused_is_not_deleted(session: FakeSessio
 
 
 async def test_one_that_cannot_be_marked_keeps_no_other(session: FakeSession, czxids: dict[str, int]) -> None:
-    await session.delete_recursive(paths.topic("a"))
+    await delete_tree(session, paths.topic("a"))
     marking = PacedMarking(session, czxids, Pace(2), nothing_has_changed)
     assert await marking.step() == 1
     assert marking.failed == {"a": "topic a does not exist"}

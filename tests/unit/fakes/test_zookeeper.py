@@ -27,8 +27,6 @@ async def test_it_keeps_the_interface() -> None:
         session: ZooKeeperSession = fake
         await session.ensure_path("/a/b/c")
         await session.ensure_path("/a/b/c")
-        await session.delete_recursive("/a")
-        await session.delete_recursive("/a")
         assert session.connected
         assert session.lost_reason is None
 

@@ -30,7 +30,7 @@ from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, LogDi
 from lethe.survey.zookeeper import read_tree
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
-from tests.fakes.zookeeper_cluster import apply, bring_online, elect, prepare
+from tests.fakes.zookeeper_cluster import apply, bring_online, delete_tree, elect, prepare
 
 TOPIC_ID = TopicId(uuid.UUID(int=77))
 
@@ -138,7 +138,7 @@ async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSess
         if asked == [1]:
             await apply(session, *creation_operations(plan, config_exists=False))
             await apply(session, deletion_operation("orders"))
-            await session.delete_recursive(paths.topic("orders"))
+            await delete_tree(session, paths.topic("orders"))
             await apply(session, Delete(paths.config_topic("orders")), Delete(paths.delete_topic("orders")))
         return BrokerAnswers(broker.id, {"late": CachedTopic(TOPIC_ID, (0,)), "ghost": CachedTopic(None, (0,))})
 

@@ -184,7 +184,6 @@ def test_versions_by_inter_broker_protocol(ibp: str) -> None:
     kinds = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
     assert tuple(versions.of(api) for api in kinds) == expected
     assert protocol.has_leader_recovery_state is (versions.leader_and_isr >= 6)
-    assert protocol.sends_topic_ids is (versions.leader_and_isr >= 5)
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_order_is_by_age_and_not_by_spelling() -> None:
 def _open_gates(text: str) -> set[str]:
     ibp = parse(text)
     names = [
-        *("has_feature_znode", "has_alter_partition", "creates_topic_ids", "sends_topic_ids"),
+        *("has_feature_znode", "has_alter_partition", "creates_topic_ids"),
         *("has_leader_recovery_state", "has_kraft_controller_epoch"),
     ]
     return {name for name in names if getattr(ibp, name)}
@@ -65,7 +65,6 @@ def test_each_gate_opens_where_kafka_opens_it() -> None:
         ("2.6", "2.7-IV0", {"has_feature_znode"}),
         ("2.7-IV1", "2.7-IV2", {"has_alter_partition"}),
         ("2.7-IV2", "2.8-IV0", {"creates_topic_ids"}),
-        ("2.8-IV0", "2.8-IV1", {"sends_topic_ids"}),
         ("3.1", "3.2-IV0", {"has_leader_recovery_state"}),
         ("3.3", "3.4-IV0", {"has_kraft_controller_epoch"}),
     ]

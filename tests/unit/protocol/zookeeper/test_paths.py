@@ -26,7 +26,6 @@ def test_every_path_is_the_one_that_kafka_uses() -> None:
     assert paths.log_dir_event_notification() == "/log_dir_event_notification/log_dir_event_"
     assert paths.config_topics() == "/config/topics"
     assert paths.config_topic("t") == "/config/topics/t"
-    assert paths.config_brokers() == "/config/brokers"
     assert paths.config_broker(1) == "/config/brokers/1"
     assert paths.config_broker_default() == "/config/brokers/<default>"
     assert paths.config_changes() == "/config/changes"
@@ -51,7 +50,6 @@ def test_topics_are_recognised_by_their_own_znode_only() -> None:
     assert paths.topic_of("/brokers/topicsx/orders") is None
     assert paths.deleted_topic_of("/admin/delete_topics/orders") == "orders"
     assert paths.deleted_topic_of("/admin/delete_topics") is None
-    assert paths.config_topic_of("/config/topics/orders") == "orders"
 
 
 def test_partitions_and_states_are_recognised() -> None:
