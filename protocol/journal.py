@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -197,13 +197,13 @@ def partition_ranges(partitions: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
-def replica_ranges(replicas: Mapping[BrokerId, Sequence[int]]) -> dict[str, JsonValue]:
-    """Return `{"1-3": "0-49", "7": "3"}` for the partitions of each broker: brokers with the same partitions share an
+def replica_ranges(on: Mapping[BrokerId, str]) -> dict[str, JsonValue]:
+    """Return `{"1-3": "0-49", "7": "3"}` for each broker's ranges of partitions: brokers with the same ones share an
     entry."""
-    brokers: dict[tuple[int, ...], list[int]] = {}
-    for broker, partitions in replicas.items():
-        brokers.setdefault(tuple(partitions), []).append(broker)
-    return {partition_ranges(ids): partition_ranges(partitions) for partitions, ids in brokers.items()}
+    brokers: dict[str, list[int]] = {}
+    for broker, ranges in on.items():
+        brokers.setdefault(ranges, []).append(broker)
+    return {partition_ranges(ids): ranges for ranges, ids in brokers.items()}
 
 
 def partitions_in(ranges: str) -> tuple[int, ...]:

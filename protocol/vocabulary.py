@@ -35,6 +35,8 @@ TopicId = NewType("TopicId", uuid.UUID)
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = BrokerEpoch(-1)
 
+MAX_PARTITIONS: Final = 1_000_000
+"""No topic has a partition with this number or a higher one: its znode has no room for so many."""
 LEADER_NONE: Final = -1
 """Leader id of a partition that has no leader."""
 LEADER_DURING_DELETE: Final = -2

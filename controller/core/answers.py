@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from lethe.controller.core import caches, evidence, owed, power, reassignment_end, tombstones
@@ -23,11 +23,13 @@ from lethe.controller.core.events import (
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from lethe.controller.core.mutation import note_confirmations
+from lethe.controller.core.partition_sets import Bits, ReplicaColumns, bits_of, columns_of, ranges_of, replicas_in
 from lethe.controller.core.replica_machine import acknowledge
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ResignIfSettled, StandForElection, TakeReplicasOffline
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.topic import Partition, ReplicaConfirmation
+from lethe.controller.core.topic import ReplicaConfirmation
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.kafka.control import (
@@ -42,7 +44,6 @@ from lethe.protocol.kafka.queries import DescribeLogDirsRequest
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
 
 UNPROVEN = "answered without having said that it can reach the replica"
-AWAITS_PROOF = "answered, and a look at the broker's log directories is to follow"
 _ACKNOWLEDGED: Final[Mapping[str, JsonValue]] = {
     "before": ReplicaState.DELETION_STARTED.name,
     "after": ReplicaState.DELETION_SUCCESSFUL.name,
@@ -105,30 +106,32 @@ def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, requ
     confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
+    accessible: dict[str, Bits] = {}
     for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
-        partition = context.cluster.topics[topic].partitions.get(number)
-        if partition is None:
+        known = context.cluster.topics[topic]
+        if number not in known.partitions:
             continue
         if error == ErrorCode.KAFKA_STORAGE_ERROR:
-            partition.confirmations.pop(broker, None)
-            if broker not in partition.replicas:
+            note_confirmations(context.cluster, topic, broker, 1 << number, None)
+            if known.replica_state(number, broker) is ReplicaState.NON_EXISTENT:
                 # The replica was moved away after the announcement.
                 continue
             if (topic_partition := TopicPartition(topic, number)) not in offline:
                 offline[topic_partition] = None
                 newly_offline.append(PartitionReplica(topic, number, broker))
-        else:
-            if error == ErrorCode.NONE:
-                if offline:
-                    offline.pop(TopicPartition(topic, number), None)
-            elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
-                # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
-                problems.setdefault((topic, error), []).append(number)
-            confirmation = partition.confirmations.get(broker)
-            if confirmation is not None and confirmation.request_id == event.request_id:
-                partition.confirmations[broker] = confirmed
+            continue
+        if error == ErrorCode.NONE:
+            if offline:
+                offline.pop(TopicPartition(topic, number), None)
+        elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
+            # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
+            problems.setdefault((topic, error), []).append(number)
+        accessible[topic] = accessible.get(topic, 0) | 1 << number
+    for topic, bits in accessible.items():
+        latest = _confirmed_by(context, topic, broker, lambda it: it.request_id == event.request_id)
+        note_confirmations(context.cluster, topic, broker, bits & latest, confirmed)
     if event.response.error != ErrorCode.NONE:
         _forget_announcement(context, broker, event.request_id, request)
     for (topic, error), numbers in problems.items():
@@ -185,11 +188,18 @@ def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
 def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
     """Drop the announcements of a request that was refused as a whole: it confirms no replica."""
     for topic in request.topics:
-        for row in topic.partitions:
-            partition = context.cluster.partition(TopicPartition(topic.topic, row.partition))
-            confirmation = None if partition is None else partition.confirmations.get(broker)
-            if partition is not None and confirmation is not None and confirmation.request_id == request_id:
-                del partition.confirmations[broker]
+        refused = _confirmed_by(context, topic.topic, broker, lambda it: it.request_id == request_id)
+        note_confirmations(context.cluster, topic.topic, broker, refused, None)
+
+
+def _confirmed_by(context: Context, name: str, broker: BrokerId, counts: Callable[[ReplicaConfirmation], bool]) -> Bits:
+    """Return the topic's replicas on the broker whose latest LeaderAndIsr counts."""
+    topic = context.cluster.topics.get(name)
+    found = 0
+    for confirmation, bits in () if topic is None else topic.confirmations.get(broker, ()):
+        if counts(confirmation):
+            found |= bits
+    return found
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -236,53 +246,85 @@ def _stop_replica(step: StepContext, event: StopReplicaResponseReceived, request
     if not request.topics:
         settled, problem = evidence.fenced(step, event)
         for request_id, replicas in settled:
-            _settle_deletions(step, event, request_id, dict.fromkeys(replicas, problem))
+            if problem is not None:
+                _settle_deletions(step, event, request_id, {}, dict.fromkeys(replicas, problem))
+                continue
+            topics = {name: on[event.broker] for name, on in columns_of(replicas).items()}
+            _settle_deletions(step, event, request_id, topics, {})
         return
     _moved_away(step, event, request)
     asked = _asked_to_delete(step.context, event, request)
     if not asked:
         return
     if event.response.error != ErrorCode.NONE:
-        verdicts: dict[PartitionReplica, str | None] = dict.fromkeys(asked, error_name(event.response.error))
-    else:
-        verdicts = dict.fromkeys(asked, NOT_LISTED)
-        for row in event.response.partitions:
-            replica = PartitionReplica(row.topic, row.partition, event.broker)
-            if replica in verdicts:
-                verdicts[replica] = _verdict(step.context, replica, event, row.error)
-        _hold_unproven(step.context, event, verdicts)
-    _settle_deletions(step, event, event.request_id, verdicts)
-
-
-def _hold_unproven(
-    context: Context, event: StopReplicaResponseReceived, verdicts: dict[PartitionReplica, str | None]
-) -> None:
-    """Keep back the replicas whose deletion the log directories must prove; they get their verdict with the proof."""
-    unproven = tuple(replica for replica, problem in verdicts.items() if problem == AWAITS_PROOF)
-    if not unproven:
+        problem = error_name(event.response.error)
+        _settle_deletions(step, event, event.request_id, {}, dict.fromkeys(_of(event.broker, asked), problem))
         return
-    is_kept = evidence.await_proof(context, event, unproven)
-    for replica in unproven:
-        if is_kept:
-            del verdicts[replica]
+    deleted, failed = _verdicts(step.context, event, asked)
+    _settle_deletions(step, event, event.request_id, deleted, failed)
+
+
+def _verdicts(
+    context: Context, event: StopReplicaResponseReceived, asked: Mapping[str, Bits]
+) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
+    """Return the replicas whose deletion the answer proves, and the problems of others; not those that await proof."""
+    said: dict[str, Bits] = {}
+    failed = {}
+    for row in event.response.partitions:
+        if row.partition < 0 or not asked.get(row.topic, 0) >> row.partition & 1:
+            continue
+        if row.error == ErrorCode.NONE:
+            said[row.topic] = said.get(row.topic, 0) | 1 << row.partition
         else:
-            verdicts[replica] = evidence.NO_LOOK
+            failed[PartitionReplica(row.topic, row.partition, event.broker)] = error_name(row.error)
+    deleted: dict[str, Bits] = {}
+    awaiting: dict[str, Bits] = {}
+    for name, bits in asked.items():
+        wrong = bits_of(replica.partition for replica in failed if replica.topic == name) if failed else 0
+        answered = said.get(name, 0) & ~wrong
+        failed |= dict.fromkeys(_of(event.broker, {name: bits & ~wrong & ~answered}), NOT_LISTED)
+        by_look = _confirmed_by(context, name, event.broker, lambda it: _is_before(it, event) and it.by_look)
+        proven = _confirmed_by(context, name, event.broker, lambda it: _is_before(it, event) and it.confirmed)
+        if answered & by_look:
+            awaiting[name] = answered & by_look
+        if answered & proven:
+            deleted[name] = answered & proven
+        unproven = answered & ~by_look & ~proven
+        note_confirmations(context.cluster, name, event.broker, unproven, None)
+        failed |= dict.fromkeys(_of(event.broker, {name: unproven}), UNPROVEN)
+    held = tuple(_of(event.broker, awaiting))
+    if held and not evidence.await_proof(context, event, held):
+        failed |= dict.fromkeys(held, evidence.NO_LOOK)
+    return deleted, failed
+
+
+def _is_before(confirmation: ReplicaConfirmation, event: StopReplicaResponseReceived) -> bool:
+    """Return whether it is of the same incarnation as the answer, and its request was sent before."""
+    return confirmation.broker_epoch == event.broker_epoch and confirmation.request_id < event.request_id
+
+
+def _of(broker: BrokerId, topics: Mapping[str, Bits]) -> Iterator[PartitionReplica]:
+    return replicas_in({name: {broker: bits} for name, bits in topics.items()})
 
 
 def _settle_deletions(
-    step: StepContext, event: StopReplicaResponseReceived, request_id: int, verdicts: dict[PartitionReplica, str | None]
+    step: StepContext,
+    event: StopReplicaResponseReceived,
+    request_id: int,
+    deleted: Mapping[str, Bits],
+    failed: Mapping[PartitionReplica, str],
 ) -> None:
-    """Apply the verdicts on a request to delete these replicas: None if the replica is gone, else the problem."""
-    gone = tuple(replica for replica, problem in verdicts.items() if problem is None)
-    failed = {replica: problem for replica, problem in verdicts.items() if problem is not None}
+    """Apply the verdicts on a request to delete these replicas of the broker."""
+    broker, deletions = event.broker, step.context.cluster.deletions
     for replica, problem in failed.items():
         note_problem(step, replica, problem)
-    succeeded = acknowledge(step, gone)
-    for replica in succeeded:
-        step.context.cluster.deletions[replica.topic].problems.pop((replica.partition, replica.broker), None)
+    succeeded = acknowledge(step, {name: {broker: bits} for name, bits in deleted.items()})
+    for name, columns in succeeded.items():
+        for key in [key for key in deletions[name].problems if key[1] == broker and key[0] >= 0]:
+            if columns[broker] >> key[0] & 1:
+                del deletions[name].problems[key]
     _record(step, event, request_id, succeeded, failed)
-    topics = tuple(dict.fromkeys(replica.topic for replica in succeeded))
-    step.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(topics))
+    step.do(FailReplicaDeletions(tuple(failed)), ResumeDeletions(tuple(succeeded)))
 
 
 def _moved_away(step: StepContext, event: StopReplicaResponseReceived, request: StopReplicaRequest) -> None:
@@ -308,63 +350,37 @@ def _moved_away(step: StepContext, event: StopReplicaResponseReceived, request: 
 
 def _asked_to_delete(
     context: Context, event: StopReplicaResponseReceived, request: StopReplicaRequest
-) -> list[PartitionReplica]:
-    """Return the replicas that this request was to delete and that are not settled otherwise."""
-    broker, found = event.broker, []
+) -> dict[str, Bits]:
+    """Return the replicas that this request was to delete and that are not settled otherwise, by topic."""
+    found: dict[str, Bits] = {}
     for topic in request.topics:
         known = context.cluster.topics.get(topic.topic)
         if known is None or not context.cluster.is_queued(topic.topic):
             continue
-        for row in topic.partitions:
-            partition = known.partitions.get(row.partition)
-            if not row.delete or partition is None:
-                continue
-            if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED and not _is_overtaken(partition, event):
-                found.append(PartitionReplica(topic.topic, row.partition, broker))
+        started = known.replicas_in(event.broker, (ReplicaState.DELETION_STARTED,))
+        overtaken = _confirmed_by(context, topic.topic, event.broker, lambda it: it.request_id >= event.request_id)
+        # Replicas that were announced after this request was sent: the request was then for an earlier topic of that
+        # name, or was repeated, and the answer to the later one counts. Counting this answer as a failure could repeat
+        # both requests without end.
+        if asked := bits_of(row.partition for row in topic.partitions if row.delete) & started & ~overtaken:
+            found[topic.topic] = asked
     return found
-
-
-def _is_overtaken(partition: Partition, event: StopReplicaResponseReceived) -> bool:
-    """Return whether the replica was announced after this request was sent.
-
-    The request was then for an earlier topic of that name, or was repeated, and the answer to the later one counts.
-    Counting this answer as a failure could repeat both requests without end."""
-    confirmation = partition.confirmations.get(event.broker)
-    return confirmation is not None and confirmation.request_id >= event.request_id
-
-
-def _verdict(context: Context, replica: PartitionReplica, event: StopReplicaResponseReceived, error: int) -> str | None:
-    """Return None if the answer proves the deletion; else the problem, or AWAITS_PROOF."""
-    if error != ErrorCode.NONE:
-        return error_name(error)
-    if evidence.is_awaited(context, replica, event.broker_epoch, event.request_id):
-        return AWAITS_PROOF
-    partition = context.cluster.partition_of(replica)
-    confirmation = None if partition is None else partition.confirmations.get(replica.broker)
-    proven = (
-        confirmation is not None
-        and confirmation.confirmed
-        and confirmation.broker_epoch == event.broker_epoch
-        and confirmation.request_id < event.request_id
-    )
-    if not proven and partition is not None:
-        partition.confirmations.pop(replica.broker, None)
-    return None if proven else UNPROVEN
 
 
 def _record(
     step: StepContext,
     event: StopReplicaResponseReceived,
     request_id: int,
-    succeeded: tuple[PartitionReplica, ...],
-    failed: dict[PartitionReplica, str],
+    succeeded: ReplicaColumns,
+    failed: Mapping[PartitionReplica, str],
 ) -> None:
-    rows: dict[tuple[str, str], list[int]] = {}
-    for replica in succeeded:
-        rows.setdefault((replica.topic, ErrorCode.NONE.name), []).append(replica.partition)
+    rows = [(name, ErrorCode.NONE.name, columns[event.broker]) for name, columns in succeeded.items()]
+    by_problem: dict[tuple[str, str], Bits] = {}
     for replica, problem in failed.items():
-        rows.setdefault((replica.topic, problem), []).append(replica.partition)
-    for (topic, result), numbers in rows.items():
+        key = (replica.topic, problem)
+        by_problem[key] = by_problem.get(key, 0) | 1 << replica.partition
+    rows += [(name, problem, bits) for (name, problem), bits in by_problem.items()]
+    for topic, result, bits in rows:
         step.record(
             EventRecordType.ACK,
             f"topic/{topic}",
@@ -372,7 +388,7 @@ def _record(
             broker=event.broker,
             broker_epoch=event.broker_epoch,
             request_id=request_id,
-            partitions=partition_ranges(numbers),
+            partitions=ranges_of(bits),
             result=result,
             **(_ACKNOWLEDGED if result == ErrorCode.NONE.name else {}),
         )

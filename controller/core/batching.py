@@ -24,12 +24,14 @@ Rules of our own:
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 from lethe.controller.core import listing
 from lethe.controller.core.context import Context
+from lethe.controller.core.partition_sets import Bits, Sets, key_of, numbers_in, partitions_of, partitions_with, put
 from lethe.controller.core.topic import Partition
 from lethe.protocol.kafka.control import (
     ControlRequest,
@@ -57,6 +59,8 @@ from lethe.protocol.vocabulary import (
 )
 
 R = TypeVar("R")
+E = TypeVar("E")
+V = TypeVar("V")
 MAX_COMPARED = 8
 """Limit of other brokers' requests that one is compared with: in a large cluster hardly any are equal."""
 FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
@@ -74,7 +78,7 @@ class RequestBatch:
         self._dropped: dict[BrokerId, tuple[UpdateMetadataTopic, ...]] = {}
         self._told: dict[BrokerId, None] = {}
         self._tell_all = False
-        self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}
+        self._stop_replica: dict[BrokerId, dict[str, Sets[bool]]] = {}
 
     # --- collecting ------------------------------------------------------------------------------------------------
 
@@ -100,12 +104,14 @@ class RequestBatch:
 
     def add_stop_replica(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
         """Add the replica to StopReplica for this broker; `delete`: the broker also deletes it."""
+        self.add_stop_replicas(broker, topic_partition.topic, 1 << topic_partition.partition, delete=delete)
+
+    def add_stop_replicas(self, broker: BrokerId, topic: str, partitions: Bits, *, delete: bool) -> None:
+        """Add the replicas of these partitions to StopReplica for this broker. A replica that is deleted stays so."""
         if broker in self._context.cluster.brokers:
-            entries = self._stop_replica.setdefault(broker, {})
-            if delete:
-                entries[topic_partition] = True
-            else:
-                entries.setdefault(topic_partition, False)
+            topics = self._stop_replica.setdefault(broker, {})
+            known = topics.get(topic, ())
+            topics[topic] = put(known, partitions if delete else partitions & ~partitions_with(known, True), delete)
 
     def add_dropped(self, broker: BrokerId, topics: tuple[UpdateMetadataTopic, ...]) -> None:
         """Add tombstones, for this broker alone, of partitions that exist only in its metadata cache."""
@@ -185,32 +191,43 @@ class RequestBatch:
     def _stop_replica_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
         one_flag_each = control_versions(context.config.ibp).stop_replica >= FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION
-        made: list[tuple[dict[TopicPartition, bool], StopReplicaRequest]] = []
-        for broker, entries in self._stop_replica.items():
+        made: list[tuple[dict[str, Sets[bool]], StopReplicaRequest]] = []
+        for broker, topics in self._stop_replica.items():
             if one_flag_each:
-                request = _made_of(entries, made)
+                request = _made_of(topics, made)
                 if request is None:
-                    request = self._stop_replica_request(entries.items())
-                    made.append((entries, request))
+                    request = self._stop_replica_request(topics)
+                    made.append((topics, request))
                 yield broker, request
                 continue
             for flag in (True, False):
-                chosen = [entry for entry in entries.items() if entry[1] is flag]
-                if chosen:
-                    yield broker, self._stop_replica_request(chosen)
+                chosen = {name: partitions_with(sets, flag) for name, sets in topics.items()}
+                if any(chosen.values()):
+                    yield broker, self._stop_replica_request({n: ((flag, bits),) for n, bits in chosen.items() if bits})
 
-    def _stop_replica_request(self, entries: Iterable[tuple[TopicPartition, bool]]) -> StopReplicaRequest:
+    def _stop_replica_request(self, topics: Mapping[str, Sets[bool]]) -> StopReplicaRequest:
         context = self._context
-        topics: dict[str, list[StopReplicaPartition]] = {}
-        for topic_partition, delete in entries:
-            topics.setdefault(topic_partition.topic, []).append(
-                StopReplicaPartition(topic_partition.partition, _stop_epoch(context, topic_partition), delete)
-            )
         return StopReplicaRequest(
             context.config.controller_id,
             context.cluster.epoch,
-            tuple(StopReplicaTopic(name, tuple(rows)) for name, rows in topics.items()),
+            tuple(StopReplicaTopic(name, _stop_rows(context, name, sets)) for name, sets in topics.items()),
         )
+
+
+def _stop_rows(context: Context, topic: str, sets: Sets[bool]) -> tuple[StopReplicaPartition, ...]:
+    if context.cluster.is_queued(topic):
+        return _doomed_rows(sets)
+    return tuple(
+        StopReplicaPartition(number, _stop_epoch(context, topic, number), key_of(sets, number) is True)
+        for number in numbers_in(partitions_of(sets))
+    )
+
+
+@lru_cache(1024)
+def _doomed_rows(sets: Sets[bool]) -> tuple[StopReplicaPartition, ...]:
+    """Return the rows of a queued topic, which topics with the same partitions share."""
+    numbers = numbers_in(partitions_of(sets))
+    return tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, key_of(sets, n) is True) for n in numbers)
 
 
 def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:
@@ -241,7 +258,7 @@ def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataReq
     return request if len(kept) == len(request.topics) else replace(request, topics=kept)
 
 
-def _made_of(entries: dict[TopicPartition, bool], made: list[tuple[dict[TopicPartition, bool], R]]) -> R | None:
+def _made_of(entries: dict[E, V], made: list[tuple[dict[E, V], R]]) -> R | None:
     """Return the request that was built from the same entries in the same order, if any."""
     for others, request in made[:MAX_COMPARED]:
         # Equal dicts may differ in order, which the request keeps; different ones mostly differ early.
@@ -301,10 +318,8 @@ def _update_metadata_row(
     )
 
 
-def _stop_epoch(context: Context, topic_partition: TopicPartition) -> int:
-    if context.cluster.is_queued(topic_partition.topic):
-        return EPOCH_DURING_DELETE
-    partition = context.cluster.partition(topic_partition)
+def _stop_epoch(context: Context, topic: str, number: int) -> int:
+    partition = context.cluster.partition(TopicPartition(topic, number))
     if partition is None or partition.leader_and_isr is None:
         return NO_LEADER_EPOCH
     return partition.leader_and_isr.leader_epoch

@@ -18,6 +18,7 @@ from lethe.controller.core.continuations import BrokerRead, BrokersListed, Broke
 from lethe.controller.core.deletion import note_tombstoned
 from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
 from lethe.controller.core.mutation import forget_broker_memory
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import (
     AnnounceBrokersUnlessElected,
@@ -159,7 +160,7 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     replicas = tuple(cluster.replicas_on(ids))
     doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
     step.do(
-        MoveReplicas(tuple(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
+        MoveReplicas(columns_of(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
         BringOnline(),
         RetireReplicas(reassignment_end.left_on(context, tuple(broker.id for broker in task.brokers))),
         ProgressReassignments(_moving_to(context, ids), announce=True),
@@ -238,7 +239,7 @@ def take_replicas_offline(step: StepContext, task: TakeReplicasOffline) -> None:
     step.do(
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(),
-        MoveReplicas(in_service, ReplicaState.OFFLINE),
+        MoveReplicas(columns_of(in_service), ReplicaState.OFFLINE),
         FailReplicaDeletions(doomed),
         *last,
     )

@@ -25,7 +25,8 @@ from lethe.controller.core.deletion_memory import (
     LogDirEvidence,
     OwingBroker,
 )
-from lethe.controller.core.topic import Partition, Reassignment, Topic
+from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
+from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
@@ -168,15 +169,27 @@ class ClusterState:
         offline = self.offline_dirs.get(BrokerId(broker))
         return not offline or topic_partition not in offline
 
-    def was_announced(self, partition: Partition, broker: int) -> bool:
+    def was_announced(self, topic: Topic, number: int, broker: int) -> bool:
         """LeaderAndIsr was sent to the broker's present incarnation, and no storage error was answered."""
-        confirmation, known = partition.confirmations.get(broker), self.brokers.get(BrokerId(broker))
-        return (
-            confirmation is not None
-            and not confirmation.by_look
-            and known is not None
-            and known.epoch == confirmation.broker_epoch
-        )
+        confirmation, known = topic.confirmation(number, broker), self.brokers.get(BrokerId(broker))
+        return known is not None and _is_of(confirmation, known)
+
+    def announced(self, name: str, broker: BrokerId) -> Bits:
+        """Return the partitions of the topic of which `was_announced` is true."""
+        known = self.brokers.get(broker)
+        found = 0
+        for confirmation, bits in self.topics[name].confirmations.get(broker, ()):
+            if known is not None and _is_of(confirmation, known):
+                found |= bits
+        return found
+
+    def reachable(self, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+        """Return those of these partitions of the topic of which `is_reachable` is true."""
+        if broker not in self.brokers:
+            return 0
+        if not self.offline_dirs.get(broker):
+            return partitions
+        return bits_of(n for n in numbers_in(partitions) if self.is_reachable(TopicPartition(name, n), broker))
 
     def must_announce(self, broker: int) -> bool:
         """Deletions on this broker need a LeaderAndIsr as proof, because its log directories did not prove them."""
@@ -222,8 +235,19 @@ class ClusterState:
     def replica_state(self, replica: PartitionReplica) -> ReplicaState:
         name, number, broker = replica
         topic = self.topics.get(name)
-        partition = None if topic is None else topic.partitions.get(number)
-        return ReplicaState.NON_EXISTENT if partition is None else partition.replicas.get(broker, _NON_EXISTENT)
+        return _NON_EXISTENT if topic is None else topic.replica_state(number, broker)
+
+    def confirmation(self, replica: PartitionReplica) -> ReplicaConfirmation | None:
+        """Return the latest LeaderAndIsr for the replica, if any."""
+        name, number, broker = replica
+        topic = self.topics.get(name)
+        return None if topic is None else topic.confirmation(number, broker)
+
+    def hosts(self, topic_partition: TopicPartition) -> tuple[int, ...]:
+        """Return the brokers with a replica of the partition that is not NonExistent."""
+        name, number = topic_partition
+        topic = self.topics.get(name)
+        return () if topic is None else topic.hosts(number)
 
     def partitions_of(self, topic: str) -> Iterator[tuple[TopicPartition, Partition]]:
         found = self.topics.get(topic)
@@ -256,3 +280,8 @@ class ClusterState:
     def has_offline_leader(self, topic_partition: TopicPartition, partition: Partition) -> bool:
         leader_and_isr = partition.leader_and_isr
         return leader_and_isr is not None and not self.is_online(topic_partition, leader_and_isr.leader)
+
+
+def _is_of(confirmation: ReplicaConfirmation | None, broker: Broker) -> bool:
+    """Return whether it stands for a LeaderAndIsr to this incarnation."""
+    return confirmation is not None and not confirmation.by_look and confirmation.broker_epoch == broker.epoch

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from lethe.controller.core import requests
 from lethe.controller.core.context import Context
 from lethe.controller.core.election import Strategy
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import ElectLeaders, MoveReplicas
 from lethe.controller.core.tasks_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
@@ -58,7 +59,7 @@ def begin(step: StepContext, task: ControlShutdown) -> None:
     step.do(
         ElectLeaders(tuple(led), strategy=Strategy.CONTROLLED_SHUTDOWN),
         StopFollowers(replicas),
-        MoveReplicas(replicas, ReplicaState.OFFLINE),
+        MoveReplicas(columns_of(replicas), ReplicaState.OFFLINE),
         AnswerControlledShutdown(task.key),
     )
 

@@ -22,6 +22,7 @@ from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, T
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import KEEPING, REFUSED, VANISHED
 from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
+from lethe.controller.core.partition_sets import ReplicaColumns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import CreateTopics, ListTopics, ReadTopics
 from lethe.controller.core.tasks_advertising import EvictReplicas
@@ -30,7 +31,7 @@ from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, 
 from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReassignments
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, is_usable_topic_id, topic_name_problem
+from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -235,20 +236,14 @@ def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None
     context = step.context
     if not partitions:
         return
-    known = ((tp, context.cluster.partition(tp)) for tp in partitions)
-    replicas = tuple(
-        PartitionReplica(*tp, BrokerId(broker))
-        for tp, partition in known
-        if partition is not None
-        for broker in partition.assignment.replicas
-    )
+    replicas = _assigned(context, partitions)
     step.record(
         EventRecordType.EVENT,
         f"controller/{context.config.controller_id}",
         what="creating partitions",
         topics=len({tp.topic for tp in partitions}),
         partitions=len(partitions),
-        replicas=len(replicas),
+        replicas=sum(bits.bit_count() for columns in replicas.values() for bits in columns.values()),
     )
     step.do(
         MovePartitions(partitions, PartitionState.NEW),
@@ -256,6 +251,15 @@ def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None
         BringOnline(partitions),
         MoveReplicas(replicas, ReplicaState.ONLINE),
     )
+
+
+def _assigned(context: Context, partitions: Partitions) -> ReplicaColumns:
+    """Return the replicas assigned to these partitions."""
+    numbers: dict[str, list[int]] = {}
+    for name, number in partitions:
+        numbers.setdefault(name, []).append(number)
+    topics = context.cluster.topics
+    return {name: topics[name].assigned(chosen) for name, chosen in numbers.items() if name in topics}
 
 
 def _is_in_service(context: Context, name: str) -> bool:

@@ -30,7 +30,7 @@ Differences from Kafka, where a deletion would otherwise hang or be reported too
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from lethe.controller.core import evidence, owed, partition_machine
@@ -40,21 +40,32 @@ from lethe.controller.core.effects import EndTombstoneWaits, RetryDeletions
 from lethe.controller.core.mutation import (
     acknowledge_deletion,
     count_retry,
+    enter_replica_state,
     set_ineligible,
-    set_replica_state,
     start_deletion,
+)
+from lethe.controller.core.partition_sets import (
+    Bits,
+    ReplicaColumns,
+    columns_of,
+    numbers_in,
+    ranges_of,
+    without_empty,
 )
 from lethe.controller.core.replica_machine import move
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
 from lethe.controller.core.tasks_partitions import MovePartitions, MoveReplicas
+from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
-_STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
+_DELETED: Final = (ReplicaState.DELETION_SUCCESSFUL,)
+_OFFLINE: Final = (ReplicaState.OFFLINE,)
+_STARTED_OR_OFFLINE: Final = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 
 # --- resuming -----------------------------------------------------------------------------------------------------
@@ -62,7 +73,8 @@ _STARTED_OR_OFFLINE = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 def resume(step: StepContext, task: ResumeDeletions) -> None:
     """Finish, retry or start the deletion of each of these topics, with one batch for each of these actions."""
-    cluster = step.context.cluster
+    context = step.context
+    cluster = context.cluster
     finished, retrying, starting = [], [], []
     for name in task.topics:
         deletion = cluster.deletions.get(name)
@@ -87,13 +99,9 @@ def resume(step: StepContext, task: ResumeDeletions) -> None:
             if not deletion.ineligible or deletion.round_is_due:
                 starting.append(name)
     if retrying:
-        ineligible = [
-            replica
-            for name in retrying
-            for replica in cluster.replicas_of(name)
-            if cluster.replica_state(replica) is ReplicaState.DELETION_INELIGIBLE
-        ]
-        move(step, MoveReplicas(tuple(ineligible), ReplicaState.OFFLINE))
+        move(
+            step, MoveReplicas(_in_states(context, retrying, (ReplicaState.DELETION_INELIGIBLE,)), ReplicaState.OFFLINE)
+        )
     if starting:
         _start(step, starting)
     if finished:
@@ -181,47 +189,52 @@ def _start(step: StepContext, names: list[str]) -> None:
     unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
     _leave_service(step, unseen)
     unasked = _send_tombstones(step, names)
-    alive: list[PartitionReplica] = []
-    dead: list[PartitionReplica] = []
-    on_no_disk: list[PartitionReplica] = []
+    alive: dict[str, dict[BrokerId, Bits]] = {}
+    dead: dict[str, dict[BrokerId, Bits]] = {}
+    on_no_disk: dict[str, dict[BrokerId, Bits]] = {}
     for name in names:
         deletion = cluster.deletions[name]
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = step.now_ms
-        for replica in cluster.replicas_of(name):
-            if cluster.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL:
+        for broker, left in _not_deleted(cluster.topics[name]):
+            if cluster.advertised_controllers and cluster.is_advertised(broker):
+                on_no_disk.setdefault(name, {})[broker] = left
                 continue
-            if cluster.advertised_controllers and cluster.is_advertised(replica.broker):
-                on_no_disk.append(replica)
-            elif cluster.is_replica_reachable(replica):
-                alive.append(replica)
-            else:
-                dead.append(replica)
+            reachable = cluster.reachable(name, broker, left)
+            if reachable:
+                alive.setdefault(name, {})[broker] = reachable
+            if reachable != left:
+                dead.setdefault(name, {})[broker] = left & ~reachable
                 set_ineligible(cluster, deletion, True)
     _confirm_unasked(step, on_no_disk)
-    move(step, MoveReplicas(_in_states(context, dead, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_INELIGIBLE))
-    move(step, MoveReplicas(tuple(alive), ReplicaState.OFFLINE))
-    move(step, MoveReplicas(_in_states(context, alive, (ReplicaState.OFFLINE,)), ReplicaState.DELETION_STARTED))
+    move(step, MoveReplicas(_of_these(context, dead, _OFFLINE), ReplicaState.DELETION_INELIGIBLE))
+    move(step, MoveReplicas(alive, ReplicaState.OFFLINE))
+    move(step, MoveReplicas(_of_these(context, alive, _OFFLINE), ReplicaState.DELETION_STARTED))
     evidence.look(step, unasked)
 
 
-def _confirm_unasked(step: StepContext, replicas: list[PartitionReplica]) -> None:
+def _not_deleted(topic: Topic) -> Iterator[tuple[BrokerId, Bits]]:
+    """Yield the assigned replicas that are not deleted yet, by broker."""
+    for broker, bits in topic.assigned().items():
+        if left := bits & ~topic.replicas_in(broker, _DELETED):
+            yield broker, left
+
+
+def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
     """Acknowledge replicas that were assigned to a controller, which has no disk: one event record per topic and
     controller."""
-    partitions: dict[tuple[str, int], list[int]] = {}
-    for replica in replicas:
-        set_replica_state(step.context.cluster, replica, ReplicaState.DELETION_SUCCESSFUL)
-        partitions.setdefault((replica.topic, replica.broker), []).append(replica.partition)
-    for (name, controller), numbers in partitions.items():
-        step.record(
-            EventRecordType.ACK,
-            f"topic/{name}",
-            topic_id=step.id_of(name),
-            broker=controller,
-            partitions=partition_ranges(numbers),
-            why="placed on a controller, which has no disk",
-        )
+    enter_replica_state(step.context.cluster, replicas, ReplicaState.DELETION_SUCCESSFUL)
+    for name, columns in replicas.items():
+        for controller, bits in columns.items():
+            step.record(
+                EventRecordType.ACK,
+                f"topic/{name}",
+                topic_id=step.id_of(name),
+                broker=controller,
+                partitions=ranges_of(bits),
+                why="placed on a controller, which has no disk",
+            )
 
 
 def _leave_service(step: StepContext, names: list[str]) -> None:
@@ -236,7 +249,7 @@ def _leave_service(step: StepContext, names: list[str]) -> None:
         phase(step, name, "started", since_ms=deletion.queued_at_ms)
 
 
-def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, list[TopicPartition]]:
+def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, dict[str, Bits]]:
     """Send the tombstone to all brokers, after LeaderAndIsr to brokers whose log directories cannot prove a deletion.
 
     Returns, by broker, the replicas without a LeaderAndIsr: the log directories are to prove their deletion.
@@ -244,29 +257,38 @@ def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, list
     context = step.context
     cluster = context.cluster
     batch = step.batch()
-    unasked: dict[BrokerId, list[TopicPartition]] = {}
+    unasked: dict[BrokerId, dict[str, Bits]] = {}
     batch.add_update_metadata(cluster.brokers, (tp for name in names for tp, _ in cluster.partitions_of(name)))
     for name in names:
-        for topic_partition, partition in cluster.partitions_of(name):
-            for broker in partition.assignment.replicas:
-                state = partition.replicas.get(broker)
-                if state is ReplicaState.DELETION_SUCCESSFUL or not cluster.is_reachable(topic_partition, broker):
-                    continue
-                if cluster.was_announced(partition, broker):
-                    continue
-                if cluster.must_announce(broker):
-                    batch.add_leader_and_isr((broker,), topic_partition, is_new=False)
-                else:
-                    unasked.setdefault(BrokerId(broker), []).append(topic_partition)
+        for broker, left in _not_deleted(cluster.topics[name]):
+            silent = cluster.reachable(name, broker, left) & ~cluster.announced(name, broker)
+            if not silent:
+                continue
+            if cluster.must_announce(broker):
+                for number in numbers_in(silent):
+                    batch.add_leader_and_isr((broker,), TopicPartition(name, number), is_new=False)
+            else:
+                unasked.setdefault(broker, {})[name] = silent
     step.flush(batch)
     evidence.expect(context, unasked)
     return unasked
 
 
-def _in_states(
-    context: Context, replicas: Iterable[PartitionReplica], states: tuple[ReplicaState, ...]
-) -> tuple[PartitionReplica, ...]:
-    return tuple(replica for replica in replicas if context.cluster.replica_state(replica) in states)
+def _of_these(context: Context, replicas: ReplicaColumns, states: Container[ReplicaState]) -> ReplicaColumns:
+    """Return those of these replicas that are in one of the states."""
+    topics = context.cluster.topics
+    return without_empty(
+        {
+            name: {broker: bits & topics[name].replicas_in(broker, states) for broker, bits in columns.items()}
+            for name, columns in replicas.items()
+            if name in topics
+        }
+    )
+
+
+def _in_states(context: Context, names: Iterable[str], states: Container[ReplicaState]) -> ReplicaColumns:
+    """Return the assigned replicas of these topics that are in one of the states."""
+    return _of_these(context, {name: context.cluster.topics[name].assigned() for name in names}, states)
 
 
 # --- failing ------------------------------------------------------------------------------------------------------
@@ -284,7 +306,10 @@ def fail(step: StepContext, task: FailReplicaDeletions) -> None:
     topics = tuple(dict.fromkeys(replica.topic for replica in queued))
     if not topics:
         return
-    move(step, MoveReplicas(_in_states(context, queued, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
+    move(
+        step,
+        MoveReplicas(_of_these(context, columns_of(queued), _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE),
+    )
     for name in topics:
         set_ineligible(cluster, cluster.deletions[name], True)
     step.do(ResumeDeletions(topics))

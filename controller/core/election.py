@@ -9,7 +9,7 @@ Candidates are tried in assignment order, and the new ISR keeps the order of the
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lethe.protocol.vocabulary import (
@@ -17,6 +17,7 @@ from lethe.protocol.vocabulary import (
     LEADER_NONE,
     ControllerEpoch,
     LeaderAndIsr,
+    PartitionReplica,
     RecoveryState,
     ReplicaAssignment,
 )
@@ -141,6 +142,12 @@ def without_foreign_isr_members(assignment: ReplicaAssignment, current: LeaderAn
     if not isr:
         return current
     return current._replace(isr=isr, leader=current.leader if current.leader in isr else LEADER_NONE)
+
+
+def as_assigned(assignment: ReplicaAssignment, gone: Iterable[PartitionReplica]) -> tuple[int, ...]:
+    """Return the replicas' brokers in the order of the assignment: where all go, the last one stays in the ISR."""
+    rank = {broker: at for at, broker in enumerate(assignment.replicas)}
+    return tuple(sorted((replica.broker for replica in gone), key=lambda broker: rank.get(broker, len(rank))))
 
 
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:

@@ -20,11 +20,13 @@ that: it answers KAFKA_STORAGE_ERROR for every replica that it does not find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import LogDirEvidence, LogDirsQuery, UnprovenStop
 from lethe.controller.core.events import LogDirsDescribed, StopReplicaResponseReceived
+from lethe.controller.core.mutation import note_confirmations
+from lethe.controller.core.partition_sets import Bits
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.topic import ReplicaConfirmation
@@ -32,21 +34,19 @@ from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
 NO_LOOK = "the answer to StopReplica was not followed by a look at the log directories"
 
 
-def expect(context: Context, unasked: dict[BrokerId, list[TopicPartition]]) -> None:
+def expect(context: Context, unasked: Mapping[BrokerId, Mapping[str, Bits]]) -> None:
     """Require a proof by log directories for the next answer to StopReplica for these replicas."""
-    for broker, partitions in unasked.items():
+    for broker, topics in unasked.items():
         marker = ReplicaConfirmation(
             context.cluster.brokers[broker].epoch, context.last_request_id, confirmed=False, by_look=True
         )
-        for topic_partition in partitions:
-            context.cluster.topics[topic_partition.topic].partitions[topic_partition.partition].confirmations[
-                broker
-            ] = marker
+        for name, bits in topics.items():
+            note_confirmations(context.cluster, name, broker, bits, marker)
 
 
 def look(step: StepContext, brokers: Iterable[BrokerId]) -> None:
@@ -126,10 +126,9 @@ def _taken(
 
 def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, request_id: int) -> bool:
     """The replica's deletion waits for the answer to this StopReplica."""
-    partition = context.cluster.partition_of(replica)
-    if partition is None or partition.replicas.get(replica.broker) is not ReplicaState.DELETION_STARTED:
+    if context.cluster.replica_state(replica) is not ReplicaState.DELETION_STARTED:
         return False
-    confirmation = partition.confirmations.get(replica.broker)
+    confirmation = context.cluster.confirmation(replica)
     return (
         context.cluster.is_queued(replica.topic)
         and confirmation is not None

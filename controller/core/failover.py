@@ -18,6 +18,7 @@ from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
 from lethe.controller.core.election import without_foreign_isr_members
 from lethe.controller.core.mutation import set_first_replica_states, set_leader_and_isr, set_state_of
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import BecomeActive, StartPartitions
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
@@ -107,12 +108,12 @@ def take_over(step: StepContext) -> None:
     batch = step.batch()
     batch.add_update_metadata(cluster.brokers)
     step.flush(batch)
-    # One pass sets the replicas Online and announces them, because there can be hundreds of thousands of them.
     batch = step.batch()
     offline: list[PartitionReplica] = []
+    for name in cluster.topics:
+        set_first_replica_states(cluster, name)
     for topic_partition, partition in cluster.all_partitions():
         online = [b for b in partition.assignment.replicas if b in cluster.brokers]
-        set_first_replica_states(cluster, topic_partition, partition, online)
         if cluster.is_queued(topic_partition.topic):
             # Not announced: brokers would create again what they have already deleted. While deletions are paused, only
             # this UpdateMetadata makes brokers stop serving clients for the partition.
@@ -124,7 +125,7 @@ def take_over(step: StepContext) -> None:
             absent = (b for b in partition.assignment.replicas if b not in cluster.brokers)
             offline.extend(PartitionReplica(*topic_partition, BrokerId(b)) for b in absent)
     step.flush(batch)
-    step.do(MoveReplicas(tuple(offline), ReplicaState.OFFLINE), StartPartitions())
+    step.do(MoveReplicas(columns_of(offline), ReplicaState.OFFLINE), StartPartitions())
 
 
 def start_partitions(step: StepContext) -> None:

@@ -18,6 +18,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import StatesReread
 from lethe.controller.core.election import Elected, NoLeader, Strategy
 from lethe.controller.core.mutation import set_leader_and_isr
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import (
     ElectLeaders,
@@ -246,7 +247,7 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
             continue
         # Remove foreign ISR members first, so that the last member of the ISR is a replica.
         known = election.without_foreign_isr_members(partition.assignment, partition.leader_and_isr)
-        shrunk = election.shrunk(known, tuple(r.broker for r in gone), cluster.epoch)
+        shrunk = election.shrunk(known, election.as_assigned(partition.assignment, gone), cluster.epoch)
         if shrunk is None and known is not partition.leader_and_isr:
             shrunk = election.raised(known, cluster.epoch)
         if shrunk is None:
@@ -261,7 +262,7 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
             IsrShrunk(tuple(chosen), tuple(leader_and_isr), tuple(replicas), tuple(unchanged)),
         )
     elif unchanged:
-        replica_machine.finish_offline(step, tuple(unchanged))
+        replica_machine.finish_offline(step, columns_of(unchanged))
 
 
 def on_isr_shrunk(step: StepContext, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) -> None:
@@ -284,8 +285,7 @@ def on_isr_shrunk(step: StepContext, task: IsrShrunk, outcomes: Sequence[GroupOu
                 # The state was removed by hand: there is no ISR to shrink.
                 remove_foreign_isr_members_unwritten(step.context, topic_partition)
                 offline.extend(replicas)
-    if offline:
-        replica_machine.finish_offline(step, tuple(offline))
+    replica_machine.finish_offline(step, columns_of(offline))
     if stale:
         read_again(step, stale, ShrinkIsr(tuple(again)))
 
@@ -333,7 +333,7 @@ def on_states_reread(step: StepContext, task: StatesReread, outcomes: Sequence[R
             step.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
             # As in `on_isr_shrunk`: without a state there is no ISR to shrink.
-            replica_machine.finish_offline(step, tuple(r for r in replicas if r.topic_partition in removed))
+            replica_machine.finish_offline(step, columns_of(r for r in replicas if r.topic_partition in removed))
             step.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *after)
 
 

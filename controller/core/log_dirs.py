@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import MoveReplicas
@@ -40,4 +41,4 @@ def check(step: StepContext, task: CheckLogDirs) -> None:
         and cluster.replica_state(replica) in _ASKED_ABOUT
     )
     doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
-    step.do(MoveReplicas(replicas, ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))
+    step.do(MoveReplicas(columns_of(replicas), ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))

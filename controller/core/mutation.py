@@ -13,13 +13,14 @@ Metrics and the board read these counts at constant cost, for any number of topi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Hashable, Iterator
+from typing import Final, TypeVar
 
 from lethe.controller.core import tombstones
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction
+from lethe.controller.core.partition_sets import Bits, ReplicaColumns, Sets, bits_of, numbers_in, put
 from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
 from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -34,6 +35,7 @@ from lethe.protocol.vocabulary import (
     TopicPartition,
 )
 
+K = TypeVar("K", bound=Hashable)
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 MAX_RETRY_REASONS: Final = 64
 """Limit of distinct reasons: a broker that answers with arbitrary error codes must not fill the memory."""
@@ -171,85 +173,108 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
     partition = cluster.partition_of(replica)
     if partition is None:
         return _NON_EXISTENT
-    broker = replica.broker
-    deletion = cluster.deletions.get(replica.topic)
-    before = partition.replicas.get(broker, _NON_EXISTENT)
+    name, number, broker = replica
+    topic = cluster.topics[name]
+    deletion = cluster.deletions.get(name)
+    before = topic.replica_state(number, broker)
     if deletion is not None:
         count_replicas(cluster, deletion, -1)
         # Only assigned replicas are counted: outside a reassignment there are no others.
         move_replica(deletion, before, state)
         count_waiting(cluster, broker, before, None if state is _NON_EXISTENT else state)
+    _put(topic.replicas, broker, 1 << number, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
-        partition.replicas.pop(broker, None)
-        partition.confirmations.pop(broker, None)
+        note_confirmation(cluster, replica, None)
         set_assignment(cluster, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
             move_replica(deletion, _NON_EXISTENT, None)
-    else:
-        partition.replicas[broker] = state
     if deletion is not None:
         count_replicas(cluster, deletion, +1)
     return before
 
 
-def enter_replica_state(
-    cluster: ClusterState, replicas: Iterable[PartitionReplica], state: ReplicaState
-) -> dict[tuple[str, ReplicaState], dict[BrokerId, list[int]]]:
-    """As `set_replica_state` for many replicas; return the changed partitions by topic and former state, by broker.
+def _put(by_broker: dict[int, Sets[K]], broker: int, bits: Bits, key: K | None) -> None:
+    left = put(by_broker.get(broker, ()), bits, key)
+    if left:
+        by_broker[broker] = left
+    else:
+        by_broker.pop(broker, None)
 
-    Replicas of one topic mostly come together, so the topic is looked up once for all of them.
-    """
-    moved: dict[tuple[str, ReplicaState], dict[BrokerId, list[int]]] = {}
-    if state is _NON_EXISTENT:
-        for replica in replicas:
-            before = set_replica_state(cluster, replica, state)
-            if before is not state:
-                moved.setdefault((replica.topic, before), {}).setdefault(replica.broker, []).append(replica.partition)
-        return moved
-    last: str | None = None
-    partitions: dict[int, Partition] = {}
-    deletion: Deletion | None = None
-    for name, number, broker in replicas:
-        if name != last:
-            if deletion is not None:
-                count_replicas(cluster, deletion, +1)
-            last, topic, deletion = name, cluster.topics.get(name), cluster.deletions.get(name)
-            if deletion is not None:
-                count_replicas(cluster, deletion, -1)
-            partitions = {} if topic is None else topic.partitions
-        partition = partitions.get(number)
-        if partition is None:
+
+def note_confirmation(
+    cluster: ClusterState, replica: PartitionReplica, confirmation: ReplicaConfirmation | None
+) -> None:
+    """Store the latest LeaderAndIsr for a replica; None: it confirms nothing."""
+    name, number, broker = replica
+    note_confirmations(cluster, name, broker, 1 << number, confirmation)
+
+
+def note_confirmations(
+    cluster: ClusterState, name: str, broker: BrokerId, bits: Bits, confirmation: ReplicaConfirmation | None
+) -> None:
+    """As `note_confirmation` for the topic's replicas on the broker."""
+    topic = cluster.topics.get(name)
+    if topic is not None:
+        _put(topic.confirmations, broker, bits, confirmation)
+
+
+def enter_replica_state(
+    cluster: ClusterState, replicas: ReplicaColumns, state: ReplicaState
+) -> dict[tuple[str, ReplicaState], dict[BrokerId, Bits]]:
+    """As `set_replica_state` for many replicas of known partitions; return the changed ones by topic and former
+    state."""
+    moved: dict[tuple[str, ReplicaState], dict[BrokerId, Bits]] = {}
+    for name, columns in replicas.items():
+        topic, deletion = cluster.topics[name], cluster.deletions.get(name)
+        if state is _NON_EXISTENT:
+            for broker, bits in columns.items():
+                for number in numbers_in(bits):
+                    before = set_replica_state(cluster, PartitionReplica(name, number, broker), state)
+                    _note_moved(moved, name, broker, before, 1 << number)
             continue
-        before = partition.replicas.get(broker, _NON_EXISTENT)
-        if before is state:
-            continue
-        partition.replicas[broker] = state
         if deletion is not None:
-            move_replica(deletion, before, state)
-        moved.setdefault((name, before), {}).setdefault(broker, []).append(number)
-    if deletion is not None:
-        count_replicas(cluster, deletion, +1)
-    for (name, before), by_broker in moved.items():
-        for broker, numbers in by_broker.items() if name in cluster.deletions else ():
-            count_waiting(cluster, broker, before, state, len(numbers))
+            count_replicas(cluster, deletion, -1)
+        for broker, bits in columns.items():
+            for before, changed in _changes(topic.replicas.get(broker, ()), bits, state):
+                _note_moved(moved, name, broker, before, changed)
+                if deletion is not None:
+                    move_replica(deletion, before, state, changed.bit_count())
+                    count_waiting(cluster, broker, before, state, changed.bit_count())
+            _put(topic.replicas, broker, bits, state)
+        if deletion is not None:
+            count_replicas(cluster, deletion, +1)
     return moved
 
 
-def set_first_replica_states(
-    cluster: ClusterState, topic_partition: TopicPartition, partition: Partition, online: Sequence[int]
+def _changes(sets: Sets[ReplicaState], bits: Bits, after: ReplicaState | None) -> Iterator[tuple[ReplicaState, Bits]]:
+    """Yield those of these replicas that are not in the state `after`, by the state that they are in."""
+    for before, had in sets:
+        changed = had & bits
+        bits &= ~changed
+        if changed and before is not after:
+            yield before, changed
+    if bits:
+        yield _NON_EXISTENT, bits
+
+
+def _note_moved(
+    moved: dict[tuple[str, ReplicaState], dict[BrokerId, Bits]],
+    name: str,
+    broker: BrokerId,
+    before: ReplicaState,
+    bits: Bits,
 ) -> None:
-    """Set the first states of a loaded partition's replicas: these are Online, the others DeletionIneligible."""
-    replicas = partition.assignment.replicas
-    if len(online) == len(replicas):
-        first = dict.fromkeys(replicas, ReplicaState.ONLINE)
-    else:
-        ineligible = ReplicaState.DELETION_INELIGIBLE
-        first = {broker: ReplicaState.ONLINE if broker in online else ineligible for broker in replicas}
-    if topic_partition.topic not in cluster.deletions:
-        partition.replicas = first
-        return
-    for broker, state in first.items():
-        set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), state)
+    columns = moved.setdefault((name, before), {})
+    columns[broker] = columns.get(broker, 0) | bits
+
+
+def set_first_replica_states(cluster: ClusterState, name: str) -> None:
+    """Set the first states of a loaded topic's replicas: Online on registered brokers, else DeletionIneligible."""
+    assigned = cluster.topics[name].assigned()
+    for state in (ReplicaState.ONLINE, ReplicaState.DELETION_INELIGIBLE):
+        is_online = state is ReplicaState.ONLINE
+        columns = {broker: bits for broker, bits in assigned.items() if (broker in cluster.brokers) is is_online}
+        enter_replica_state(cluster, {name: columns}, state)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
@@ -266,11 +291,11 @@ def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
     seen_at_ms = now_ms if mark is None else mark.since_ms
     marked_at_ms = cluster.marker_times.pop(name, seen_at_ms)
     deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms)
-    for _, partition in cluster.partitions_of(name):
-        for broker in partition.assignment.replicas:
-            state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
-            deletion.by_state[state] = deletion.by_state.get(state, 0) + 1
-            count_waiting(cluster, BrokerId(broker), None, state)
+    if (topic := cluster.topics.get(name)) is not None:
+        for broker, bits in topic.assigned().items():
+            for state, here in _changes(topic.replicas.get(broker, ()), bits, None):
+                deletion.by_state[state] = deletion.by_state.get(state, 0) + here.bit_count()
+                count_waiting(cluster, broker, None, state, here.bit_count())
     cluster.deletions[name] = deletion
     count_replicas(cluster, deletion, +1)
     add(cluster.topics_in_stage, deletion.stage, +1)
@@ -334,9 +359,8 @@ def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) 
         case LeaderAndIsrRequest():
             confirmation = ReplicaConfirmation(epoch, request_id, confirmed=False)
             for topic in request.topics:
-                partitions = cluster.topics[topic.topic].partitions
-                for row in topic.partitions:
-                    partitions[row.partition].confirmations[broker] = confirmation
+                announced = bits_of(row.partition for row in topic.partitions)
+                note_confirmations(cluster, topic.topic, broker, announced, confirmation)
         case UpdateMetadataRequest():
             if cluster.deletions:
                 names = (topic.topic for topic in request.topics)

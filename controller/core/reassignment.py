@@ -43,6 +43,7 @@ from lethe.controller.core.leader_changes import (
     with_next_version,
 )
 from lethe.controller.core.mutation import begin_reassignment, set_leader_and_isr
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_deletion import ListDeletions
@@ -164,6 +165,7 @@ def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int
     if partition is None:
         return []
     before, after = partition.assignment, partition.assignment.reassign_to(target)
+    hosts = step.context.cluster.hosts(topic_partition)
     begin_reassignment(step.context.cluster, topic_partition, after, step.now_ms)
     step.record(
         EventRecordType.REASSIGNMENT,
@@ -176,7 +178,7 @@ def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int
     return [
         PartitionReplica(*topic_partition, BrokerId(r))
         for r in before.replicas
-        if r not in after.replicas and r in partition.replicas
+        if r not in after.replicas and r in hosts
     ]
 
 
@@ -244,9 +246,9 @@ def announce(step: StepContext, task: AnnounceReassignments) -> None:
         )
     if leaderless:
         step.do(
-            MoveReplicas(_added(context, leaderless), ReplicaState.NEW),
+            MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.NEW),
             BringOnline(tuple(leaderless)),
-            MoveReplicas(_added(context, leaderless), ReplicaState.ONLINE),
+            MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.ONLINE),
             ProgressReassignments(tuple(tp for tp in leaderless if _can_start(context, tp))),
         )
     if chosen:
@@ -280,7 +282,8 @@ def on_reassignments_announced(
             set_leader_and_isr(cluster, topic_partition, with_next_version(state))
             assignment = partition.assignment
             batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
-            known = [r for r in assignment.adding if r in partition.replicas]
+            hosts = cluster.hosts(topic_partition)
+            known = [r for r in assignment.adding if r in hosts]
             batch.add_leader_and_isr(known, topic_partition, is_new=True)
             cluster.reassignments[topic_partition].is_announced = True
             done.append(topic_partition)
@@ -292,7 +295,7 @@ def on_reassignments_announced(
     if stale:
         read_again(step, stale, AnnounceReassignments(tuple(stale)))
     # The transition to New sends LeaderAndIsr to added replicas that had no state before.
-    step.do(MoveReplicas(_added(context, done), ReplicaState.NEW))
+    step.do(MoveReplicas(columns_of(_added(context, done)), ReplicaState.NEW))
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
@@ -303,7 +306,7 @@ def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> t
         for tp, partition in known
         if partition is not None
         for broker in partition.assignment.adding
-        if broker not in partition.replicas
+        if broker not in context.cluster.hosts(tp)
     )
 
 

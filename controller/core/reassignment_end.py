@@ -24,6 +24,7 @@ from lethe.controller.core.expansion import note_written, set_topic, znode_of
 from lethe.controller.core.leader_changes import is_stale, online, read_again, set_state, with_next_version
 from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leader_and_isr, set_replica_state
 from lethe.controller.core.partition_machine import enter
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.reassignment import in_words, refuse_state, retry_later
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
@@ -127,10 +128,10 @@ def _leave(step: StepContext, partitions: Sequence[TopicPartition]) -> None:
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in _known(context, partitions)
         for broker in partition.assignment.replicas
-        if partition.replicas.get(broker) is ReplicaState.NEW
+        if context.cluster.replica_state(PartitionReplica(*tp, BrokerId(broker))) is ReplicaState.NEW
     ]
     step.do(
-        MoveReplicas(tuple(arrived), ReplicaState.ONLINE),
+        MoveReplicas(columns_of(arrived), ReplicaState.ONLINE),
         RetireReplicas(_removed(context, partitions)),
         FinishReassignments(tuple(partitions)),
     )
@@ -148,7 +149,7 @@ def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[Pa
     return tuple(
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in _known(context, partitions)
-        for broker in partition.replicas
+        for broker in context.cluster.hosts(tp)
         if broker not in partition.assignment.replicas
     )
 
@@ -163,19 +164,20 @@ def retire(step: StepContext, task: RetireReplicas) -> None:
     cluster = step.context.cluster
     for replica in task.replicas:
         known = cluster.reassignments.get(replica.topic_partition)
-        partition = cluster.partition(replica.topic_partition)
-        if partition is not None and replica.broker not in partition.replicas:
+        is_known = cluster.partition_of(replica) is not None
+        if is_known and cluster.replica_state(replica) is ReplicaState.NON_EXISTENT:
             # The broker received the request before it registered again.
             set_replica_state(cluster, replica, ReplicaState.NEW)
         if replica.broker not in cluster.brokers:
             step.refuse(f"replica/{replica}", _DELETING, "its broker is not registered: its log stays on the disk")
         elif known is not None:
             known.retiring[replica.broker] = None
+    replicas = columns_of(task.replicas)
     step.do(
-        MoveReplicas(task.replicas, ReplicaState.OFFLINE),
-        MoveReplicas(task.replicas, ReplicaState.DELETION_STARTED),
-        MoveReplicas(task.replicas, ReplicaState.DELETION_SUCCESSFUL),
-        MoveReplicas(task.replicas, ReplicaState.NON_EXISTENT),
+        MoveReplicas(replicas, ReplicaState.OFFLINE),
+        MoveReplicas(replicas, ReplicaState.DELETION_STARTED),
+        MoveReplicas(replicas, ReplicaState.DELETION_SUCCESSFUL),
+        MoveReplicas(replicas, ReplicaState.NON_EXISTENT),
     )
 
 
@@ -232,7 +234,7 @@ def finish(step: StepContext, task: FinishReassignments) -> None:
         known = context.cluster.reassignments.get(topic_partition)
         if known is None or known.retiring:
             continue
-        if any(broker not in partition.assignment.replicas for broker in partition.replicas):
+        if any(broker not in partition.assignment.replicas for broker in context.cluster.hosts(topic_partition)):
             step.refuse(
                 f"partition/{topic_partition}", "finishing its reassignment", "a removed replica is not stopped"
             )
@@ -360,9 +362,10 @@ def _take_over(step: StepContext, name: str) -> None:
             continue
         replicas = _all_replicas(context, topic_partition, partition.assignment)
         end_reassignment(cluster, topic_partition, ReplicaAssignment(replicas))
-        for broker in replicas:
+        hosts = cluster.hosts(topic_partition)
+        for broker in replicas if hosts else ():
             # It was not announced, or was retired: the deletion asks its broker and does not assume that it is gone.
-            if broker not in partition.replicas and partition.replicas:
+            if broker not in hosts:
                 set_replica_state(cluster, PartitionReplica(*topic_partition, BrokerId(broker)), ReplicaState.NEW)
         step.record(
             EventRecordType.REASSIGNMENT,

@@ -31,14 +31,14 @@ def add(counts: dict[C, int], key: C, number: int) -> None:
         counts.pop(key, None)
 
 
-def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState | None) -> None:
-    left = deletion.by_state.get(before, 0) - 1
+def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState | None, number: int = 1) -> None:
+    left = deletion.by_state.get(before, 0) - number
     if left > 0:
         deletion.by_state[before] = left
     else:
         deletion.by_state.pop(before, None)
     if after is not None:
-        deletion.by_state[after] = deletion.by_state.get(after, 0) + 1
+        deletion.by_state[after] = deletion.by_state.get(after, 0) + number
 
 
 def count_waiting(
@@ -54,7 +54,7 @@ def stop_waiting(cluster: ClusterState, topic: str, deletion: Deletion) -> None:
     """Remove the topic's replicas from the counts of waiting replicas."""
     if deletion.all_acknowledged:
         return
-    for _, partition in cluster.partitions_of(topic):
+    for (_, number), partition in cluster.partitions_of(topic):
         for broker in partition.assignment.replicas:
-            state = partition.replicas.get(broker, ReplicaState.NON_EXISTENT)
+            state = cluster.topics[topic].replica_state(number, broker)
             count_waiting(cluster, BrokerId(broker), state, None)

@@ -14,17 +14,29 @@ refused and recorded for that replica alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.mutation import enter_replica_state, set_assignment
+from lethe.controller.core.partition_sets import (
+    Bits,
+    ReplicaColumns,
+    bits_of,
+    columns_of,
+    numbers_in,
+    partitions_of,
+    ranges_of,
+    replicas_in,
+    without,
+    without_empty,
+)
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_partitions import MoveReplicas, Replicas, ShrinkIsr
-from lethe.controller.core.topic import Partition
+from lethe.controller.core.tasks_partitions import MoveReplicas, ShrinkIsr
+from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from lethe.protocol.journal import EventRecordType, replica_ranges
-from lethe.protocol.vocabulary import PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
@@ -49,7 +61,7 @@ def move(step: StepContext, task: MoveReplicas) -> None:
             assert_never(task.target)
 
 
-def acknowledge(step: StepContext, replicas: Replicas) -> Replicas:
+def acknowledge(step: StepContext, replicas: ReplicaColumns) -> ReplicaColumns:
     """Move those of these replicas to DeletionSuccessful that may enter it, and return them.
 
     The caller records the answers, which stand for the transitions too."""
@@ -58,113 +70,132 @@ def acknowledge(step: StepContext, replicas: Replicas) -> Replicas:
     return legal
 
 
-def _legal(step: StepContext, replicas: Replicas, target: ReplicaState) -> Replicas:
-    cluster = step.context.cluster
+def _legal(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) -> ReplicaColumns:
     allowed = REPLICA_TRANSITIONS[target]
-    legal = []
-    last: str | None = None
-    partitions: dict[int, Partition] = {}
-    for replica in replicas:
-        name, number, broker = replica
-        if name != last:
-            last, topic = name, cluster.topics.get(name)
-            partitions = {} if topic is None else topic.partitions
-        partition = partitions.get(number)
-        state = _NON_EXISTENT if partition is None else partition.replicas.get(broker, _NON_EXISTENT)
-        if partition is not None and state in allowed:
-            legal.append(replica)
-        else:
-            step.refuse(
-                f"replica/{replica}", f"{state.name} to {target.name}", "the state machine has no such transition"
-            )
-    return tuple(legal)
+    found: dict[str, dict[BrokerId, Bits]] = {}
+    for name, columns in replicas.items():
+        topic = step.context.cluster.topics.get(name)
+        for broker, bits in columns.items():
+            legal = 0 if topic is None else bits & topic.replicas_in(broker, allowed)
+            if legal != bits and topic is not None and _NON_EXISTENT in allowed:
+                legal |= bits & bits_of(topic.partitions) & ~partitions_of(topic.replicas.get(broker, ()))
+            if legal:
+                found.setdefault(name, {})[broker] = legal
+            if legal != bits:
+                _refuse(step, name, broker, bits & ~legal, target)
+    return found
 
 
-def _enter(step: StepContext, replicas: Iterable[PartitionReplica], target: ReplicaState) -> None:
+def _refuse(step: StepContext, name: str, broker: BrokerId, bits: Bits, target: ReplicaState) -> None:
+    for number in numbers_in(bits):
+        replica = PartitionReplica(name, number, broker)
+        before = step.context.cluster.replica_state(replica)
+        step.refuse(f"replica/{replica}", f"{before.name} to {target.name}", "the state machine has no such transition")
+
+
+def _enter(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) -> None:
     """Set the states, and record one event record for each topic and former state."""
     moved = enter_replica_state(step.context.cluster, replicas, target)
-    for (topic, before), partitions in moved.items():
+    for (topic, before), columns in moved.items():
         step.record(
             EventRecordType.TRANSITION,
             f"topic/{topic}",
             machine="replica",
             topic_id=step.id_of(topic),
-            replicas=replica_ranges(partitions),
+            replicas=replica_ranges({broker: ranges_of(bits) for broker, bits in columns.items()}),
             before=before.name,
             after=target.name,
         )
 
 
-def _to_new(step: StepContext, replicas: Replicas) -> None:
+def _to_new(step: StepContext, replicas: ReplicaColumns) -> None:
+    """Announce replicas of partitions that have leaders. New topics, of which most replicas are, have none yet."""
     batch = step.batch()
-    entered = []
-    for replica in replicas:
-        partition = step.context.cluster.partition_of(replica)
-        leader_and_isr = None if partition is None else partition.leader_and_isr
-        if leader_and_isr is not None and leader_and_isr.leader == replica.broker:
+    led = {name: bits_of(_led(step.context.cluster.topics[name])) for name in replicas}
+    leaders: list[PartitionReplica] = []
+    for replica in replicas_in(_of_partitions(replicas, led)):
+        partition = step.context.cluster.topics[replica.topic].partitions[replica.partition]
+        if partition.leader_and_isr is not None and partition.leader_and_isr.leader == replica.broker:
             step.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
+            leaders.append(replica)
             continue
-        if leader_and_isr is not None:
-            batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=True)
-        entered.append(replica)
+        batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=True)
     step.flush(batch)
-    _enter(step, entered, ReplicaState.NEW)
+    _enter(step, without(replicas, columns_of(leaders)), ReplicaState.NEW)
 
 
-def _to_online(step: StepContext, replicas: Replicas) -> None:
+def _led(topic: Topic) -> Iterator[int]:
+    return (number for number, partition in topic.partitions.items() if partition.leader_and_isr is not None)
+
+
+def _of_partitions(replicas: ReplicaColumns, partitions: Mapping[str, Bits]) -> ReplicaColumns:
+    """Return the replicas of these partitions of each topic."""
+    chosen = ((name, on, partitions.get(name, 0)) for name, on in replicas.items())
+    return without_empty({name: {broker: bits & of for broker, bits in on.items()} for name, on, of in chosen if of})
+
+
+def _to_online(step: StepContext, replicas: ReplicaColumns) -> None:
+    cluster = step.context.cluster
     batch = step.batch()
-    for replica in replicas:
-        partition = step.context.cluster.partition_of(replica)
-        if partition is None:
-            continue
-        if partition.replicas.get(replica.broker) is ReplicaState.NEW:
-            if replica.broker not in partition.assignment.replicas:
-                grown = partition.assignment._replace(replicas=(*partition.assignment.replicas, replica.broker))
-                set_assignment(step.context.cluster, replica.topic_partition, grown)
-        elif _is_announced(step.context, replica, partition):
+    new: dict[str, dict[BrokerId, Bits]] = {}
+    for name, columns in replicas.items():
+        topic = cluster.topics[name]
+        new[name] = {broker: bits & topic.replicas_in(broker, (ReplicaState.NEW,)) for broker, bits in columns.items()}
+        assigned = topic.assigned()
+        for broker, bits in new[name].items():
+            for number in numbers_in(bits & ~assigned.get(broker, 0)):
+                assignment = topic.partitions[number].assignment
+                grown = assignment._replace(replicas=(*assignment.replicas, broker))
+                set_assignment(cluster, TopicPartition(name, number), grown)
+    for replica in replicas_in(without(replicas, new)):
+        if _is_announced(step.context, replica):
             batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
     step.flush(batch)
     _enter(step, replicas, ReplicaState.ONLINE)
 
 
-def _is_announced(context: Context, replica: PartitionReplica, partition: Partition) -> bool:
+def _is_announced(context: Context, replica: PartitionReplica) -> bool:
     """Return whether the replica is announced to its broker when it comes online.
 
     A queued topic's replica is announced only if that must prove its deletion, or if it was announced before. Otherwise
     a broker that has deleted it already would create it again."""
     cluster = context.cluster
+    topic = cluster.topics[replica.topic]
     if cluster.is_queued(replica.topic):
-        return cluster.must_announce(replica.broker) or cluster.was_announced(partition, replica.broker)
-    return partition.leader_and_isr is not None
+        return cluster.must_announce(replica.broker) or cluster.was_announced(topic, replica.partition, replica.broker)
+    return topic.partitions[replica.partition].leader_and_isr is not None
 
 
-def _to_offline(step: StepContext, replicas: Replicas) -> None:
+def _to_offline(step: StepContext, replicas: ReplicaColumns) -> None:
     """Shrink ISRs before the replicas go offline; queued topics have no leader, and their ISRs stay as written."""
     cluster = step.context.cluster
+    doomed = {name: columns for name, columns in replicas.items() if cluster.is_queued(name)}
+    in_service = {name: columns for name, columns in replicas.items() if name not in doomed}
     shrinking: list[PartitionReplica] = []
     at_once: list[PartitionReplica] = []
-    for replica in replicas:
+    for replica in replicas_in(in_service):
         partition = cluster.partition_of(replica)
         has_leader_and_isr = partition is not None and partition.leader_and_isr is not None
-        (shrinking if has_leader_and_isr and not cluster.is_queued(replica.topic) else at_once).append(replica)
+        (shrinking if has_leader_and_isr else at_once).append(replica)
     if shrinking:
         step.do(ShrinkIsr(tuple(shrinking)))
-    if at_once:
-        finish_offline(step, tuple(at_once))
+    if doomed or at_once:
+        finish_offline(step, {**doomed, **columns_of(at_once)})
 
 
-def finish_offline(step: StepContext, replicas: Replicas) -> None:
+def finish_offline(step: StepContext, replicas: ReplicaColumns) -> None:
     """Send StopReplica to the replicas' brokers and the new ISR to the other replicas, and set the state."""
     cluster = step.context.cluster
     batch = step.batch()
+    for name, columns in replicas.items():
+        for broker, bits in columns.items():
+            batch.add_stop_replicas(broker, name, bits, delete=False)
     gone: dict[TopicPartition, list[int]] = {}
-    for topic, number, broker in replicas:
-        topic_partition = TopicPartition(topic, number)
-        batch.add_stop_replica(broker, topic_partition, delete=False)
-        gone.setdefault(topic_partition, []).append(broker)
+    for replica in replicas_in({name: on for name, on in replicas.items() if not cluster.is_queued(name)}):
+        gone.setdefault(replica.topic_partition, []).append(replica.broker)
     for topic_partition, brokers in gone.items():
         partition = cluster.partition(topic_partition)
-        if partition is None or cluster.is_queued(topic_partition.topic):
+        if partition is None:
             continue
         if partition.leader_and_isr is None:
             batch.add_update_metadata(cluster.brokers, (topic_partition,))
@@ -175,9 +206,10 @@ def finish_offline(step: StepContext, replicas: Replicas) -> None:
     _enter(step, replicas, ReplicaState.OFFLINE)
 
 
-def _to_deletion_started(step: StepContext, replicas: Replicas) -> None:
+def _to_deletion_started(step: StepContext, replicas: ReplicaColumns) -> None:
     batch = step.batch()
-    for topic, number, broker in replicas:
-        batch.add_stop_replica(broker, TopicPartition(topic, number), delete=True)
+    for name, columns in replicas.items():
+        for broker, bits in columns.items():
+            batch.add_stop_replicas(broker, name, bits, delete=True)
     _enter(step, replicas, ReplicaState.DELETION_STARTED)
     step.flush(batch)

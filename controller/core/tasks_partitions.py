@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lethe.controller.core.election import Strategy
+from lethe.controller.core.partition_sets import ReplicaColumns
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 
@@ -52,7 +53,7 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True)
 class MoveReplicas:
-    replicas: Replicas
+    replicas: ReplicaColumns
     target: ReplicaState
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lethe.controller.core.partition_sets import Bits, Sets, key_of, partitions_of
 from lethe.controller.core.transitions import PartitionState, ReplicaState
-from lethe.protocol.vocabulary import BrokerEpoch, LeaderAndIsr, ReplicaAssignment, TopicId
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
 
 
 class ReplicaConfirmation(NamedTuple):
@@ -26,14 +28,11 @@ class ReplicaConfirmation(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: assignment, leadership as last written or read, and the states of both state machines."""
+    """One partition: assignment, leadership as last written or read, and its state."""
 
     assignment: ReplicaAssignment
     leader_and_isr: LeaderAndIsr | None = None
     state: PartitionState = PartitionState.NON_EXISTENT
-    replicas: dict[int, ReplicaState] = field(default_factory=dict)
-    """Broker id to state; a replica without an entry is NonExistent."""
-    confirmations: dict[int, ReplicaConfirmation] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,6 +45,40 @@ class Topic:
     """czxid of the topic's znode: with another czxid, the same name is another topic."""
     is_made_up: bool = False
     """The znode could not be understood: this value is derived for the deletion, and never written."""
+    replicas: dict[int, Sets[ReplicaState]] = field(default_factory=dict)
+    """Broker id to its replicas by state; a replica without a state is NonExistent. Only `mutation` writes it."""
+    confirmations: dict[int, Sets[ReplicaConfirmation]] = field(default_factory=dict)
+    """Broker id to its replicas by the latest LeaderAndIsr. Only `mutation` writes it."""
+
+    def assigned(self, numbers: Iterable[int] | None = None) -> dict[BrokerId, Bits]:
+        """Return which of these partitions (None: all) each broker is to host, brokers in the order of the
+        assignments."""
+        found: dict[int, Bits] = {}
+        for number in self.partitions if numbers is None else numbers:
+            partition = self.partitions.get(number)
+            for broker in () if partition is None else partition.assignment.replicas:
+                found[broker] = found.get(broker, 0) | 1 << number
+        return {BrokerId(broker): bits for broker, bits in found.items()}
+
+    def replica_state(self, number: int, broker: int) -> ReplicaState:
+        sets = self.replicas.get(broker)
+        return (None if sets is None else key_of(sets, number)) or ReplicaState.NON_EXISTENT
+
+    def replicas_in(self, broker: int, states: Container[ReplicaState]) -> Bits:
+        """Return the replicas on the broker that are in one of these states, assigned or not."""
+        found = 0
+        for state, bits in self.replicas.get(broker, ()):
+            if state in states:
+                found |= bits
+        return found
+
+    def hosts(self, number: int) -> tuple[int, ...]:
+        """Return the brokers with a replica of the partition that is not NonExistent."""
+        return tuple(broker for broker, sets in self.replicas.items() if partitions_of(sets) >> number & 1)
+
+    def confirmation(self, number: int, broker: int) -> ReplicaConfirmation | None:
+        sets = self.confirmations.get(broker)
+        return None if sets is None else key_of(sets, number)
 
     @property
     def replica_count(self) -> int:

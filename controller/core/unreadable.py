@@ -38,7 +38,7 @@ from lethe.controller.core.tasks_deletion import (
 )
 from lethe.controller.core.transitions import PartitionState
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
+from lethe.protocol.vocabulary import MAX_PARTITIONS, ReplicaAssignment, TopicPartition, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -117,7 +117,8 @@ def _numbers(name: str, children: ReadOutcome) -> tuple[int, ...]:
     if not isinstance(children, Children):
         return ()
     spelled = (paths.partition_of(f"{paths.topic_partitions(name)}/{child}") for child in children.names)
-    return tuple(sorted(partition.partition for partition in spelled if partition is not None))
+    numbers = (partition.partition for partition in spelled if partition is not None)
+    return tuple(sorted(number for number in numbers if number < MAX_PARTITIONS))
 
 
 def _give_up(step: StepContext, name: str, what: str) -> None:
@@ -146,9 +147,8 @@ def on_unreadable_states_read(step: StepContext, task: UnreadableStatesRead, out
             created_zxid=topic.created_zxid,
             is_made_up=True,
         )
-        for topic_partition, partition in cluster.partitions_of(topic.name):
-            present = [broker for broker in partition.assignment.replicas if broker in cluster.brokers]
-            set_first_replica_states(cluster, topic_partition, partition, present)
+        set_first_replica_states(cluster, topic.name)
+        for topic_partition, _ in cluster.partitions_of(topic.name):
             set_partition_state(cluster, topic_partition, PartitionState.NEW)
         step.record(
             EventRecordType.SET_ASIDE,

@@ -16,11 +16,10 @@ from typing import Final, NamedTuple
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, HeldTopic
 from lethe.controller.core.endpoints import is_spoken
-from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +134,14 @@ def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) ->
     """Yield the causes of up to `at_most` replicas with problems."""
     for number, broker in islice(deletion.problems, at_most):
         topic_partition = TopicPartition(topic, number)
-        partition = context.cluster.partition(topic_partition)
-        if partition is not None and partition.replicas.get(broker) is not ReplicaState.DELETION_SUCCESSFUL:
-            yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
+        is_known = context.cluster.partition(topic_partition) is not None
+        if is_known and not _is_deleted(context, topic_partition, broker):
+            yield _replica(context, deletion, topic_partition, BrokerId(broker))
+
+
+def _is_deleted(context: Context, topic_partition: TopicPartition, broker: int) -> bool:
+    replica = PartitionReplica(*topic_partition, BrokerId(broker))
+    return context.cluster.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
@@ -161,11 +165,11 @@ def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
         yield from _after_acknowledgement(context, deletion, topic)
     for topic_partition, partition in context.cluster.partitions_of(topic):
         for broker in partition.assignment.replicas:
-            if partition.replicas.get(broker) is ReplicaState.DELETION_SUCCESSFUL:
+            if _is_deleted(context, topic_partition, broker):
                 at_ms = deletion.asked_at_ms or deletion.queued_at_ms
                 yield Wait(topic, CauseKind.DONE, at_ms, topic_partition.partition, BrokerId(broker))
             else:
-                yield _replica(context, deletion, topic_partition, partition, BrokerId(broker))
+                yield _replica(context, deletion, topic_partition, BrokerId(broker))
 
 
 def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> Iterator[Wait]:
@@ -197,11 +201,9 @@ def _after_acknowledgement(context: Context, deletion: Deletion, topic: str) -> 
         )
 
 
-def _replica(
-    context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
-) -> Wait:
+def _replica(context: Context, deletion: Deletion, topic_partition: TopicPartition, broker: BrokerId) -> Wait:
     problem = deletion.problems.get((topic_partition.partition, broker))
-    waiting_for, since_ms = _reason(context, deletion, topic_partition, partition, broker)
+    waiting_for, since_ms = _reason(context, deletion, topic_partition, broker)
     last_error, last_error_ms = (problem.what, problem.last_ms) if problem else (None, None)
     if waiting_for is CauseKind.REGISTRATION_UNREADABLE:
         unusable = context.cluster.quarantined_brokers[broker]
@@ -220,7 +222,7 @@ def _replica(
 
 
 def _reason(
-    context: Context, deletion: Deletion, topic_partition: TopicPartition, partition: Partition, broker: BrokerId
+    context: Context, deletion: Deletion, topic_partition: TopicPartition, broker: BrokerId
 ) -> tuple[CauseKind, int]:
     cluster = context.cluster
     queued_ms = deletion.queued_at_ms
@@ -236,7 +238,7 @@ def _reason(
     refusal = _refusal(context, broker, queued_ms)
     if refusal is not None:
         return refusal
-    if partition.replicas.get(broker) is ReplicaState.DELETION_STARTED:
+    if cluster.replica_state(PartitionReplica(*topic_partition, broker)) is ReplicaState.DELETION_STARTED:
         return CauseKind.ANSWER, deletion.asked_at_ms or queued_ms
     if cluster.paused is not None:
         return cluster.paused.held_by, max(cluster.paused.since_ms, queued_ms)

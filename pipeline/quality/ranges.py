@@ -7,8 +7,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-MOST_PARTITIONS: Final = 1_000_000
-"""No topic has a partition with this number: a line with a larger one is invalid."""
+from lethe.protocol.vocabulary import MAX_PARTITIONS
+
 MOST_BROKERS: Final = 2**31 - 1
 """No broker has this id or a larger one."""
 _SHAPE: Final = r"^(\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*)?$"
@@ -29,7 +29,7 @@ def _bounds(text: Column | str) -> Column:
     )
 
 
-def are_valid(text: Column | str, below: int = MOST_PARTITIONS) -> Column:
+def are_valid(text: Column | str, below: int = MAX_PARTITIONS) -> Column:
     """Return whether the text has rising ranges of numbers below this one; never null."""
     rising = F.forall(_bounds(text), lambda each: (each["first"] <= each["last"]) & (each["last"] < below))
     said = _column(text)

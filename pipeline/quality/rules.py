@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.quality import deletions, lines, surveys, tenures, transitions
 from lethe.pipeline.quality.evidence import CLOCK_SKEW_S, Evidence, SharedFrames, rare_records, record_name
-from lethe.pipeline.quality.ranges import MOST_PARTITIONS
 from lethe.pipeline.schemas import VIOLATIONS
 from lethe.pipeline.transforms.contract import union_of
+from lethe.protocol.vocabulary import MAX_PARTITIONS
 
 
 class Severity(enum.StrEnum):
@@ -64,7 +64,7 @@ RULES: Final = (
     Rule(
         "sane-partitions",
         _ERROR,
-        f"A line names partitions that no topic has: not ranges, falling, or {MOST_PARTITIONS:,} and above.",
+        f"A line names partitions that no topic has: not ranges, falling, or {MAX_PARTITIONS:,} and above.",
         transitions.impossible_ranges,
         on_lines=True,
     ),

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import orjson
 
 from lethe.protocol.counting import counted
+from lethe.protocol.vocabulary import MAX_PARTITIONS
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -149,6 +150,6 @@ def partition_number(path: str, where: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or (len(text) > 1 and text[0] == "0"):
         malformed(path, f"{where} has the key {text[:40]!r}, which is no partition number")
     number = int(text)
-    if number > INT32_MAX:
-        malformed(path, f"{where} has the key {text[:40]!r}, which is no partition number")
+    if number >= MAX_PARTITIONS:
+        malformed(path, f"{where} has partition {text}: a topic has at most {MAX_PARTITIONS:,} partitions here")
     return number

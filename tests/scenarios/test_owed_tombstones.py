@@ -213,7 +213,7 @@ def test_a_new_topic_of_the_name_is_announced_to_the_broker_only_after_its_answe
     world.take_sent()
     with_topic(world, "orders", (1, 4))
     assert told_of(world, 4, "orders") == []
-    assert 4 in world.context.cluster.topics["orders"].partitions[0].replicas
+    assert 4 in world.context.cluster.topics["orders"].hosts(0)
     wake(world, 4)
     assert owed(world) == {}
     assert told_of(world, 4, "orders") == [1]

@@ -181,6 +181,7 @@ def test_foreign_children_and_states_that_say_nothing_are_no_obstacle() -> None:
     world.write(
         SetData(paths.partition_state("orders", 1), b"?", ANY_VERSION), Create(f"{T}/partitions/old-7", b"notes")
     )
+    world.write(Create(f"{T}/partitions/2147483647", b""))
     world.take_story()
     order(world)
     world.run()

@@ -14,12 +14,12 @@ from lethe.controller.core import answers, deletion, evidence, expansion, marks,
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import Answer, StopReplicaResponseReceived
+from lethe.controller.core.partition_sets import Bits, bits_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import MarkersDated, MarkersRemoved, PauseRead, RemoveTopics, ResumeDeletions
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.control import StopReplicaRequest
-from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
 from lethe.protocol.zookeeper import paths, znodes_topic
 from lethe.protocol.zookeeper.operations import Delete, ReadFailed, ReadOutcome, ZkError
@@ -30,16 +30,17 @@ from tests.simulation.planting import everywhere, method
 def any_stop_answer_counts() -> AbstractContextManager[object]:
     """The answer to a StopReplica that deletes nothing is taken for the acknowledgement of a deletion."""
 
-    def asked(
-        context: Context, event: StopReplicaResponseReceived, request: StopReplicaRequest
-    ) -> list[PartitionReplica]:
-        replicas = (
-            PartitionReplica(topic.topic, row.partition, event.broker)
+    def asked(context: Context, event: StopReplicaResponseReceived, request: StopReplicaRequest) -> dict[str, Bits]:
+        started = (ReplicaState.DELETION_STARTED,)
+        return {
+            topic.topic: bits
             for topic in request.topics
             if context.cluster.is_queued(topic.topic)
-            for row in topic.partitions
-        )
-        return [r for r in replicas if context.cluster.replica_state(r) is ReplicaState.DELETION_STARTED]
+            and (
+                bits := bits_of(row.partition for row in topic.partitions)
+                & context.cluster.topics[topic.topic].replicas_in(event.broker, started)
+            )
+        }
 
     return everywhere(answers._asked_to_delete, asked)
 
@@ -65,12 +66,32 @@ def tombstone_unanswered() -> AbstractContextManager[object]:
 def no_evidence() -> AbstractContextManager[object]:
     """A StopReplica that is answered without an error proves a deletion, whatever the log directories are like."""
 
-    def verdict(
-        context: Context, replica: PartitionReplica, event: StopReplicaResponseReceived, error: int
-    ) -> str | None:
-        return None if error == ErrorCode.NONE else error_name(error)
+    verdicts = answers._verdicts
 
-    return everywhere(answers._verdict, verdict)
+    def trusting(
+        context: Context, event: StopReplicaResponseReceived, asked: dict[str, Bits]
+    ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
+        rows = (row for row in event.response.partitions if row.error)
+        wrong = {PartitionReplica(row.topic, row.partition, event.broker) for row in rows}
+        _, failed = verdicts(context, event, asked)
+        unsaid = {replica: problem for replica, problem in failed.items() if replica in wrong}
+        left = {n: bits & ~bits_of(r.partition for r in unsaid if r.topic == n) for n, bits in asked.items()}
+        return {name: bits for name, bits in left.items() if bits}, unsaid
+
+    return everywhere(verdicts, trusting)
+
+
+def whole_column_acknowledged() -> AbstractContextManager[object]:
+    """An answer about some of a topic's replicas on the broker counts for all of them."""
+    verdicts = answers._verdicts
+
+    def generous(
+        context: Context, event: StopReplicaResponseReceived, asked: dict[str, Bits]
+    ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
+        deleted, _ = verdicts(context, event, asked)
+        return {name: asked[name] for name in deleted}, {}
+
+    return everywhere(verdicts, generous)
 
 
 def failed_directory_overlooked() -> AbstractContextManager[object]:

@@ -39,6 +39,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.answers_unmatched,
         bugs_deletion.tombstone_unanswered,
         bugs_deletion.no_evidence,
+        bugs_deletion.whole_column_acknowledged,
         bugs_deletion.failed_directory_overlooked,
         bugs_deletion.doomed_announced_again,
         bugs_deletion.marker_first,

@@ -41,6 +41,7 @@ FOUND_BY = {
     "answers_unmatched": 0,
     "tombstone_unanswered": 30,
     "no_evidence": 42,
+    "whole_column_acknowledged": 42,
     "failed_directory_overlooked": 42,
     "doomed_announced_again": 0,
     "marker_first": 0,

@@ -139,7 +139,9 @@ def test_leader_and_isr_answer_is_taken_once() -> None:
         BrokerId(2), epoch, request_id, LeaderAndIsrResponse(0, (TopicIdError(None, FOO, 0, 0),))
     )
     assert refusals(feed(context, answer)) == []
-    assert context.cluster.topics["foo"].partitions[0].confirmations[2].confirmed
+    confirmation = context.cluster.topics["foo"].confirmation(0, 2)
+    assert confirmation is not None
+    assert confirmation.confirmed
     assert len(refusals(feed(context, answer))) == 1
 
 

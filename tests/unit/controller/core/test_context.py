@@ -206,7 +206,7 @@ def test_each_invariant_notices_what_it_is_about() -> None:
                 broken.cluster.preferred_imbalance = 5
             case "states":
                 queue_deletion(broken.cluster, "t", 0)
-                partition.replicas[1] = ReplicaState.ONLINE
+                broken.cluster.topics["t"].replicas[1] = ((ReplicaState.ONLINE, 1),)
             case "unknown":
                 queue_deletion(broken.cluster, "ghost", 0)
             case _:

@@ -96,6 +96,8 @@ def test_every_version_of_a_topic_is_read(data: bytes, expected: znodes.TopicZno
         (b'{"partitions":{"0":[4294967296]}}', "between"),
         (b'{"partitions":{"0":{"1":2}}}', "array"),
         (b'{"partitions":{"0":[1]},"topic_id":"short"}', "short"),
+        (b'{"partitions":{"0":[1],"1000000":[1]}}', "partition 1000000"),
+        (b'{"partitions":{"2147483647":[1]}}', "at most 1,000,000"),
         (b'{"partitions":{"0":[1]},"topic_id":7}', "'topic_id'"),
         (b'{"partitions":{"0":[1]},"topic_id":"\\u00e4\\u00e4"}', "is none"),
         (b'{"partitions":{"0":[1]},"adding_replicas":{"0":[2,2]}}', "twice"),

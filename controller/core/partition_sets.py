@@ -1,0 +1,123 @@
+"""Partitions of one topic as bit sets, and such sets by a key that each partition has at most once.
+
+Bit 3 of a bit set stands for partition 3. The replicas of a topic on one broker mostly have the same key, so `Sets` is
+mostly one pair. Values are never changed, so topics may share them.
+
+    keys         partitions 0, 1 and 2 are Online, 3 is Offline
+    Sets         ((ONLINE, 0b0111), (OFFLINE, 0b1000))
+    put(…)       partitions 1 and 3 become Offline: ((ONLINE, 0b0101), (OFFLINE, 0b1010))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from lethe.protocol.journal import partition_ranges
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+
+K = TypeVar("K", bound=Hashable)
+Bits = int
+Sets = tuple[tuple[K, Bits], ...]
+ReplicaColumns = Mapping[str, Mapping[BrokerId, Bits]]
+"""Replicas by topic and broker."""
+
+_REMEMBERED: Final = 4096
+"""Topics of one size have the same bit sets, so that few of them are expanded again and again."""
+
+
+def key_of(sets: Sets[K], number: int) -> K | None:
+    """Return the partition's key; None if it has none."""
+    for key, bits in sets:
+        if bits >> number & 1:
+            return key
+    return None
+
+
+def partitions_with(sets: Sets[K], key: K) -> Bits:
+    """Return the partitions with this key."""
+    return next((bits for each, bits in sets if each == key), 0)
+
+
+def partitions_of(sets: Sets[K]) -> Bits:
+    """Return the partitions with any key."""
+    if len(sets) == 1:
+        return sets[0][1]
+    found = 0
+    for _, bits in sets:
+        found |= bits
+    return found
+
+
+def put(sets: Sets[K], bits: Bits, key: K | None) -> Sets[K]:
+    """Give these partitions the key, or none."""
+    kept = [(each, left) for each, had in sets if each != key and (left := had & ~bits)]
+    if key is not None and (mine := partitions_with(sets, key) | bits):
+        kept.append((key, mine))
+    return tuple(kept)
+
+
+def bits_of(numbers: Iterable[int]) -> Bits:
+    """Return the bit set of these partitions."""
+    found = 0
+    for number in numbers:
+        found |= 1 << number
+    return found
+
+
+@lru_cache(_REMEMBERED)
+def numbers_in(bits: Bits) -> Sequence[int]:
+    """Return the partitions in a bit set, in rising order."""
+    found = []
+    number = 0
+    while bits:
+        skipped = (bits & -bits).bit_length() - 1
+        number += skipped
+        found.append(number)
+        bits >>= skipped + 1
+        number += 1
+    return tuple(found)
+
+
+@lru_cache(_REMEMBERED)
+def ranges_of(bits: Bits) -> str:
+    """Return the partitions in a bit set as `0-3,7`."""
+    return partition_ranges(numbers_in(bits))
+
+
+def columns_of(replicas: Iterable[PartitionReplica]) -> ReplicaColumns:
+    """Return these replicas by topic and broker, both in the order in which they come."""
+    found: dict[str, dict[BrokerId, Bits]] = {}
+    for name, number, broker in replicas:
+        columns = found.setdefault(name, {})
+        columns[broker] = columns.get(broker, 0) | 1 << number
+    return found
+
+
+def replicas_in(columns: ReplicaColumns) -> Iterator[PartitionReplica]:
+    """Yield these replicas topic by topic and partition by partition."""
+    for name, on in columns.items():
+        every = 0
+        for bits in on.values():
+            every |= bits
+        for number in numbers_in(every):
+            for broker, bits in on.items():
+                if bits >> number & 1:
+                    yield PartitionReplica(name, number, broker)
+
+
+def without_empty(columns: Mapping[str, Mapping[BrokerId, Bits]]) -> ReplicaColumns:
+    """Return the columns that have a partition."""
+    kept = {name: {broker: bits for broker, bits in on.items() if bits} for name, on in columns.items()}
+    return {name: on for name, on in kept.items() if on}
+
+
+def without(replicas: ReplicaColumns, others: ReplicaColumns) -> ReplicaColumns:
+    """Return the replicas that are not among the others."""
+    return without_empty(
+        {
+            name: {broker: bits & ~others.get(name, {}).get(broker, 0) for broker, bits in on.items()}
+            for name, on in replicas.items()
+        }
+    )

@@ -1,0 +1,75 @@
+"""Bit sets of partitions against plain sets and dictionaries."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lethe.controller.core.partition_sets import (
+    ReplicaColumns,
+    Sets,
+    bits_of,
+    columns_of,
+    key_of,
+    numbers_in,
+    partitions_of,
+    partitions_with,
+    put,
+    ranges_of,
+    replicas_in,
+    without,
+)
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+
+NUMBERS = st.sets(st.integers(0, 70), max_size=12)
+CHANGES = st.lists(st.tuples(NUMBERS, st.sampled_from(["new", "online", "offline", None])), max_size=8)
+REPLICAS = st.sets(
+    st.builds(PartitionReplica, st.sampled_from("ab"), st.integers(0, 9), st.integers(1, 4).map(BrokerId)), max_size=20
+)
+
+
+@given(NUMBERS)
+def test_a_bit_set_holds_its_numbers(numbers: set[int]) -> None:
+    assert list(numbers_in(bits_of(numbers))) == sorted(numbers)
+
+
+@given(CHANGES)
+def test_a_partition_has_the_key_that_it_was_given_last(changes: list[tuple[set[int], str | None]]) -> None:
+    sets: Sets[str] = ()
+    model: dict[int, str] = {}
+    for numbers, key in changes:
+        before = sets
+        sets = put(sets, bits_of(numbers), key)
+        assert put(before, bits_of(numbers), key) == sets
+        for number in numbers:
+            model.pop(number, None)
+            if key is not None:
+                model[number] = key
+    assert {number: key_of(sets, number) for number in range(71)} == {n: model.get(n) for n in range(71)}
+    assert partitions_of(sets) == bits_of(model)
+    assert all(bits == partitions_with(sets, key) == bits_of(n for n in model if model[n] == key) for key, bits in sets)
+    assert len({key for key, _ in sets}) == len(sets)
+    assert all(bits for _, bits in sets)
+
+
+def test_ranges_of_a_bit_set() -> None:
+    assert ranges_of(0b1000_1111) == "0-3,7"
+    assert ranges_of(0) == ""
+
+
+@given(REPLICAS, REPLICAS)
+def test_columns_hold_replicas(some: set[PartitionReplica], others: set[PartitionReplica]) -> None:
+    columns: ReplicaColumns = columns_of(some)
+    listed = list(replicas_in(columns))
+    assert len(listed) == len(some)
+    assert set(listed) == some
+    assert set(replicas_in(without(columns, columns_of(others)))) == some - others
+    for topic in "ab":
+        numbers = [replica.partition for replica in listed if replica.topic == topic]
+        assert numbers == sorted(numbers)
+
+
+def test_nothing_is_left_of_columns_without_replicas() -> None:
+    columns = columns_of([PartitionReplica("a", 3, BrokerId(1)), PartitionReplica("b", 0, BrokerId(2))])
+    assert without(columns, columns) == {}
+    assert without(columns, {"a": {BrokerId(1): 0b1000}}) == {"b": {BrokerId(2): 1}}
