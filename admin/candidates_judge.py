@@ -22,7 +22,7 @@ from lethe.admin.candidates import Candidate
 from lethe.admin.candidates_look import CurrentTopic
 from lethe.admin.topic_plans import TopicDescription
 from lethe.admin.topic_usage import Group, TopicUsage
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob
 from lethe.protocol.vocabulary import INTERNAL_TOPICS, TopicPartition
@@ -79,7 +79,7 @@ def judge_readers(
     name = candidate.topic
     groups = readers.groups.get(name, ())
     if reading := [group for group in groups if group.members]:
-        members = ", ".join(reading[0].members[:3])
+        members = listed(reading[0].members, 3)
         return SkippedCandidate(name, f"consumer group {reading[0].name} reads it now: {members}")
     wanted = [TopicPartition(name, number) for number in partitions]
     known = [found for each in wanted if (found := readers.offsets.get(each)) is not None]

@@ -17,12 +17,14 @@ from typing import Final, NamedTuple, cast
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import describe
+from lethe.protocol.counting import plural
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all, open_connection
+from lethe.survey.causes import partitions_text
 
 CLIENT_ID: Final = "lethe-candidates"
 FIRST_WITH_OPERATIONS: Final = 8
@@ -73,11 +75,9 @@ async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]
             elif each.state_unseen is None:
                 orphans.append(each.partition)
     if orphans:
-        more = f" (and {len(orphans) - 1} more)" if len(orphans) > 1 else ""
-        problems.append(
-            f"consumer groups: partition {orphans[0]} of {GROUP_METADATA_TOPIC}{more} has no live leader, so "
-            "its groups are unseen"
-        )
+        lack = plural(len(orphans), "has", "have")
+        which = f"{partitions_text(tuple(orphans))} of {GROUP_METADATA_TOPIC}"
+        problems.append(f"consumer groups: {which} {lack} no live leader, so that groups are unseen")
     return Coordinators(leaders, tuple(problems))
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from lethe.admin.partition_views import PartitionViews
 from lethe.admin.refusal import Refusal
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import listed
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition, topic_name_problem
 from lethe.protocol.zookeeper.znodes import encode_reassignment
@@ -126,6 +126,5 @@ def planned_moves(views: PartitionViews, targets: dict[TopicPartition, tuple[int
                 problems.append(problem)
     distinct = list(dict.fromkeys(problems))
     if distinct:
-        more = f" (and {counted(len(distinct) - 5, 'problem')} more)" if len(distinct) > 5 else ""
-        raise Refusal("; ".join(distinct[:5]) + more, data={"problems": [*distinct]})
+        raise Refusal(listed(distinct, 5, "; "), data={"problems": [*distinct]})
     return moves

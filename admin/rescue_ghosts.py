@@ -12,17 +12,17 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.controller.core.context import Context
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted, plural, topics_listed
 from lethe.protocol.findings import Place as FindingPlace
 from lethe.protocol.findings import Reason
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.survey.brokers import QueryScope, broker_asker, reused_connections
+from lethe.survey.causes import ranges
 from lethe.survey.leftovers import is_in_service, leftovers
 from lethe.survey.take import take_survey
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, Survey
 
-MAX_NAMES: Final = 5
 REQUEST_LIMIT_MS: Final = 30_000
 """An answer about all topics of a large cluster takes seconds."""
 AWAY: Final = "the broker is not registered any more, and was not asked again"
@@ -131,10 +131,8 @@ def _foreign_partitions(seen: Survey) -> Iterator[CacheDifference]:
                 continue
             foreign = [number for number in cached.partitions if number not in topic.assignments]
             if foreign:
-                numbers = ", ".join(map(str, foreign[:MAX_NAMES]))
-                yield CacheDifference(
-                    answer.broker, name, f"partitions {numbers} are in the cache and not in ZooKeeper"
-                )
+                why = f"partitions {ranges(tuple(foreign))} are in the cache and not in ZooKeeper"
+                yield CacheDifference(answer.broker, name, why)
 
 
 def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
@@ -201,8 +199,8 @@ def cache_report(context: Context) -> CacheReport:
 def found_lines(caches: CacheReport) -> list[str]:
     """Return lines about the caches before the rescue."""
     lines = [
-        f"The metadata cache of broker {broker} shows {_topics(topics)} that ZooKeeper does not have: a rescue has it "
-        "dropped."
+        f"The metadata cache of broker {broker} shows {topics_listed(topics)} that ZooKeeper does not have: a rescue "
+        "has it dropped."
         for broker, topics in _by_broker((each.broker, each.topic) for each in caches.ghosts)
     ]
     return lines + unseen_lines(caches)
@@ -223,14 +221,15 @@ def unseen_lines(caches: CacheReport) -> list[str]:
 def ended_lines(caches: CacheReport) -> list[str]:
     """Return lines about the result."""
     lines = [
-        f"Broker {broker} has dropped {_topics(topics)} from its metadata cache that ZooKeeper does not have."
+        f"Broker {broker} has dropped {topics_listed(topics)} from its metadata cache that ZooKeeper does not have."
         for broker, topics in _by_broker(caches.cured)
     ]
     reasons: dict[tuple[BrokerId, str], list[str]] = {}
     for each in caches.ghosts:
         reasons.setdefault((each.broker, each.why), []).append(each.topic)
     lines += [
-        f"The metadata cache of broker {broker} still shows {_topics(topics)} that ZooKeeper does not have: {why}."
+        f"The metadata cache of broker {broker} still shows {topics_listed(topics)} that ZooKeeper does not have: "
+        f"{why}."
         for (broker, why), topics in reasons.items()
     ]
     return lines + unseen_lines(caches)
@@ -241,11 +240,3 @@ def _by_broker(pairs: Iterable[tuple[BrokerId, str]]) -> list[tuple[BrokerId, li
     for broker, topic in pairs:
         found.setdefault(broker, []).append(topic)
     return list(found.items())
-
-
-def _topics(names: list[str]) -> str:
-    """`topic a`; `3 topics (a, b, c)`."""
-    if len(names) == 1:
-        return f"topic {names[0]}"
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{counted(len(names), 'topic')} ({', '.join(names[:MAX_NAMES])}{more})"

@@ -9,6 +9,7 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_plan import ExpectedResult
 from lethe.admin.rescue_run import RescueOptions
 from lethe.admin.rescue_snapshot import RescueSnapshot
+from lethe.protocol.counting import listed
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import topic_name_problem
@@ -21,11 +22,9 @@ PAUSED: Final = "Deletions are paused, which a rescue obeys; lethe topics resume
 
 def beyond_command(seen: RescueSnapshot) -> str:
     """Return why a rescue does not take control from a controller that commands all brokers."""
-    more = len(seen.beyond_command) - MAX_CAUSES
-    said = [*seen.beyond_command[:MAX_CAUSES], *([f"and {more} more"] if more > 0 else [])]
     return (
-        f"A rescue could not command every broker: {'; '.join(said)}. Lethe speaks PLAINTEXT only, and needs "
-        "ClusterAction on the cluster for User:ANONYMOUS."
+        f"A rescue could not command every broker: {listed(seen.beyond_command, MAX_CAUSES, '; ')}. "
+        "Lethe speaks PLAINTEXT only, and needs ClusterAction on the cluster for User:ANONYMOUS."
     )
 
 

@@ -24,6 +24,7 @@ from lethe.admin.topic_changes import (
 from lethe.admin.topic_plans import unplaceable
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignmentError, place_replicas
+from lethe.protocol.counting import listed
 from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -188,7 +189,7 @@ async def change_planner(
         moving = [str(tp) for tp in requested if tp.topic == now.name]
         if moving:
             raise ValueError(
-                f"the reassignment of {', '.join(moving[:5])} is requested in /admin/reassign_partitions, and no "
+                f"the reassignment of {listed(moving, 5)} is requested in /admin/reassign_partitions, and no "
                 f"partition can be added to topic {now.name} meanwhile: see `lethe partitions reassign --list`"
             )
         return TopicChange(now, _added(now, wanted, wanted.partitions, brokers), config)

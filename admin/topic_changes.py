@@ -6,7 +6,7 @@ reassignment stay unchanged. Settings are written together with the notification
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from lethe.admin.topic_config import topic_config_problem
 from lethe.protocol.counting import counted
@@ -15,6 +15,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.json_fields import dump, mapping, parse_object
 from lethe.protocol.zookeeper.operations import Create, Operation, SetData
 from lethe.protocol.zookeeper.znodes import ConfigChange, TopicZnode, encode_config, encode_config_change
+from lethe.survey.causes import ranges
 
 Replicas = tuple[int, ...]
 
@@ -28,13 +29,12 @@ def expansion_problem(topic: str, znode: TopicZnode, partitions: int) -> str | N
         return f"topic {topic} is internal to Kafka: its partitions are what its content is found by, none can be added"
     if not existing or list(znode.assignments) != list(range(existing)):
         return (
-            f"topic {topic} has the partitions {_numbers(znode.assignments)} instead of 0 to {max(existing - 1, 0)}: "
-            "Kafka adds none to such a topic"
+            f"topic {topic} has the partitions {ranges(tuple(znode.assignments)) or 'none'} instead of 0 to "
+            f"{max(existing - 1, 0)}: Kafka adds none to such a topic"
         )
-    if any(assignment.is_being_reassigned for assignment in znode.assignments.values()):
-        moving = _numbers(p for p, assignment in znode.assignments.items() if assignment.is_being_reassigned)
+    if moving := tuple(p for p, assignment in znode.assignments.items() if assignment.is_being_reassigned):
         return (
-            f"partitions {moving} of topic {topic} are being reassigned, and none can be added meanwhile: "
+            f"partitions {ranges(moving)} of topic {topic} are being reassigned, and none can be added meanwhile: "
             "see `lethe partitions reassign --list`, and try again when they are done"
         )
     if partitions <= existing:
@@ -118,9 +118,3 @@ def config_operations(topic: str, config: Mapping[str, str], version: int | None
 def notification(topic: str) -> Create:
     """Return the notification that makes brokers and the controller read the topic's settings again."""
     return Create(paths.config_change(), encode_config_change(ConfigChange(f"topics/{topic}")), sequential=True)
-
-
-def _numbers(partitions: Iterable[int]) -> str:
-    found = list(partitions)
-    shown = ", ".join(map(str, found[:20]))
-    return f"{shown}, … ({len(found)})" if len(found) > 20 else shown or "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,14 +15,10 @@ from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, si
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
-from lethe.protocol.counting import counted
-from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.counting import counted, listed
 
 if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
-
-MAX_NAMED = 10
-"""Partitions shown by name; the others are counted. JSON has the counts only."""
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
 
@@ -98,12 +93,12 @@ def _registration(seen: ClusterLoad, number: int) -> list[str]:
 def _partitions(load: BrokerLoad) -> list[str]:
     lines = [f"\tPartitions: {counted(load.replicas, 'replica')}, leads {load.leads}, follows {load.follows}"]
     if load.lagging:
-        lines.append(f"\tNot in sync: {_named(load.lagging)}")
+        lines.append(f"\tNot in sync: {listed(load.lagging)}")
     if load.unseen:
-        lines.append(f"\tState unseen: {_named(load.unseen)}")
+        lines.append(f"\tState unseen: {listed(load.unseen)}")
     if load.displaced:
         lines.append(
-            f"\tPreferred, but led by others: {_named(load.displaced)}, {load.imbalance:.0%} of {load.preferred}"
+            f"\tPreferred, but led by others: {listed(load.displaced)}, {load.imbalance:.0%} of {load.preferred}"
             " (lethe partitions elect --preferred)"
         )
     if load.deletions:
@@ -117,7 +112,7 @@ def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     unknown = [name for name in seen.views.there.names if name in seen.views.problems or name in unseen]
     if load.only_here:
         return [
-            f"\tIn sync on no other live broker: {_named(load.only_here)}",
+            f"\tIn sync on no other live broker: {listed(load.only_here)}",
             f"\tNO EMPTY BROKER may take the id {load.broker}: it may lead them with nothing, and cut others to that.",
         ]
     if unknown:
@@ -127,8 +122,3 @@ def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     if load.broker in seen.views.brokers:
         return ["\tNo living partition depends on its disks; look again once it is stopped."]
     return [f"\tAn empty broker may take the id {load.broker}: no living partition depends on its disks."]
-
-
-def _named(partitions: Sequence[TopicPartition]) -> str:
-    shown = ", ".join(map(str, partitions[:MAX_NAMED]))
-    return shown if len(partitions) <= MAX_NAMED else f"{shown}, … ({counted(len(partitions), 'partition')})"

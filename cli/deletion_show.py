@@ -11,7 +11,7 @@ from lethe.admin.deletion_wait import DeletionWaitResult
 from lethe.admin.outcomes import Outcome, exit_of
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.protocol.journal import JsonValue
 
 SHOWN_NAMES: Final = 3
@@ -74,12 +74,7 @@ def _marked(names: Sequence[str], *, was_done: bool) -> str:
     state = "already marked for deletion" if was_done else "marked for deletion"
     if len(names) == 1:
         return f"Topic {names[0]} is {state}."
-    return f"{counted(len(names), 'topic is', 'topics are')} {state}: {some(names)}."
-
-
-def some(names: Sequence[str]) -> str:
-    """Return `a, b, c`, or the first names and `…`."""
-    return ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+    return f"{counted(len(names), 'topic is', 'topics are')} {state}: {listed(names, SHOWN_NAMES)}."
 
 
 def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
@@ -155,7 +150,7 @@ def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
     yield Table(("topics", "state", "ZooKeeper", "caches", "logs"), rows)
     if by_cause:
         ordered = sorted(by_cause.items(), key=lambda item: -len(item[1]))
-        causes = tuple((str(len(names)), cause, some(names)) for cause, names in ordered)
+        causes = tuple((str(len(names)), cause, listed(names, SHOWN_NAMES)) for cause, names in ordered)
         yield Table(("topics", "cause", "such as"), causes, "Not done")
 
 

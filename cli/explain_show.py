@@ -8,7 +8,7 @@ from typing import Final
 
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, since_text, unblock
@@ -104,9 +104,9 @@ def _tiered(found: Sequence[Explanation]) -> list[str]:
     unknown = [each.topic for each in found if each.is_tiered is None]
     lines = []
     if having:
-        lines.append(f"{counted(len(having), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {_first(having)}.")
+        lines.append(f"{counted(len(having), 'topic has', 'topics have')} {REMOTE_SEGMENTS}: {listed(having)}.")
     if unknown:
-        lines.append(_maybe_tiered(_first(unknown)))
+        lines.append(_maybe_tiered(listed(unknown)))
     return lines
 
 
@@ -114,10 +114,6 @@ def _tiered_one(found: Explanation) -> list[str]:
     if found.is_tiered is None:
         return [_maybe_tiered(found.topic)]
     return [f"{found.topic} has {REMOTE_SEGMENTS}."] if found.is_tiered else []
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:MAX_CAUSES]) + (", …" if len(names) > MAX_CAUSES else "")
 
 
 def _maybe_tiered(which: str) -> str:

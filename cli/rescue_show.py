@@ -16,7 +16,7 @@ from lethe.cli.answer import Answer
 from lethe.cli.explain_show import no_trace
 from lethe.controller.runtime.unconfirmed_deletions import as_json, left_words
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted, listed, plural, topics_listed
 from lethe.protocol.journal import JsonValue
 from lethe.survey.causes import age_text, sentence, unblock
 from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
@@ -54,7 +54,7 @@ def before(seen: RescueSnapshot, *, even_if_disabled: bool) -> list[str]:
         lines.append(f"… and {counted(sum(map(len, groups[MAX_ROWS:])), 'more topic')} (--json has all).")
     lines += found_lines(seen.caches)
     if seen.zombies:
-        names = ", ".join(str(partition) for partition in seen.zombies[:5])
+        names = listed(seen.zombies, 5)
         lines.append(f"/admin/reassign_partitions names what is not there ({names}): a rescue takes that out.")
     return lines
 
@@ -87,10 +87,7 @@ def _alike(found: Iterable[Explanation], key: Callable[[Explanation], object]) -
 
 def _names(group: Sequence[Explanation]) -> str:
     """Return `orders` or `21 topics (a, b, c and 18 more)`."""
-    if len(group) == 1:
-        return group[0].topic
-    more = f" and {len(group) - MAX_NAMES} more" if len(group) > MAX_NAMES else ""
-    return f"{counted(len(group), 'topic')} ({', '.join(each.topic for each in group[:MAX_NAMES])}{more})"
+    return group[0].topic if len(group) == 1 else topics_listed([each.topic for each in group], MAX_NAMES)
 
 
 def _age(group: Sequence[Explanation], now_ms: int) -> str:

@@ -38,7 +38,7 @@ from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted, listed, plural
 from lethe.protocol.journal import JsonValue, time_to_text
 
 SHOWN_PROBLEMS: Final = 10
@@ -100,8 +100,7 @@ def _interruption_report(marking: PacedMarking) -> str:
     words = f"{counted(len(marking.deleted), 'topic')} deleted, {len(marking.pending)} not begun: those stay"
     if not begun:
         return words
-    more = f" and {len(begun) - SHOWN_PROBLEMS} more" if len(begun) > SHOWN_PROBLEMS else ""
-    return f"{words}; marked, or about to be: {', '.join(begun[:SHOWN_PROBLEMS])}{more}"
+    return f"{words}; marked, or about to be: {listed(begun, SHOWN_PROBLEMS)}"
 
 
 # --- words --------------------------------------------------------------------------------------------------------

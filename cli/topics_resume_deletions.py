@@ -14,7 +14,7 @@ from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, DryRun, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.survey.explain_json import cause_to_json
 
 
@@ -35,7 +35,7 @@ async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answe
     if before is None:
         line = "Deletions are not paused."
     elif dry_run:
-        line = f"Would resume deletions; {count}: {', '.join(marked[:20]) or 'none'}"
+        line = f"Would resume deletions; {count}: {listed(marked, 20) or 'none'}"
     else:
         line = f"{'Deletions continue' if held.is_deleting else 'The pause is ended'}: {count}."
     kafka: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from lethe.protocol.counting import listed
 from lethe.protocol.findings import Place, Reason, Standing
 from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
@@ -110,13 +111,13 @@ def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
         return None
     bare = [p for p in topic.partition_znodes if p not in topic.states]
     if bare:
-        return f"partitions {_numbers(bare)} have no state"
+        return f"partitions {listed(bare)} have no state"
     foreign = [p for p in topic.partition_znodes if p not in topic.assignments]
     if foreign:
-        return f"partitions {_numbers(foreign)} are not in its assignment"
+        return f"partitions {listed(foreign)} are not in its assignment"
     gone = [p for p in topic.assignments if p not in topic.partition_znodes]
     if gone and (is_marked or not topic.partition_znodes):
-        return f"partitions {_numbers(gone)} are gone"
+        return f"partitions {listed(gone)} are gone"
     return None
 
 
@@ -208,7 +209,7 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
         return None
     assignment = topic.assignments.get(partition)
     if assignment is None or view.broker not in assignment.replicas:
-        where = "nowhere" if assignment is None else f"on {_numbers(assignment.replicas)}"
+        where = "nowhere" if assignment is None else f"on {listed(assignment.replicas)}"
         return Reason.DIRECTORY_NOT_ASSIGNED, f"partition {partition} is {where}"
     return None
 
@@ -264,8 +265,3 @@ def _ids(what: str, found: TopicId | None, wanted: TopicId | None) -> str:
     assert found is not None
     assert wanted is not None
     return f"{what} {topic_id_to_text(found)}, the topic's is {topic_id_to_text(wanted)}"
-
-
-def _numbers(numbers: tuple[int, ...] | list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:10]))
-    return f"{shown} and {len(numbers) - 10} more" if len(numbers) > 10 else shown

@@ -21,7 +21,7 @@ from lethe.broker.core.isr import controller_endpoint
 from lethe.broker.core.state import AgentState
 from lethe.broker.runtime.configuration import ControlledShutdownConfig
 from lethe.broker.runtime.controller_connection import ControllerConnection
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
 from lethe.protocol.kafka.versions import control_versions
@@ -80,6 +80,5 @@ async def _ask(connection: ControllerConnection, controller: Endpoint, state: Ag
         return f"the controller answered {error_name(answer.error)}"
     if not answer.remaining:
         return None
-    some = ", ".join(f"{topic}-{partition}" for topic, partition in answer.remaining[:SHOWN])
-    more = " and others" if len(answer.remaining) > SHOWN else ""
-    return f"{counted(len(answer.remaining), 'partition has', 'partitions have')} no other leader yet: {some}{more}"
+    some = listed([f"{topic}-{partition}" for topic, partition in answer.remaining], SHOWN)
+    return f"{counted(len(answer.remaining), 'partition has', 'partitions have')} no other leader yet: {some}"

@@ -30,6 +30,7 @@ from lethe.controller.core.context import Context, Role
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.resigning import step_back
 from lethe.controller.core.step_context import StepContext
+from lethe.protocol.counting import listed, plural
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 
@@ -141,13 +142,8 @@ def told(powers: tuple[BrokerPower, ...]) -> str:
 
 
 def _told_group(brokers: list[BrokerId], standing: BrokerStanding, error: str | None) -> str:
-    more = f" and {len(brokers) - _NAMED} more" if len(brokers) > _NAMED else ""
-    named = ", ".join(map(str, brokers[:_NAMED])) + more
-    who = f"broker {named}" if len(brokers) == 1 else f"brokers {named}"
+    who = f"{plural(len(brokers), 'broker')} {listed(brokers)}"
     return f"{who}: {standing.value}" + (f", {error}" if error else "")
-
-
-_NAMED: Final = 10
 
 
 # --- taking note --------------------------------------------------------------------------------------------------

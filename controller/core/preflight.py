@@ -39,6 +39,7 @@ from lethe.controller.core.events import ProbeOutcome
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
 from lethe.protocol.back_off import BackOff
+from lethe.protocol.counting import listed
 from lethe.protocol.kafka.control import probe_request
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import Broker, BrokerId
@@ -55,7 +56,6 @@ from lethe.protocol.zookeeper.operations import (
 
 _COMMANDED: Final = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NONE)
 _WHAT: Final = "taking control"
-_NAMED: Final = 10
 VALID_MS: Final = 5_000
 """How long a passed probe, or the end of a term in which brokers obeyed, replaces a new preflight."""
 
@@ -94,14 +94,14 @@ def on_registrations_read(step: StepContext, task: RegistrationsRead, outcomes: 
     if not brokers:
         unclear = [f"broker {broker} ({each})" for broker, each in zip(task.ids, found, strict=True) if each]
         if unclear:
-            _stay(step, f"no registration says where its broker is: {_listed(unclear)}")
+            _stay(step, f"no registration says where its broker is: {listed(unclear)}")
         else:
             _go_on(step, Preflight(task.then))
         return
     endpoints = [(broker, context.control_endpoint(broker)) for broker in brokers]
     unspoken = [f"broker {b.id} ({end.listener}: {end.protocol.name})" for b, end in endpoints if not is_spoken(end)]
     if unspoken:
-        _stay(step, f"Lethe speaks PLAINTEXT only and cannot command {_listed(unspoken)}")
+        _stay(step, f"Lethe speaks PLAINTEXT only and cannot command {listed(unspoken)}")
         return
     targets = (ProbeTarget(broker.id, endpoint) for broker, endpoint in endpoints)
     step.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
@@ -127,11 +127,11 @@ def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutco
     if refused:
         _stay(
             step,
-            f"the authorizer of {_listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "
+            f"the authorizer of {listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "
             "principal ClusterAction on the cluster",
         )
     elif len(silent) == len(outcomes):
-        why = _listed([f"broker {each.broker} ({_why(each)})" for each in silent])
+        why = listed([f"broker {each.broker} ({_why(each)})" for each in silent])
         _stay(step, f"no registered broker answers a controller's request: {why}")
     else:
         step.context.preflight_passed_ms = step.now_ms
@@ -142,11 +142,6 @@ def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutco
 
 def _why(outcome: ProbeOutcome) -> str:
     return outcome.problem or (error_name(outcome.error) if outcome.error is not None else "no answer")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _go_on(step: StepContext, task: Preflight) -> None:

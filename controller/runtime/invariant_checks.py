@@ -20,6 +20,7 @@ from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Event
 from lethe.controller.core.invariants import memory_violations
 from lethe.controller.runtime.steps import Step
+from lethe.protocol.counting import listed
 
 REST: Final = 20
 """Length of the pause after a check, as a multiple of the check's time."""
@@ -43,8 +44,7 @@ def checked(step: Step, clock_s: Callable[[], float] = time.monotonic) -> Step:
             ended_s = clock_s()
             rests_until_s = ended_s + REST * (ended_s - began_s)
             if found:
-                more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
-                raise InvariantViolated(f"after {type(event).__name__}: {'; '.join(found[:_SHOWN])}{more}")
+                raise InvariantViolated(f"after {type(event).__name__}: {listed(found, _SHOWN, '; ')}")
         return effects
 
     return checked_step

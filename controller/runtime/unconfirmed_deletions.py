@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lethe.controller.core.context import UnconfirmedDeletions
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted, plural, topics_listed
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import BrokerId
 
@@ -27,36 +27,32 @@ def left_words(left: UnconfirmedDeletions) -> Iterator[str]:
     """Yield one line per broker and kind: the topics, and what to do."""
     for broker, names in left.gone.items():
         yield (
-            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}, gone from "
-            "ZooKeeper, so no later controller repeats the removal: see with lethe survey whether the broker still "
-            "shows clients these topics; lethe rescue or a restart of the broker removes them"
+            f"broker {broker} has not confirmed that its metadata cache has dropped {topics_listed(names, MAX_NAMES)}, "
+            "gone from ZooKeeper, so no later controller repeats the removal: see with lethe survey whether the broker "
+            "still shows clients these topics; lethe rescue or a restart of the broker removes them"
         )
     for broker, names in left.marked.items():
         yield (
-            f"broker {broker} has not confirmed that its metadata cache has dropped {_names(names)}, still "
-            "marked for deletion, so the next controller continues; if that is one of Kafka's, run lethe survey "
+            f"broker {broker} has not confirmed that its metadata cache has dropped {topics_listed(names, MAX_NAMES)}, "
+            "still marked for deletion, so the next controller continues; if that is one of Kafka's, run lethe survey "
             "afterwards"
         )
     for broker, names in left.ghosts.items():
         yield (
-            f"the metadata cache of broker {broker} still shows {_names(names)} that ZooKeeper "
+            f"the metadata cache of broker {broker} still shows {topics_listed(names, MAX_NAMES)} that ZooKeeper "
             "does not have. No controller of Kafka's has that dropped; lethe rescue or a restart of the broker does"
         )
     for broker, names in left.missed.items():
         yield (
-            f"it is unknown whether the metadata cache of broker {broker} still shows {_names(names)} that "
-            "ZooKeeper does not have: the cache has not been seen since the broker's session ended. If its process is "
-            "alive, look with lethe survey when it is registered again: lethe rescue or its restart cures that"
+            f"it is unknown whether the metadata cache of broker {broker} still shows "
+            f"{topics_listed(names, MAX_NAMES)} that ZooKeeper does not have: the cache has not been seen since the "
+            "broker's session ended. If its process is alive, look with lethe survey when it is registered again: "
+            "lethe rescue or its restart cures that"
         )
 
 
 def _brokers(ids: Sequence[BrokerId]) -> str:
     return f"{plural(len(ids), 'broker')} {', '.join(map(str, ids))}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMES
-    return f"{counted(len(names), 'topic')} ({', '.join(names[:MAX_NAMES])}{f' and {more} more' if more > 0 else ''})"
 
 
 def as_json(left: UnconfirmedDeletions) -> dict[str, JsonValue]:

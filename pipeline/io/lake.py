@@ -34,6 +34,7 @@ from lethe.pipeline.io.lock import LOCK, acquire_within, is_lock_text
 from lethe.pipeline.io.staging import Move, Staging, recover_all
 from lethe.pipeline.literals import day_values
 from lethe.pipeline.tables import TABLES, Table
+from lethe.protocol.counting import listed
 from lethe.protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
 
 TEMPORARY_IDENTITY: Final = f"_{IDENTITY}"
@@ -316,9 +317,8 @@ class Lake:
             name for name, is_ours in left if name in names and is_ours(self._files.read_text(f"{self.root}/{name}"))
         }
         if strange := sorted(names - ours):
-            more = f" and {len(strange) - SHOWN_NAMES} more" if len(strange) > SHOWN_NAMES else ""
             raise LakeUnusable(
-                f"{self.root} is no lake (it has no {IDENTITY}) and holds {', '.join(strange[:SHOWN_NAMES])}{more}, "
+                f"{self.root} is no lake (it has no {IDENTITY}) and holds {listed(strange, SHOWN_NAMES)}, "
                 "so nothing was written to it: name an empty directory, or one that does not exist"
             )
 

@@ -23,7 +23,7 @@ from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import audit_coverage, is_audited
 from lethe.pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
-from lethe.protocol.counting import plural
+from lethe.protocol.counting import listed, plural
 
 SLOW: Final = 2.0
 """A broker is slow from this multiple of the median of all brokers."""
@@ -55,7 +55,7 @@ def brokers(report: Report) -> Section:
         left_out=left_out_note(len(rows.shown), rows.total, "broker", "the slowest"),
         is_long=True,
     )
-    slow_ones = ", ".join(f"broker {row.broker}" for row in slow[:5]) + (" and more" if len(slow) > 5 else "")
+    slow_ones = listed([f"broker {row.broker}" for row in slow], 5)
     verb = plural(len(slow), "takes", "take")
     lead = "How long brokers took to acknowledge the deletion of a replica, from the last time of asking."
     if slow:

@@ -10,7 +10,7 @@ from lethe.pipeline.outcomes import LET_GO, VANISHED
 from lethe.pipeline.report.formatting import NONE, count, duration, number, size
 from lethe.pipeline.report.values import DiskCoverage, Latency, Report
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
-from lethe.protocol.counting import plural
+from lethe.protocol.counting import listed, plural
 from lethe.protocol.findings import Standing
 
 FINDINGS: Final = (Standing.LEFT_OVER, Standing.SET_ASIDE, Standing.MISSING, Standing.INCOMPLETE)
@@ -276,8 +276,7 @@ def _stuck_note(report: Report) -> str:
         return "nothing waits for long"
     if not brokers:
         return "not because of a broker"
-    shown = ", ".join(map(str, brokers[:4])) + (" and more" if len(brokers) > 4 else "")
-    return f"{plural(len(brokers), 'broker')} {shown}"
+    return f"{plural(len(brokers), 'broker')} {listed(brokers, 4)}"
 
 
 def _latency_figure(report: Report, measure: str, name: str) -> KeyFigure:

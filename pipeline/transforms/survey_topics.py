@@ -123,7 +123,7 @@ def first_numbers_text(numbers: Column) -> Column:
     shown = F.array_join(F.slice(F.transform(numbers, lambda number: number.cast("string")), 1, _SHOWN), ", ")
     more = F.size(numbers) - F.lit(_SHOWN)
     return F.concat(
-        shown, F.when(more > 0, F.concat(F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise("")
+        shown, F.when(more > 0, F.concat(F.lit(" and "), F.format_number(more, 0), F.lit(" more"))).otherwise("")
     )
 
 

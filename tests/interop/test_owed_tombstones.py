@@ -227,7 +227,7 @@ async def test_a_controller_that_is_stopped_waits_for_the_answer_and_otherwise_s
             silent.resume()
             code = await stopping
         assert code == 0, ours.process.output_tail()
-        assert not says(ours, f"broker {SILENT} has not confirmed that its metadata cache has dropped 1 topic (orders)")
+        assert not says(ours, f"broker {SILENT} has not confirmed that its metadata cache has dropped topic orders")
         await kafka_leads(session)
         await has_no_ghost(session, "orders")
         # What Kafka's controller announces afterwards brings nothing back.
@@ -242,9 +242,7 @@ async def test_a_controller_that_is_stopped_waits_for_the_answer_and_otherwise_s
         try:
             assert await ours.stop(60.0) == 4, ours.process.output_tail()
             assert says(ours, f"waiting up to 0.5 s for broker {SILENT}")
-            assert says(
-                ours, f"broker {SILENT} has not confirmed that its metadata cache has dropped 1 topic (payments)"
-            )
+            assert says(ours, f"broker {SILENT} has not confirmed that its metadata cache has dropped topic payments")
             assert await kafka_leads(session) in (1, 2)
             await names_what_is_unseen(Lethe(cluster.zookeeper_connect))
         finally:

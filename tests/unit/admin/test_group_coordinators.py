@@ -69,7 +69,7 @@ async def test_groups_of_partitions_without_a_live_leader_are_hidden(session: Fa
     await groups_led(session, {0: (1, 2), 1: (), 2: (3,)})
     found = await read_coordinators(session, BROKERS)
     (problem,) = found.problems
-    assert "partition 1 of __consumer_offsets (and 1 more) has no live leader" in problem
+    assert "partitions 1-2 of __consumer_offsets have no live leader" in problem
 
     async def ask(_: Broker) -> MetadataResponse:
         return answer({0: (1, 0)})

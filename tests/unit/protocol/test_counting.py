@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from lethe.protocol.counting import counted, plural
+from lethe.protocol.counting import counted, listed, plural, topics_listed
 
 _ROOT: Final = Path(__file__).parents[3]
 _PACKAGES: Final = ("adapters", "broker", "cli", "cluster", "controller", "pipeline", "protocol", "survey")
@@ -49,6 +49,16 @@ def test_words_that_change_with_the_number(number: int, shown: str) -> None:
 def test_the_noun_alone() -> None:
     assert [plural(number, "partition") for number in (0, 1, 2)] == ["partitions", "partition", "partitions"]
     assert plural(1, "is", "are") == "is"
+
+
+def test_the_first_of_many() -> None:
+    assert [listed(range(n), 2) for n in (0, 1, 2, 3)] == ["", "0", "0, 1", "0, 1 and 1 more"]
+    assert listed(["a is b", "c is d", "e is f"], 1, "; ") == "a is b; and 2 more"
+    assert [topics_listed(list("abc")[:n], 2) for n in (1, 2, 3)] == [
+        "topic a",
+        "2 topics (a, b)",
+        "3 topics (a, b and 1 more)",
+    ]
 
 
 # --- guard --------------------------------------------------------------------------------------------------------
