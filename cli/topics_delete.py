@@ -6,8 +6,7 @@ are checked before any topic is marked: if one topic does not exist, none is del
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,11 +21,11 @@ from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.hold_causes import held_back
 from lethe.admin.paced_marking import Pace
-from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.refusal import Refusal
 from lethe.admin.topic_plans import deletion_problem
 from lethe.admin.topic_znodes import ListedTopics
 from lethe.cli.answer import Answer
-from lethe.cli.asking import ask_user
+from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.deletion_display import progress_display
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from lethe.cli.explain import why_waiting
@@ -109,9 +108,6 @@ AllowUnasked = Annotated[
     ),
 ]
 
-Confirm = Callable[[Sequence[str]], bool]
-"""Shows the topics; returns True if the user agrees to their deletion."""
-
 
 def delete(
     zookeeper: ZooKeeper,
@@ -175,7 +171,7 @@ def delete(
                 session, expressions, confirm=None if yes else ask_user, if_exists=if_exists, dry_run=dry_run
             )
         agreed = yes or dry_run
-        names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else _ask_user)
+        names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else ask_user)
         if dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
         if not names:
@@ -226,8 +222,9 @@ async def selected(
             raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
         chosen.update(dict.fromkeys(hits))
     names = tuple(sorted(chosen))
-    if is_guess and confirm is not None and not confirm(names):
-        raise Refusal("nothing was deleted", data={"matched": [*names]})
+    if is_guess:
+        question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?"
+        demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
     return names
 
 
@@ -270,15 +267,3 @@ async def deletion(
         waited = await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, display=display)
     waited.why = await why_waiting(session, [each.name for each in waited.progress if each.is_marked], ask)
     return waiting_answer(waited, detail)
-
-
-def _ask_user(names: Sequence[str]) -> bool:
-    for name in names:
-        note(f"  {name}")
-    if not sys.stdin.isatty():
-        raise Refusal(
-            f"the expression means {counted(len(names), 'topic')} (above): give --yes to delete them",
-            Exit.USAGE,
-            {"matched": [*names]},
-        )
-    return typer.confirm(f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -54,24 +53,25 @@ class Asked:
 
     def __init__(self, answer: bool) -> None:
         self.answer = answer
-        self.shown: list[tuple[str, ...]] = []
+        self.questions: list[str] = []
 
-    def __call__(self, names: Sequence[str]) -> bool:
-        self.shown.append(tuple(names))
+    def __call__(self, question: str) -> bool:
+        self.questions.append(question)
         return self.answer
 
 
 async def test_an_exact_name_means_itself_and_is_not_asked_about(cluster: FakeSession) -> None:
     asked = Asked(False)
     assert await selected(cluster, ["orders.eu", "orders"], if_exists=False, confirm=asked) == ("orders", "orders.eu")
-    assert asked.shown == []
+    assert asked.questions == []
 
 
-async def test_what_a_pattern_hits_is_shown_first(cluster: FakeSession) -> None:
+async def test_what_a_pattern_hits_is_shown_first(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     asked = Asked(True)
     assert await selected(cluster, [".*"], if_exists=False, confirm=asked) == ("bills", "orders", "orders.eu")
-    assert asked.shown == [("bills", "orders", "orders.eu")]
-    with pytest.raises(Refusal, match="nothing was deleted"):
+    assert asked.questions == ["Delete these 3 topics?"]
+    assert capsys.readouterr().err == "  bills\n  orders\n  orders.eu\n"
+    with pytest.raises(Refusal, match="nothing was done"):
         await selected(cluster, ["orders.*"], if_exists=False, confirm=Asked(False))
 
 
