@@ -16,9 +16,10 @@ from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeleti
 from lethe.controller.runtime.unconfirmed_deletions import from_json, waiting_words
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Data, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
+from lethe.protocol.zookeeper.operations import Check, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
 from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 from lethe.survey.evidence import ControllerReport, OwedTombstones
+from lethe.survey.znodes import data_of
 
 POLL_MS = 50
 
@@ -119,9 +120,9 @@ def _left(owed: tuple[OwedTombstones, ...]) -> UnconfirmedDeletions:
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
     """Delete `/controller` of that term, and return its epoch."""
-    (data,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
-    if not isinstance(data, Data):
-        raise Refusal(f"{paths.CONTROLLER_EPOCH} cannot be read, so terms cannot be told apart: {data}")
+    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
+    if (data := data_of(found, paths.CONTROLLER_EPOCH)) is None:
+        raise Refusal(f"{paths.CONTROLLER_EPOCH} does not exist, so terms cannot be told apart")
     outcome = await session.multi(
         [Check(paths.CONTROLLER_EPOCH, data.stat.version), Delete(paths.CONTROLLER, before.stat.version)]
     )

@@ -28,16 +28,14 @@ from lethe.protocol.counting import listed
 from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
-    Data,
     GetData,
     MultiDone,
     Operation,
-    ReadFailed,
     ReadOutcome,
     SetData,
-    ZkError,
 )
-from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode, decode_config, decode_topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, decode_config, decode_topic
+from lethe.survey.znodes import ZnodeUnreadable, data_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ Plan = Callable[[CurrentTopicZnodes], TopicChange]
 
 
 async def read_topics(session: ZooKeeperSession, names: Sequence[str]) -> list[CurrentTopicZnodes]:
-    """Return the topics in the order of the names. Raises ValueError for a missing or unreadable one."""
+    """Return the topics in the order of the names. Raises ValueError for a missing or malformed one, and
+    ZnodeUnreadable."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetData(paths.config_topic(name)))]
     outcomes = await session.read(reads)
     return [
@@ -127,7 +126,7 @@ async def _planned_again(
         try:
             (now,) = await read_topics(session, [name])
             change = plan(now)
-        except ValueError as problem:
+        except (ValueError, ZnodeUnreadable) as problem:
             ended[name] = Outcome(name, f"{problem} (it was changed by another process at the same time)")
             continue
         if change.operations:
@@ -136,22 +135,15 @@ async def _planned_again(
 
 
 def _topic_now(name: str, topic: ReadOutcome, config: ReadOutcome) -> CurrentTopicZnodes:
-    match topic:
-        case Data(data=data, stat=stat):
-            pass
-        case ReadFailed(error=ZkError.NO_NODE):
-            raise ValueError(f"topic {name!r} does not exist")
-        case _:
-            raise MalformedZnode(paths.topic(name), f"ZooKeeper does not give its data ({topic})")
-    znode = decode_topic(name, data)
-    match config:
-        case Data():
-            settings = decode_config(paths.config_topic(name), config.data)
-            return CurrentTopicZnodes(name, data, stat.version, znode, settings, config.stat.version)
-        case ReadFailed(error=ZkError.NO_NODE):
-            return CurrentTopicZnodes(name, data, stat.version, znode, {}, None)
-        case _:
-            raise MalformedZnode(paths.config_topic(name), f"ZooKeeper does not give its data ({config})")
+    found = data_of(topic, paths.topic(name))
+    if found is None:
+        raise ValueError(f"topic {name!r} does not exist")
+    znode = decode_topic(name, found.data)
+    config_path = paths.config_topic(name)
+    if (written := data_of(config, config_path)) is None:
+        return CurrentTopicZnodes(name, found.data, found.stat.version, znode, {}, None)
+    settings = decode_config(config_path, written.data)
+    return CurrentTopicZnodes(name, found.data, found.stat.version, znode, settings, written.stat.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
 from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
     decode_config,
@@ -31,6 +31,7 @@ from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_
 from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
 from lethe.survey.evidence import ControllerReport, DeletionHolds, DynamicSetting, Evidence, UnreadableSetting
 from lethe.survey.views import LogDirSource, LogDirView, Problem, Survey, ZooKeeperTree
+from lethe.survey.znodes import ZnodeUnreadable, data_of
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
@@ -119,11 +120,10 @@ async def _tiered(session: ZooKeeperSession, marked: Sequence[str]) -> dict[str,
 
 
 def _is_tiered(path: str, outcome: ReadOutcome) -> bool | None:
-    if not isinstance(outcome, Data):
-        return False if is_absent(outcome) else None
     try:
-        return parse_boolean(decode_config(path, outcome.data).get(REMOTE_STORAGE_ENABLE, "false"))
-    except MalformedZnode:
+        data = data_of(outcome, path)
+        return data is not None and parse_boolean(decode_config(path, data.data).get(REMOTE_STORAGE_ENABLE, "false"))
+    except (MalformedZnode, ZnodeUnreadable):
         return None
 
 
@@ -157,14 +157,11 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Delet
 
 def _setting(path: str, outcome: ReadOutcome) -> DynamicSetting | UnreadableSetting | None:
     """Return delete.topic.enable from the znode; None where it has no value."""
-    if is_absent(outcome):
-        return None
-    if not isinstance(outcome, Data):
-        return UnreadableSetting(path, f"reading it: {getattr(outcome, 'error', outcome)}")
     try:
-        text = decode_config(path, outcome.data).get(DELETE_TOPIC_ENABLE)
-    except MalformedZnode as malformed:
-        return UnreadableSetting(path, malformed.reason)
+        data = data_of(outcome, path)
+        text = None if data is None else decode_config(path, data.data).get(DELETE_TOPIC_ENABLE)
+    except (MalformedZnode, ZnodeUnreadable) as unread:
+        return UnreadableSetting(path, unread.reason)
     if text is None:
         return None
     value = parse_boolean(text)
