@@ -15,8 +15,10 @@ INSTALL := $(PIP) install --no-compile
 
 SEEDS ?= 1000
 JOBS ?= 2
-# Test processes: one more than cores, because most integration tests wait.
+# Test processes: one more than cores, because most integration tests wait. Files are taken in the order of their names:
+# xdist would begin with those that have most tests, and end with one process at the long ones.
 WORKERS ?= 3
+SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 KAFKA ?= 3.9.1 2.5.1
 INTEROP ?= interop
 TEST ?= not slow and not interop
@@ -71,11 +73,11 @@ check-docs: $(STAMP)
 
 .PHONY: test
 test: $(STAMP) java ## all quick tests, with a real ZooKeeper (TEST="not interop and not long")
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "$(TEST)" $(PYTEST)
+	$(BIN)/pytest $(SPREAD) -m "$(TEST)" $(PYTEST)
 
 .PHONY: test-slow
 test-slow: $(STAMP) java ## the tests that take longer: chaos, whole clusters (SLOW="slow and not interop and not long")
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "$(SLOW)" $(PYTEST)
+	$(BIN)/pytest $(SPREAD) -m "$(SLOW)" $(PYTEST)
 
 .PHONY: kafka
 kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.1 2.5.1"), once

@@ -21,7 +21,13 @@ from lethe.survey.brokers import broker_asker
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+]
 
 BROKERS: Final = (1, 2, 3, 4)
 DOOMED: Final = tuple(f"doomed-{number:03}" for number in range(500))
