@@ -153,7 +153,7 @@ def answer(result: DemoResult) -> Answer:
     if result.findings:
         tables.append(_findings(result))
     if result.survey.problems:
-        tables.append(Table(("where", "why"), tuple(result.survey.problems), "Could not be seen"))
+        tables.append(Table(("where", "why"), result.survey.problems, "Could not be seen"))
     return Answer(as_json(result), (_verdict(result),), tuple(tables), Exit.OK if result.is_clean else Exit.NO)
 
 

@@ -230,11 +230,5 @@ def _tables(taken: Survey, findings: Sequence[Leftover]) -> list[Table]:
         )
         tables.append(Table(("place", "broker", "standing", "what", "why", "bytes"), rows, "Left over"))
     if taken.problems:
-        tables.append(
-            Table(
-                ("where", "why"),
-                tuple((printable(where), printable(what)) for where, what in taken.problems),
-                "Could not be seen",
-            )
-        )
+        tables.append(Table(("where", "why"), taken.problems, "Could not be seen"))
     return tables

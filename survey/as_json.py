@@ -23,7 +23,7 @@ def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, Js
         "zookeeper": _zookeeper(survey),
         "brokers": _brokers(survey),
         "log_dirs": _log_dirs(survey),
-        "problems": [{"where": printable(where), "what": printable(what)} for where, what in survey.problems],
+        "problems": [problem._asdict() for problem in survey.problems],
         "in_motion": [*survey.in_motion],
         "counts": counts_to_json(findings),
         "findings": [leftover_to_json(finding) for finding in findings],

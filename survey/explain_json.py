@@ -40,7 +40,7 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
             for owing in reported.owed or ()
         ],
         "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
-        "problems": [{"where": where, "what": what} for where, what in survey.problems],
+        "problems": [problem._asdict() for problem in survey.problems],
     }
 
 

@@ -26,7 +26,7 @@ def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) ->
         "cluster_id": survey.zookeeper.cluster_id,
         "complete": survey.is_complete,
         "in_motion": [*survey.in_motion],
-        "problems": [{"where": printable(where), "what": printable(what)} for where, what in survey.problems],
+        "problems": [problem._asdict() for problem in survey.problems],
         "rows": {**rows},
         "checksums": {**checksums},
     }

@@ -239,11 +239,13 @@ class Survey:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that could not be seen."""
+        """Everything that could not be seen, as valid text."""
         told = tuple(problem for answer in self.answers for problem in answer.problems)
         absent = tuple(Problem(f"broker {broker}", NOT_SEEN) for broker in self.unseen_brokers)
         disks = tuple(
-            Problem(f"broker {view.broker}, {view.path}", view.problem) for view in self.log_dirs if view.problem
+            Problem(printable(f"broker {view.broker}, {view.path}"), printable(view.problem))
+            for view in self.log_dirs
+            if view.problem
         )
         return self.zookeeper.problems + told + absent + disks
 
