@@ -49,6 +49,13 @@ Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", show_default=False),
 ]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31, in UTC; all without.", show_default=False),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC; all without.", show_default=False)
+]
 
 
 def settings(texts: Sequence[str]) -> dict[str, str]:

@@ -36,6 +36,13 @@ Expressions = Annotated[
         show_default=False,
     ),
 ]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A setting of the topic; may be repeated.", show_default=False),
+]
+DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Succeed even if a topic does not exist.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 
 def given(names: Sequence[str] | None, topic: Sequence[str] | None) -> tuple[str, ...]:

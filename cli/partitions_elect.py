@@ -20,7 +20,7 @@ from lethe.admin.partition_views import PartitionViews, selection, view_partitio
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import ask_user
-from lethe.cli.options import AsJson, DryRun, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, DryRun, TimeoutMs, TopicNames, Yes, ZooKeeper, given
 from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
@@ -46,7 +46,6 @@ Unclean = Annotated[
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All partitions of the cluster; with --preferred only.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Elect uncleanly without asking.")]
 
 
 def elect(

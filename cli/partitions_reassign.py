@@ -24,7 +24,7 @@ from lethe.admin.reassignment_plans import Move, parse_reassignment_file, planne
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, DryRun, TimeoutMs, ZooKeeper
+from lethe.cli.options import AsJson, DisableRackAware, DryRun, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
 from lethe.cli.render import note
 from lethe.cli.running import finish
@@ -60,7 +60,6 @@ Brokers = Annotated[
 Generate = Annotated[
     bool, typer.Option("--generate", help="Only print how --topics would be spread over --brokers, as JSON of Kafka.")
 ]
-DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Spread replicas regardless of racks.")]
 Cancel = Annotated[
     bool, typer.Option("--cancel", help="Go back to the replicas from before; all reassignments, or those named.")
 ]
@@ -75,7 +74,6 @@ Merge = Annotated[
         "--merge", help="Add to the request that there is, although its controller is not seen to be Lethe's."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the replicas are moved, and show how far it is.")]
 
 Command = Callable[[ZooKeeperSession], Awaitable[Answer]]

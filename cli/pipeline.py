@@ -17,10 +17,12 @@ from lethe.cli.answer import Answer, Table
 from lethe.cli.commands import group
 from lethe.cli.lake_options import (
     Conf,
+    From,
     Lake,
     MadeLake,
     Master,
     Surveys,
+    To,
     day,
     need_java,
     plain,
@@ -67,13 +69,6 @@ Journals = Annotated[
         help="A journal: a directory of *.jsonl or *.jsonl.gz, a file or a pattern; may be repeated.",
         show_default=False,
     ),
-]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31, in UTC; all without.", show_default=False),
-]
-To = Annotated[
-    str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC; all without.", show_default=False)
 ]
 AsOf = Annotated[
     str | None,

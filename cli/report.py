@@ -12,7 +12,7 @@ import typer
 from lethe.adapters.atomic_files import demand_replaceable, replace_file
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
-from lethe.cli.lake_options import MadeLake, day, the_extra
+from lethe.cli.lake_options import From, MadeLake, To, day, the_extra
 from lethe.cli.options import AsJson
 from lethe.cli.running import finish_sync
 from lethe.protocol.counting import counted
@@ -26,11 +26,6 @@ Out = Annotated[
     typer.Option("--out", metavar="FILE", help="Where to write the page, such as report.html.", show_default=False),
 ]
 Title = Annotated[str, typer.Option("--title", help="What the page is called.", show_default="Topic deletions")]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="DAY", help="The first day (UTC), such as 2026-01-31.", show_default=False),
-]
-To = Annotated[str | None, typer.Option("--to", metavar="DAY", help="The last day (UTC).", show_default=False)]
 
 
 def report(

@@ -14,7 +14,7 @@ import typer
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, DryRun, Names, ZooKeeper, given
+from lethe.cli.options import AsJson, DryRun, Names, TopicNames, Yes, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 QUESTION: Final = "Take control of the cluster and finish what can be finished?"
 
-Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", help="The same as the argument; may be repeated.", show_default=False),
-]
 EvenIfDisabled = Annotated[
     bool,
     typer.Option(
@@ -35,7 +31,6 @@ EvenIfDisabled = Annotated[
         help="Delete the named topics although delete.topic.enable=false keeps the brokers from it, marked or not.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to hold control at most.")]
 PatienceMs = Annotated[
     int, typer.Option("--patience-ms", min=1, help="Hand control back when nothing has changed for so long.")
@@ -63,7 +58,7 @@ Listener = Annotated[
 def rescue(
     zookeeper: ZooKeeper,
     names: Names = None,
-    topic: Topics = None,
+    topic: TopicNames = None,
     even_if_disabled: EvenIfDisabled = False,
     dry_run: DryRun = False,
     yes: Yes = False,

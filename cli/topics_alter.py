@@ -20,7 +20,7 @@ from lethe.admin.topic_alteration import TopicChange, TopicChangeRequest, change
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_plans import partition_count_problem
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, Config, DisableRackAware, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
@@ -44,10 +44,6 @@ Assignment = Annotated[
         show_default=False,
     ),
 ]
-Config = Annotated[
-    list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A setting to set; may be repeated.", show_default=False),
-]
 DeleteConfig = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,7 +53,6 @@ DeleteConfig = Annotated[
         show_default=False,
     ),
 ]
-DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the new partitions have leaders.")]
 
 

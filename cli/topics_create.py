@@ -16,7 +16,7 @@ from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_creation import TopicCreationRequest, plan_topics
 from lethe.admin.topic_plans import TopicPlan, partition_count_problem
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, DryRun, Names, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, Config, DisableRackAware, DryRun, Names, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -37,12 +37,7 @@ Assignment = Annotated[
         show_default=False,
     ),
 ]
-Config = Annotated[
-    list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A setting of the topic; may be repeated.", show_default=False),
-]
 IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Do not complain where the topic exists.")]
-DisableRackAware = Annotated[bool, typer.Option("--disable-rack-aware", help="Place replicas regardless of racks.")]
 StartIndex = Annotated[
     int | None,
     typer.Option(

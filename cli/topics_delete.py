@@ -29,7 +29,7 @@ from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.deletion_display import progress_display
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from lethe.cli.explain import why_waiting
-from lethe.cli.options import AsJson, DryRun, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, DryRun, Expressions, IfExists, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import candidates_deletion
@@ -42,7 +42,6 @@ from lethe.survey.brokers import AskAbout, reused_connections
 ASK_TIMEOUT_MS: Final = 5_000
 """Per answer of a broker."""
 
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Succeed even if a topic does not exist.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print only what was not done, and why; nothing where everything was.")
 ]

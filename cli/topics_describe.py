@@ -13,7 +13,7 @@ from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, ExcludeInternal, Expressions, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, ExcludeInternal, Expressions, IfExists, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.journal import JsonValue
@@ -27,7 +27,6 @@ UnderReplicated = Annotated[
 Unavailable = Annotated[
     bool, typer.Option("--unavailable-partitions", help="Only partitions whose leader is missing or not alive.")
 ]
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not complain where no such topic exists.")]
 
 
 def describe(
