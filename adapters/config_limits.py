@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 
 LIMITS: Final = (
@@ -66,6 +67,11 @@ LIMITS: Final = (
 )
 
 
-def read_max_queued_bytes(values: Values) -> int:
-    """Return `queued.max.request.bytes`; 0 for no limit."""
-    return max(0, values.integer("queued.max.request.bytes"))
+def read_limits(values: Values) -> ServerLimits:
+    return ServerLimits(
+        max_request_bytes=values.integer("socket.request.max.bytes"),
+        max_connections=values.integer("max.connections"),
+        max_idle_ms=values.integer("connections.max.idle.ms"),
+        max_queued_bytes=max(0, values.integer("queued.max.request.bytes")),
+        max_receive_ms=values.integer("lethe.request.receive.timeout.ms"),
+    )

@@ -22,6 +22,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from lethe.adapters.clock import Clock, SystemClock
@@ -30,7 +31,6 @@ from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
 from lethe.adapters.journal import Journal
 from lethe.adapters.journal_open import open_journal
-from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.server import ListenFailed
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import cluster_id, ensure_roots
@@ -275,13 +275,7 @@ class AgentApp:
             raise CannotStart(self._stop_reason)
         listeners = Listeners(
             lambda listener: handler_for(listener, loop, found, self._log_dirs.space),
-            ServerLimits(
-                config.max_frame_bytes,
-                connections_that_fit(config.max_connections),
-                config.max_idle_ms,
-                config.max_queued_bytes,
-                config.max_receive_ms,
-            ),
+            replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
             self.metrics.counts.note_request,
         )
         self.endpoints = await listeners.listen(self._config.listeners)

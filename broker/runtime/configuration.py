@@ -22,8 +22,9 @@ from lethe.adapters.config_common import (
     read_journal_topic,
     read_zookeeper,
 )
-from lethe.adapters.config_limits import read_max_queued_bytes
+from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
@@ -179,11 +180,7 @@ class BrokerConfig:
     """0: no limit."""
     controlled_shutdown: ControlledShutdownConfig
     acknowledge_only: bool
-    max_frame_bytes: int
-    max_connections: int
-    max_idle_ms: int
-    max_queued_bytes: int
-    max_receive_ms: int
+    limits: ServerLimits
     warnings: tuple[str, ...]
     """Warnings about unknown names."""
 
@@ -217,11 +214,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
             values.integer("controlled.shutdown.retry.backoff.ms"),
         ),
         acknowledge_only=values.boolean("lethe.acknowledge.only"),
-        max_frame_bytes=values.integer("socket.request.max.bytes"),
-        max_connections=values.integer("max.connections"),
-        max_idle_ms=values.integer("connections.max.idle.ms"),
-        max_queued_bytes=read_max_queued_bytes(values),
-        max_receive_ms=values.integer("lethe.request.receive.timeout.ms"),
+        limits=read_limits(values),
         warnings=tuple(values.warnings),
     )
     values.finish()

@@ -21,8 +21,9 @@ from lethe.adapters.config_common import (
     read_journal_topic,
     read_zookeeper,
 )
-from lethe.adapters.config_limits import read_max_queued_bytes
+from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -228,12 +229,8 @@ class ControllerConfig:
     invariants_check: bool
     request_timeout_ms: int
     controller_socket_timeout_ms: int
-    max_connections: int
-    max_idle_ms: int
-    max_queued_bytes: int
-    max_receive_ms: int
+    limits: ServerLimits
     relay_connect_timeout_ms: int
-    max_frame_bytes: int
     warnings: tuple[str, ...]
     """Warnings about unknown names."""
 
@@ -269,12 +266,8 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         invariants_check=values.boolean("lethe.invariants.check"),
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
-        max_connections=values.integer("max.connections"),
-        max_idle_ms=values.integer("connections.max.idle.ms"),
-        max_queued_bytes=read_max_queued_bytes(values),
-        max_receive_ms=values.integer("lethe.request.receive.timeout.ms"),
+        limits=read_limits(values),
         relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
-        max_frame_bytes=values.integer("socket.request.max.bytes"),
         warnings=tuple(values.warnings),
     )
     values.finish()

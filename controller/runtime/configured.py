@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
-from lethe.adapters.kafka.limits import ServerLimits
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
 from lethe.controller.runtime.configuration import ControllerConfig
@@ -51,7 +51,7 @@ def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaC
             str(config.controller_id),
             connect_timeout_ms=config.controller_socket_timeout_ms,
             request_timeout_ms=config.controller_socket_timeout_ms,
-            max_response_bytes=config.max_frame_bytes,
+            max_response_bytes=config.limits.max_request_bytes,
         )
 
     return connect
@@ -66,14 +66,7 @@ def listener_for(
     proxy = proxy_for(
         str(config.controller_id),
         connect_timeout_ms=config.relay_connect_timeout_ms,
-        max_answer_bytes=config.max_frame_bytes,
-    )
-    limits = ServerLimits(
-        config.max_frame_bytes,
-        connections_that_fit(config.max_connections),
-        config.max_idle_ms,
-        config.max_queued_bytes,
-        config.max_receive_ms,
+        max_answer_bytes=config.limits.max_request_bytes,
     )
     return BrokerListener(
         post,
@@ -81,5 +74,5 @@ def listener_for(
         controller_id=config.controller_id,
         proxy=proxy,
         max_wait_ms=config.request_timeout_ms,
-        limits=limits,
+        limits=replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
     )

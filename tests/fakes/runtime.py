@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lethe.adapters.config_common import HttpConfig, JournalFilesConfig, ZooKeeperConfig
+from lethe.adapters.kafka.limits import ServerLimits
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
@@ -109,11 +110,7 @@ def controller_config(
         invariants_check=True,
         request_timeout_ms=request_timeout_ms,
         controller_socket_timeout_ms=socket_timeout_ms,
-        max_connections=1_000,
-        max_idle_ms=600_000,
-        max_queued_bytes=256 << 20,
-        max_receive_ms=30_000,
+        limits=ServerLimits(max_connections=1_000),
         relay_connect_timeout_ms=2_000,
-        max_frame_bytes=100 << 20,
         warnings=(),
     )
