@@ -9,6 +9,7 @@ thread that lives long enough, such as the main one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -114,8 +115,7 @@ class ChildProcess:
     async def stop(self, limit_s: float = 15.0) -> int | None:
         """Send SIGTERM, then SIGKILL after the limit; return the exit code. It may have ended already."""
         if self.is_running:
-            self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)
+            self._ask_to_end()
             if not await self._ended(limit_s):
                 await self.kill()
         return self.exit_code
@@ -123,8 +123,7 @@ class ChildProcess:
     def end(self, limit_s: float) -> None:
         """As `stop`, but blocking."""
         if self.is_running:
-            self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)
+            self._ask_to_end()
             try:
                 self._holder[0].wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -133,6 +132,12 @@ class ChildProcess:
     def close(self) -> None:
         """Kill it at once, and wait for its end."""
         _kill_all(self._holder)
+
+    def _ask_to_end(self) -> None:
+        # It may end between the two signals.
+        with contextlib.suppress(ProcessLookupError):
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
         pid = self.pid
