@@ -26,7 +26,7 @@ from lethe.controller.core.leader_changes import (
     is_stale,
     refuse_write,
     remove_foreign_isr_members_unwritten,
-    set_state,
+    set_states,
     with_next_version,
 )
 from lethe.controller.core.mutation import set_leader_and_isr
@@ -41,18 +41,13 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 def drop(step: StepContext, task: RemoveForeignIsrMembers) -> None:
     """Write these partitions' states without foreign ISR members, if they have any."""
     context = step.context
-    chosen: list[TopicPartition] = []
-    leader_and_isr: list[LeaderAndIsr] = []
+    states: dict[TopicPartition, LeaderAndIsr] = {}
     for topic_partition in task.partitions:
         state = _without(context, topic_partition)
         if state is not None:
-            chosen.append(topic_partition)
-            leader_and_isr.append(state)
-    if chosen:
-        step.write(
-            [set_state(tp, state) for tp, state in zip(chosen, leader_and_isr, strict=True)],
-            ForeignIsrMembersRemoved(tuple(chosen), tuple(leader_and_isr)),
-        )
+            states[topic_partition] = state
+    if states:
+        step.write(set_states(states), ForeignIsrMembersRemoved(tuple(states), tuple(states.values())))
 
 
 def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr | None:

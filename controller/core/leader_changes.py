@@ -75,8 +75,7 @@ def elect(step: StepContext, task: ElectLeaders) -> None:
     """Choose leaders by the task's strategy and write them; read topic configurations where they decide."""
     context = step.context
     unclean = None if task.unclean_topics is None else frozenset(task.unclean_topics)
-    chosen: list[TopicPartition] = []
-    elected: list[Elected] = []
+    chosen: dict[TopicPartition, Elected] = {}
     undecided: list[TopicPartition] = []
     leaderless: list[TopicPartition] = []
     doubtful: list[TopicPartition] = []
@@ -89,8 +88,7 @@ def elect(step: StepContext, task: ElectLeaders) -> None:
         result = _chosen(context, topic_partition, partition, partition.leader_and_isr, task.strategy, may_be_unclean)
         match result:
             case Elected():
-                chosen.append(topic_partition)
-                elected.append(result)
+                chosen[topic_partition] = result
             case NoLeader() if not believed:
                 doubtful.append(topic_partition)
             case NoLeader(unclean_would_help=True) if unclean is None:
@@ -111,12 +109,10 @@ def elect(step: StepContext, task: ElectLeaders) -> None:
             step.read((GetData(paths.config_topic(t)) for t in topics), UncleanConfigsRead(tuple(undecided), topics))
             return
     if chosen:
-        leaders = tuple(result.leader_and_isr for result in elected)
-        unclean_ones = tuple(result.unclean for result in elected)
-        step.write(
-            [set_state(topic_partition, state) for topic_partition, state in zip(chosen, leaders, strict=True)],
-            LeadersElected(tuple(chosen), leaders, unclean_ones, task.strategy),
-        )
+        states = {topic_partition: result.leader_and_isr for topic_partition, result in chosen.items()}
+        unclean_ones = tuple(result.unclean for result in chosen.values())
+        then = LeadersElected(tuple(states), tuple(states.values()), unclean_ones, task.strategy)
+        step.write(set_states(states), then)
 
 
 def _chosen(
@@ -237,8 +233,7 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
     for replica in task.replicas:
         by_partition.setdefault(replica.topic_partition, []).append(replica)
     unchanged: list[PartitionReplica] = []
-    chosen: list[TopicPartition] = []
-    leader_and_isr: list[LeaderAndIsr] = []
+    states: dict[TopicPartition, LeaderAndIsr] = {}
     replicas: list[Replicas] = []
     for topic_partition, gone in by_partition.items():
         partition = cluster.partition(topic_partition)
@@ -253,14 +248,11 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
         if shrunk is None:
             unchanged.extend(gone)
         else:
-            chosen.append(topic_partition)
-            leader_and_isr.append(shrunk)
+            states[topic_partition] = shrunk
             replicas.append(tuple(gone))
-    if chosen:
-        step.write(
-            [set_state(topic_partition, state) for topic_partition, state in zip(chosen, leader_and_isr, strict=True)],
-            IsrShrunk(tuple(chosen), tuple(leader_and_isr), tuple(replicas), tuple(unchanged)),
-        )
+    if states:
+        then = IsrShrunk(tuple(states), tuple(states.values()), tuple(replicas), tuple(unchanged))
+        step.write(set_states(states), then)
     elif unchanged:
         replica_machine.finish_offline(step, columns_of(unchanged))
 
@@ -364,6 +356,11 @@ def online(context: Context, topic_partition: TopicPartition) -> election.IsOnli
 def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
     """Return the write of the state, which expects the version that `state` was computed from."""
     return (SetData(paths.partition_state(*topic_partition), znodes.encode_state(state), state.partition_epoch),)
+
+
+def set_states(states: Mapping[TopicPartition, LeaderAndIsr]) -> list[tuple[Operation, ...]]:
+    """Return a write for each of the states."""
+    return [set_state(*each) for each in states.items()]
 
 
 def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:

@@ -39,7 +39,7 @@ from lethe.controller.core.leader_changes import (
     is_stale,
     read_again,
     refuse_write,
-    set_state,
+    set_states,
     with_next_version,
 )
 from lethe.controller.core.mutation import begin_reassignment, set_leader_and_isr
@@ -230,8 +230,7 @@ def _has_arrived(context: Context, topic_partition: TopicPartition, partition: P
 def announce(step: StepContext, task: AnnounceReassignments) -> None:
     """Raise the leader epochs, so that brokers accept the new assignment; elect leaders for partitions without one."""
     context = step.context
-    chosen: list[TopicPartition] = []
-    leader_and_isr: list[LeaderAndIsr] = []
+    states: dict[TopicPartition, LeaderAndIsr] = {}
     leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.cluster.partition(topic_partition)
@@ -240,10 +239,8 @@ def announce(step: StepContext, task: AnnounceReassignments) -> None:
         if partition.leader_and_isr is None:
             leaderless.append(topic_partition)
             continue
-        chosen.append(topic_partition)
-        leader_and_isr.append(
-            raised(without_foreign_isr_members(partition.assignment, partition.leader_and_isr), context.cluster.epoch)
-        )
+        known = without_foreign_isr_members(partition.assignment, partition.leader_and_isr)
+        states[topic_partition] = raised(known, context.cluster.epoch)
     if leaderless:
         step.do(
             MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.NEW),
@@ -251,11 +248,8 @@ def announce(step: StepContext, task: AnnounceReassignments) -> None:
             MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.ONLINE),
             ProgressReassignments(tuple(tp for tp in leaderless if _can_start(context, tp))),
         )
-    if chosen:
-        step.write(
-            [set_state(tp, state) for tp, state in zip(chosen, leader_and_isr, strict=True)],
-            ReassignmentsAnnounced(tuple(chosen), tuple(leader_and_isr)),
-        )
+    if states:
+        step.write(set_states(states), ReassignmentsAnnounced(tuple(states), tuple(states.values())))
 
 
 def _can_start(context: Context, topic_partition: TopicPartition) -> bool:

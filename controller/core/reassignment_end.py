@@ -21,7 +21,7 @@ from typing import Final
 from lethe.controller.core import election
 from lethe.controller.core.context import Context
 from lethe.controller.core.expansion import note_written, set_topic, znode_of
-from lethe.controller.core.leader_changes import is_stale, online, read_again, set_state, with_next_version
+from lethe.controller.core.leader_changes import is_stale, online, read_again, set_states, with_next_version
 from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leader_and_isr, set_replica_state
 from lethe.controller.core.partition_machine import enter
 from lethe.controller.core.partition_sets import columns_of
@@ -59,8 +59,7 @@ _DELETING: Final = "deleting a replica that was moved away"
 def lead(step: StepContext, task: LeadTargets) -> None:
     """Write a leader from the targets, or the next leader epoch if a target leads already."""
     context = step.context
-    chosen: list[TopicPartition] = []
-    leader_and_isr: list[LeaderAndIsr] = []
+    states: dict[TopicPartition, LeaderAndIsr] = {}
     without: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.cluster.partition(topic_partition)
@@ -68,18 +67,14 @@ def lead(step: StepContext, task: LeadTargets) -> None:
             continue
         state = _led_by_target(context, topic_partition, partition)
         if state is not None:
-            chosen.append(topic_partition)
-            leader_and_isr.append(state)
+            states[topic_partition] = state
         elif not partition.assignment.is_being_reassigned:
             # Cancelled while no origin replica can lead: it waits for a leader like any other partition.
             without.append(topic_partition)
     if without:
         _leave(step, without)
-    if chosen:
-        step.write(
-            [set_state(tp, state) for tp, state in zip(chosen, leader_and_isr, strict=True)],
-            TargetsLed(tuple(chosen), tuple(leader_and_isr)),
-        )
+    if states:
+        step.write(set_states(states), TargetsLed(tuple(states), tuple(states.values())))
 
 
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
