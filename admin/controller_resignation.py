@@ -16,10 +16,10 @@ from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeleti
 from lethe.controller.runtime.unconfirmed_deletions import from_json, waiting_words
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Delete, GetData, MultiDone, MultiFailed, MultiUnknown
+from lethe.protocol.zookeeper.operations import Check, Delete, MultiDone, MultiFailed, MultiUnknown
 from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 from lethe.survey.evidence import ControllerReport, OwedTombstones
-from lethe.survey.znodes import data_of
+from lethe.survey.znodes import read_data
 
 POLL_MS = 50
 
@@ -120,8 +120,7 @@ def _left(owed: tuple[OwedTombstones, ...]) -> UnconfirmedDeletions:
 
 async def _end(session: ZooKeeperSession, before: ActiveController) -> int:
     """Delete `/controller` of that term, and return its epoch."""
-    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
-    if (data := data_of(found, paths.CONTROLLER_EPOCH)) is None:
+    if (data := await read_data(session, paths.CONTROLLER_EPOCH)) is None:
         raise Refusal(f"{paths.CONTROLLER_EPOCH} does not exist, so terms cannot be told apart")
     outcome = await session.multi(
         [Check(paths.CONTROLLER_EPOCH, data.stat.version), Delete(paths.CONTROLLER, before.stat.version)]

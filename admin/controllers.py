@@ -9,7 +9,6 @@ from typing import Any
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.causes import CauseKind, named
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller
 from lethe.survey.evidence import (
     ControllerReport,
@@ -19,7 +18,7 @@ from lethe.survey.evidence import (
     ReportedReplica,
     ReportedTopic,
 )
-from lethe.survey.znodes import ZnodeUnreadable, data_of
+from lethe.survey.znodes import ZnodeUnreadable, read_data
 
 EXPLAIN = "/explain"
 ALL = 1_000_000
@@ -37,9 +36,8 @@ async def ask_active_controller(
     `problem` says why there is none. Without `url`, the URL in `/controller` is used."""
     if url is not None:
         return await ask_controller(url, topic, timeout_ms, at_most)
-    (found,) = await session.read([GetData(paths.CONTROLLER)])
     try:
-        data = data_of(found, paths.CONTROLLER)
+        data = await read_data(session, paths.CONTROLLER)
         if data is None:
             return ControllerReport(problem="none is active")
         controller = decode_controller(data.data)

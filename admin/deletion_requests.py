@@ -33,7 +33,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_deletions_paused,
 )
-from lethe.survey.znodes import ZnodeUnreadable, data_of, topic_of
+from lethe.survey.znodes import ZnodeUnreadable, data_of, read_data, topic_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class TopicReadability:
 
 async def deletions_paused(session: ZooKeeperSession) -> DeletionsPaused | None:
     """Return the pause; None where deletions are not paused."""
-    (outcome,) = await session.read([GetData(paths.DELETIONS_PAUSED)])
-    data = data_of(outcome, paths.DELETIONS_PAUSED)
+    data = await read_data(session, paths.DELETIONS_PAUSED)
     return None if data is None else decode_deletions_paused(data.data)
 
 
@@ -63,8 +62,7 @@ async def pause_deletions(session: ZooKeeperSession, now_ms: int, reason: str) -
     path = paths.DELETIONS_PAUSED
     wanted = DeletionsPaused(now_ms, reason)
     for _ in range(MAX_ATTEMPTS):
-        (found,) = await session.read([GetData(path)])
-        data = data_of(found, path)
+        data = await read_data(session, path)
         operation: Operation = Create(path, encode_deletions_paused(wanted))
         if data is not None:
             before = decode_deletions_paused(data.data)
@@ -132,8 +130,7 @@ async def _order(session: ZooKeeperSession, name: str) -> Outcome:
     path = paths.delete_topic(name)
     create = Create(path, encode_deletion_marker(even_if_unreadable=True))
     for _ in range(MAX_ATTEMPTS):
-        (found,) = await session.read([GetData(path)])
-        marker = data_of(found, path)
+        marker = await read_data(session, path)
         if marker is not None and decode_deletion_marker(marker.data):
             return Outcome(name, was_done=True)
         outcome = await session.multi([create] if marker is None else [Delete(path, marker.stat.version), create])

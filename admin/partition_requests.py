@@ -20,14 +20,13 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Create,
     Exists,
-    GetData,
     MultiFailed,
     Operation,
     SetData,
     ZkError,
 )
 from lethe.protocol.zookeeper.znodes import decode_reassignment, encode_preferred_replica_election, encode_reassignment
-from lethe.survey.znodes import data_of, stat_of
+from lethe.survey.znodes import read_data, stat_of
 
 MAX_REQUEST_BYTES: Final = 800_000
 """ZooKeeper's default limit is a megabyte."""
@@ -55,8 +54,7 @@ async def request_reassignment(
     await ensure_roots(session, (_ADMIN,))
     path = paths.REASSIGN_PARTITIONS
     for _ in range(MAX_ATTEMPTS):
-        (found,) = await session.read([GetData(path)])
-        data = data_of(found, path)
+        data = await read_data(session, path)
         operation: Operation
         if data is None:
             operation = Create(path, _fitting(encode_reassignment(targets), len(targets)))

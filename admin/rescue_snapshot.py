@@ -16,7 +16,6 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import GetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from lethe.survey.broker_settings import BrokerSettings, read_settings
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
@@ -26,7 +25,7 @@ from lethe.survey.examine import evidence_asker, gather_evidence, read_holds
 from lethe.survey.explain import Explanation, explain_all
 from lethe.survey.similar import similar_names
 from lethe.survey.views import BrokerFailure
-from lethe.survey.znodes import ZnodeUnreadable, data_of
+from lethe.survey.znodes import ZnodeUnreadable, read_data
 
 ASKING_ID: Final = BrokerId(1000)
 """Controller id for the question whether brokers would obey; nothing is controlled with it."""
@@ -200,9 +199,8 @@ async def turns_within(session: ZooKeeperSession, limit_ms: int) -> ElectionRate
 
 async def _epoch(session: ZooKeeperSession) -> int | None:
     """Return the controller epoch, which every election raises; 0 where none was held yet, None where it is unseen."""
-    (found,) = await session.read([GetData(paths.CONTROLLER_EPOCH)])
     try:
-        data = data_of(found, paths.CONTROLLER_EPOCH)
+        data = await read_data(session, paths.CONTROLLER_EPOCH)
         return 0 if data is None else int(decode_controller_epoch(data.data))
     except (MalformedZnode, ZnodeUnreadable):
         return None

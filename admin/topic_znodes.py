@@ -43,7 +43,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_config,
     decode_controller,
 )
-from lethe.survey.znodes import broker_of, children_of, data_of, reassignment_of, stat_of, state_of, topic_of
+from lethe.survey.znodes import broker_of, children_of, data_of, read_data, reassignment_of, stat_of, state_of, topic_of
 
 _NO_TOPIC: Final = TopicZnode({})
 
@@ -107,8 +107,7 @@ async def live_brokers(session: ZooKeeperSession) -> tuple[tuple[Broker, ...], t
 
 async def active_controller(session: ZooKeeperSession) -> ActiveController | None:
     """Return the content of `/controller`; None where there is no controller. Raises MalformedZnode."""
-    (outcome,) = await session.read([GetData(paths.CONTROLLER)])
-    data = data_of(outcome, paths.CONTROLLER)
+    data = await read_data(session, paths.CONTROLLER)
     return None if data is None else ActiveController(decode_controller(data.data), data.stat)
 
 

@@ -19,7 +19,6 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Data,
     Delete,
-    GetData,
     MultiDone,
     MultiFailed,
     MultiUnknown,
@@ -27,7 +26,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
 )
 from lethe.protocol.zookeeper.znodes import decode_config
-from lethe.survey.znodes import data_of
+from lethe.survey.znodes import read_data
 
 SETTING: Final = "unclean.leader.election.enable"
 
@@ -55,8 +54,7 @@ class PreviousConfiguration:
 async def settings_before(session: ZooKeeperSession, topic: str) -> PreviousConfiguration:
     """Return the topic's present configuration. Raises MalformedZnode."""
     path = paths.config_topic(topic)
-    (found,) = await session.read([GetData(path)])
-    data = data_of(found, path)
+    data = await read_data(session, path)
     return PreviousConfiguration(topic, data, {} if data is None else decode_config(path, data.data))
 
 
@@ -76,8 +74,7 @@ async def put_back(session: ZooKeeperSession, before: PreviousConfiguration) -> 
     path = paths.config_topic(before.topic)
     ours = {**before.config, SETTING: "true"}
     for _ in range(MAX_ATTEMPTS):
-        (found,) = await session.read([GetData(path)])
-        now = data_of(found, path)
+        now = await read_data(session, path)
         if now is None or (before.znode is not None and now.data == before.znode.data):
             return Outcome(before.topic, was_done=True)
         current = decode_config(path, now.data)

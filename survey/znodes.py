@@ -1,4 +1,4 @@
-"""Decodes ZooKeeper's answers about Kafka's znodes, for commands.
+"""Reads Kafka's znodes for commands, and decodes ZooKeeper's answers about them.
 
     ZooKeeper answers                result
     -------------------------------  ------------------------
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Data, Present, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import Children, Data, GetData, Present, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import (
     TopicZnode,
     decode_broker,
@@ -48,6 +49,12 @@ def data_of(outcome: ReadOutcome, path: str) -> Data | None:
             return None
         case _:
             raise ZnodeUnreadable(path, "give the data", outcome)
+
+
+async def read_data(session: ZooKeeperSession, path: str) -> Data | None:
+    """Read the data of one znode. Raises ZnodeUnreadable."""
+    (outcome,) = await session.read([GetData(path)])
+    return data_of(outcome, path)
 
 
 def stat_of(outcome: ReadOutcome, path: str) -> Present | None:
