@@ -39,7 +39,7 @@ def page() -> str:
     """The whole page as Markdown."""
     told = {metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics}
     own = (metric for metric in METRICS if metric.name not in told)
-    agent = (_entry(metric.name, str(metric.kind), metric.labels, metric.meaning) for metric in own)
+    agent = (_entry(metric.name, metric.kind.value, metric.labels, metric.meaning) for metric in own)
     survey = (_entry(gauge.name, "gauge", gauge.labels, gauge.meaning) for gauge in GAUGES)
     parts = (CONTROLLER, *_controller(), AGENT, *agent, SURVEY, *survey)
     return "".join(parts)

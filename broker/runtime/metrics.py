@@ -8,115 +8,85 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from lethe.adapters.journal import JournalCounts
+from lethe.adapters.metric_families import journal_families, single, values
+from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC, Metric, MetricKind
 from lethe.broker.core.state import AgentState
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.control import ApiKey
 
+_GAUGE: Final = MetricKind.GAUGE
+_COUNTER: Final = MetricKind.COUNTER
 
-class MetricFamily(NamedTuple):
-    """One metric family."""
-
-    name: str
-    kind: str
-    meaning: str
-    labels: tuple[str, ...] = ()
-
-
-_REPLICAS: Final = MetricFamily(
-    "lethe_agent_replicas", "gauge", "Replicas by state: loaded (found on disk), hosted, offline", ("state",)
+_REPLICAS: Final = Metric(
+    "lethe_agent_replicas", _GAUGE, "Replicas by state: loaded (found on disk), hosted, offline", ("state",)
 )
-_HOSTED_BYTES: Final = MetricFamily("lethe_agent_hosted_bytes", "gauge", "Bytes of the replicas that are not offline")
-_LOG_DIRS: Final = MetricFamily(
-    "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that cannot be used"
+_HOSTED_BYTES: Final = Metric("lethe_agent_hosted_bytes", _GAUGE, "Bytes of the replicas that are not offline")
+_LOG_DIRS: Final = Metric(
+    "kafka_log_logmanager_offlinelogdirectorycount", _GAUGE, "Log directories that cannot be used"
 )
-_PENDING: Final = MetricFamily(
+_PENDING: Final = Metric(
     "lethe_agent_pending_removal_directories",
-    "gauge",
+    _GAUGE,
     "Directories renamed for deletion that are not removed yet; they go after the delay, paced",
 )
-_PENDING_BYTES: Final = MetricFamily(
-    "lethe_agent_pending_removal_bytes", "gauge", "Bytes in them: deleted topics' bytes that are not free yet"
+_PENDING_BYTES: Final = Metric(
+    "lethe_agent_pending_removal_bytes", _GAUGE, "Bytes in them: deleted topics' bytes that are not free yet"
 )
-_STUCK: Final = MetricFamily(
+_STUCK: Final = Metric(
     "lethe_agent_failed_removals",
-    "gauge",
+    _GAUGE,
     "Directories whose last removal failed; it is repeated. /state names them and the error",
 )
-_FREED_BYTES: Final = MetricFamily(
-    "lethe_agent_freed_bytes_total", "counter", "Bytes removed from disk since the start"
-)
-_FREED_FILES: Final = MetricFamily(
-    "lethe_agent_freed_files_total", "counter", "Files removed from disk since the start"
-)
-_REMOVED: Final = MetricFamily(
-    "lethe_agent_removed_directories_total", "counter", "Directories removed since the start"
-)
-_SET_ASIDE: Final = MetricFamily(
+_FREED_BYTES: Final = Metric("lethe_agent_freed_bytes_total", _COUNTER, "Bytes removed from disk since the start")
+_FREED_FILES: Final = Metric("lethe_agent_freed_files_total", _COUNTER, "Files removed from disk since the start")
+_REMOVED: Final = Metric("lethe_agent_removed_directories_total", _COUNTER, "Directories removed since the start")
+_SET_ASIDE: Final = Metric(
     "lethe_agent_set_aside_directories",
-    "gauge",
+    _GAUGE,
     "Directories renamed to `-stray`, kept and not used. /state and `lethe survey` name them",
 )
-_SET_ASIDE_BYTES: Final = MetricFamily("lethe_agent_set_aside_bytes", "gauge", "Bytes in them")
-_DUPLICATES: Final = MetricFamily(
+_SET_ASIDE_BYTES: Final = Metric("lethe_agent_set_aside_bytes", _GAUGE, "Bytes in them")
+_DUPLICATES: Final = Metric(
     "lethe_agent_duplicate_directories",
-    "gauge",
+    _GAUGE,
     "Directories of partitions that have more than one; none is touched before the topic id decides",
 )
-_UNKNOWN: Final = MetricFamily(
-    "lethe_agent_unknown_directories", "gauge", "Directories in the log directories that are no replicas; left alone"
+_UNKNOWN: Final = Metric(
+    "lethe_agent_unknown_directories", _GAUGE, "Directories in the log directories that are no replicas; left alone"
 )
-_CACHED: Final = MetricFamily("lethe_agent_cached_partitions", "gauge", "Partitions in the metadata cache")
-_CACHED_TOPICS: Final = MetricFamily("lethe_agent_cached_topics", "gauge", "Topics in the metadata cache")
-_EPOCH: Final = MetricFamily("lethe_agent_broker_epoch", "gauge", "czxid of the registration; -1: not registered yet")
-_CONTROLLER_EPOCH: Final = MetricFamily("lethe_agent_controller_epoch", "gauge", "Highest controller epoch seen")
-_REGISTERED: Final = MetricFamily("lethe_agent_registered", "gauge", "1 while there is a ZooKeeper session")
-_WAITING: Final = MetricFamily("lethe_agent_waiting_requests", "gauge", "Control requests that wait for the one before")
-_CATCHING_UP: Final = MetricFamily(
+_CACHED: Final = Metric("lethe_agent_cached_partitions", _GAUGE, "Partitions in the metadata cache")
+_CACHED_TOPICS: Final = Metric("lethe_agent_cached_topics", _GAUGE, "Topics in the metadata cache")
+_EPOCH: Final = Metric("lethe_agent_broker_epoch", _GAUGE, "czxid of the registration; -1: not registered yet")
+_CONTROLLER_EPOCH: Final = Metric("lethe_agent_controller_epoch", _GAUGE, "Highest controller epoch seen")
+_REGISTERED: Final = Metric("lethe_agent_registered", _GAUGE, "1 while there is a ZooKeeper session")
+_WAITING: Final = Metric("lethe_agent_waiting_requests", _GAUGE, "Control requests that wait for the one before")
+_CATCHING_UP: Final = Metric(
     "lethe_agent_catching_up_partitions",
-    "gauge",
+    _GAUGE,
     "Partitions that wait for the catch-up delay: as follower (to be filled) or as leader (to ask for ISR members)",
     ("role",),
 )
-_PROPOSALS: Final = MetricFamily(
+_PROPOSALS: Final = Metric(
     "lethe_agent_isr_proposals_total",
-    "counter",
+    _COUNTER,
     "Partitions whose ISR this agent proposed as their leader: accepted, put back, unanswered, given up",
     ("outcome",),
 )
-_REQUESTS: Final = MetricFamily("lethe_agent_requests_total", "counter", "Control requests carried out", ("api",))
-_REQUEST_BYTES: Final = MetricFamily(
-    "lethe_agent_request_bytes_total", "counter", "Bytes of the requests that came in, their lengths included", ("api",)
+_REQUESTS: Final = Metric("lethe_agent_requests_total", _COUNTER, "Control requests carried out", ("api",))
+_REQUEST_BYTES: Final = Metric(
+    "lethe_agent_request_bytes_total", _COUNTER, "Bytes of the requests that came in, their lengths included", ("api",)
 )
-_ANSWERS: Final = MetricFamily(
-    "lethe_agent_answers_total", "counter", "Partitions answered, by request and error", ("api", "error")
+_ANSWERS: Final = Metric(
+    "lethe_agent_answers_total", _COUNTER, "Partitions answered, by request and error", ("api", "error")
 )
-_REFUSALS: Final = MetricFamily("lethe_agent_refusals_total", "counter", "Requests and partitions refused", ("what",))
-
-_JOURNAL_LINES: Final = MetricFamily("lethe_journal_lines_total", "counter", "Event records written to the journal")
-_JOURNAL_LOST: Final = MetricFamily(
-    "lethe_journal_lost_total",
-    "counter",
-    "Event records that the journal could not take; reports made from it have a gap",
-)
-_JOURNAL_FAILING: Final = MetricFamily(
-    "lethe_journal_failing", "gauge", "1 while the journal cannot be written; the log says why: a full disk, mostly"
-)
-_JOURNAL_TOPIC: Final = (
-    MetricFamily("lethe_journal_topic_lines_total", "counter", "Lines that the journal's topic has acknowledged"),
-    MetricFamily(
-        "lethe_journal_topic_lost_total",
-        "counter",
-        "Lines that the journal's topic did not accept; the topic records the gap",
-    ),
-    MetricFamily("lethe_journal_topic_failing", "gauge", "1 while the journal's topic takes nothing; the log says why"),
-)
+_REFUSALS: Final = Metric("lethe_agent_refusals_total", _COUNTER, "Requests and partitions refused", ("what",))
 
 METRICS: Final = (
     _REPLICAS,
@@ -144,10 +114,8 @@ METRICS: Final = (
     _REQUEST_BYTES,
     _ANSWERS,
     _REFUSALS,
-    _JOURNAL_LINES,
-    _JOURNAL_LOST,
-    _JOURNAL_FAILING,
-    *_JOURNAL_TOPIC,
+    *JOURNAL_FILES,
+    *JOURNAL_TOPIC,
 )
 
 
@@ -195,28 +163,25 @@ class AgentMetrics(Collector):
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Family]:
         """Return the metric families of a scrape, as Prometheus' library requires."""
         yield from self._counted()
         if self.journal is not None:
-            yield _family(_JOURNAL_LINES, {(): self.journal.written})
-            yield _family(_JOURNAL_LOST, {(): self.journal.lost})
-            yield _family(_JOURNAL_FAILING, {(): self.journal.failing is not None})
-        if (topic := self.journal_topic) is not None:
-            counted = (topic.written, topic.lost, topic.failing is not None)
-            yield from (_family(each, {(): value}) for each, value in zip(_JOURNAL_TOPIC, counted, strict=True))
+            yield from journal_families(JOURNAL_FILES, self.journal)
+        if self.journal_topic is not None:
+            yield from journal_families(JOURNAL_TOPIC, self.journal_topic)
         # Also before the first session, so that a wrong address shows.
-        yield _family(_REGISTERED, {(): int(self.registered)})
+        yield single(_REGISTERED, self.registered)
         if self.state is not None:
             yield from self._read(self.state)
 
-    def _counted(self) -> Iterator[Metric]:
+    def _counted(self) -> Iterator[Family]:
         yield _family(_REQUESTS, {(api,): count for api, count in sorted(self.counts.requests.items())})
         yield _family(_REQUEST_BYTES, {(api,): count for api, count in sorted(self.counts.request_bytes.items())})
         yield _family(_ANSWERS, dict(sorted(self.counts.answers.items())))
         yield _family(_REFUSALS, {(what,): count for what, count in sorted(self.counts.refusals.items())})
 
-    def _read(self, state: AgentState) -> Iterator[Metric]:
+    def _read(self, state: AgentState) -> Iterator[Family]:
         removal = state.removal
         yield _family(_CATCHING_UP, {("follower",): len(state.fills), ("leader",): len(state.proposals)})
         yield _family(_PROPOSALS, {(verdict.value,): count for verdict, count in state.isr_outcomes.items()})
@@ -240,12 +205,8 @@ class AgentMetrics(Collector):
             (_CONTROLLER_EPOCH, state.controller_epoch),
             (_WAITING, len(state.waiting)),
         ):
-            yield _family(declared, {(): value})
+            yield single(declared, value)
 
 
-def _family(declared: MetricFamily, values: Mapping[tuple[str, ...], float]) -> Metric:
-    kind = GaugeMetricFamily if declared.kind == "gauge" else CounterMetricFamily
-    family = kind(declared.name, declared.meaning, labels=declared.labels)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
-    return family
+def _family(declared: Metric, rows: Mapping[tuple[str, ...], float]) -> Family:
+    return values(declared, ((dict(zip(declared.labels, key, strict=True)), value) for key, value in rows.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.runtime.metric_types import Metric, MetricKind
+from lethe.adapters.metric_types import Metric, MetricKind
 
 # --- channels -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.controller.runtime.metric_types import Metric, MetricKind
+from lethe.adapters.metric_types import Metric, MetricKind
 
 REMARK: Final = (
     "Gauges are 0 where this controller is not the active one. Phases follow one another for each topic: queued, "

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC, Metric, MetricKind
 from lethe.controller.core.events import ControllerState
 from lethe.controller.runtime import broker_metrics as brokers
 from lethe.controller.runtime import deletion_metrics as deletions
-from lethe.controller.runtime.metric_types import Metric, MetricKind
 
 
 def _controller_gauge(name: str, meaning: str) -> Metric:
@@ -270,31 +270,6 @@ ZOOKEEPER_OPERATIONS: Final = Metric(
     ("operation",),
 )
 
-# --- journal ------------------------------------------------------------------------------------------------------
-
-JOURNAL_LINES: Final = Metric("lethe_journal_lines_total", MetricKind.COUNTER, "Event records written to the journal")
-JOURNAL_LOST: Final = Metric(
-    "lethe_journal_lost_total",
-    MetricKind.COUNTER,
-    "Event records that the journal could not take; reports made from it have a gap",
-)
-JOURNAL_FAILING: Final = Metric(
-    "lethe_journal_failing",
-    MetricKind.GAUGE,
-    "1 while the journal cannot be written; the log says why: a full disk, mostly",
-)
-JOURNAL_TOPIC_LINES: Final = Metric(
-    "lethe_journal_topic_lines_total", MetricKind.COUNTER, "Lines that the journal's topic has acknowledged"
-)
-JOURNAL_TOPIC_LOST: Final = Metric(
-    "lethe_journal_topic_lost_total",
-    MetricKind.COUNTER,
-    "Lines that the journal's topic did not accept; the topic records the gap",
-)
-JOURNAL_TOPIC_FAILING: Final = Metric(
-    "lethe_journal_topic_failing", MetricKind.GAUGE, "1 while the journal's topic takes nothing; the log says why"
-)
-
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
         "The controller",
@@ -321,16 +296,5 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
         ),
     ),
     *brokers.GROUPS,
-    (
-        "Journal",
-        "",
-        (
-            JOURNAL_LINES,
-            JOURNAL_LOST,
-            JOURNAL_FAILING,
-            JOURNAL_TOPIC_LINES,
-            JOURNAL_TOPIC_LOST,
-            JOURNAL_TOPIC_FAILING,
-        ),
-    ),
+    ("Journal", "", (*JOURNAL_FILES, *JOURNAL_TOPIC)),
 )

@@ -1,4 +1,4 @@
-"""Build prometheus_client families from metric declarations and counts."""
+"""Build prometheus_client families of samples and buckets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric as Family
 
-from lethe.controller.runtime.metric_types import Metric, MetricKind
+from lethe.adapters.metric_families import Labels, family
+from lethe.adapters.metric_types import Metric
 from lethe.controller.runtime.samples import Buckets, Sample
 
-Labels = Mapping[str, str]
 V = TypeVar("V")
 
 
@@ -19,40 +19,21 @@ def labelled(label: str, values: Mapping[str, V]) -> list[tuple[Labels, V]]:
     return [({label: key}, value) for key, value in values.items()]
 
 
-def _family(metric: Metric) -> Family:
-    # The text format appends _total to counters. Kafka's names have no such suffix, so these counters are untyped.
-    kind = metric.kind.value
-    if metric.kind is MetricKind.COUNTER and not metric.name.endswith("_total"):
-        kind = "unknown"
-    return Family(metric.name.removesuffix("_total"), metric.meaning, kind)
-
-
-def values(metric: Metric, rows: Iterable[tuple[Labels, float]]) -> Family:
-    family = _family(metric)
-    for labels, value in rows:
-        family.add_sample(metric.name, dict(labels), float(value))
-    return family
-
-
-def single(metric: Metric, value: float) -> Family:
-    return values(metric, [({}, value)])
-
-
 def summaries(metric: Metric, rows: Iterable[tuple[Labels, Sample]]) -> Family:
-    family = _family(metric)
+    found = family(metric)
     for labels, sample in rows:
         for quantile, value in sample.quantiles():
-            family.add_sample(metric.name, {**labels, "quantile": str(quantile)}, value)
-        family.add_sample(f"{metric.name}_count", dict(labels), float(sample.count))
-        family.add_sample(f"{metric.name}_sum", dict(labels), sample.total)
-    return family
+            found.add_sample(metric.name, {**labels, "quantile": str(quantile)}, value)
+        found.add_sample(f"{metric.name}_count", dict(labels), float(sample.count))
+        found.add_sample(f"{metric.name}_sum", dict(labels), sample.total)
+    return found
 
 
 def histograms(metric: Metric, rows: Iterable[tuple[Labels, Buckets]]) -> Family:
-    family = _family(metric)
+    found = family(metric)
     for labels, buckets in rows:
         for bound, count in buckets.cumulative():
-            family.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
-        family.add_sample(f"{metric.name}_count", dict(labels), float(buckets.count))
-        family.add_sample(f"{metric.name}_sum", dict(labels), buckets.total)
-    return family
+            found.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
+        found.add_sample(f"{metric.name}_count", dict(labels), float(buckets.count))
+        found.add_sample(f"{metric.name}_sum", dict(labels), buckets.total)
+    return found

@@ -20,14 +20,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
+from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
+from lethe.adapters.metric_families import journal_families, single, values
+from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC
 from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
 from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime import broker_metrics, deletion_metrics, metric_catalog
-from lethe.controller.runtime.metric_families import histograms, labelled, single, summaries, values
+from lethe.controller.runtime.metric_families import histograms, labelled, summaries
 from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from lethe.protocol.journal import EventRecord, EventRecordType
 
@@ -103,12 +106,6 @@ class SessionView(NamedTuple):
     failed_attempts: int
 
 
-class JournalView(NamedTuple):
-    written: int
-    lost: int
-    failing: bool
-
-
 class ListenerView(NamedTuple):
     """The listener for brokers and clients."""
 
@@ -131,8 +128,8 @@ class Sources:
     power: Callable[[], PowerView] | None = None
     session: Callable[[], SessionView] | None = None
     listener: Callable[[], ListenerView] | None = None
-    journal: Callable[[], JournalView] | None = None
-    journal_topic: Callable[[], JournalView] | None = None
+    journal: JournalCounts | None = None
+    journal_topic: JournalCounts | None = None
 
 
 class ControllerMetrics:
@@ -275,15 +272,9 @@ class ControllerMetrics:
             rows = [({"request": request, "error": error}, count) for (request, error), count in errors]
             yield values(broker_metrics.REQUEST_ERRORS, rows)
         if sources.journal is not None:
-            journal = sources.journal()
-            yield single(metric_catalog.JOURNAL_LINES, journal.written)
-            yield single(metric_catalog.JOURNAL_LOST, journal.lost)
-            yield single(metric_catalog.JOURNAL_FAILING, journal.failing)
+            yield from journal_families(JOURNAL_FILES, sources.journal)
         if sources.journal_topic is not None:
-            topic = sources.journal_topic()
-            yield single(metric_catalog.JOURNAL_TOPIC_LINES, topic.written)
-            yield single(metric_catalog.JOURNAL_TOPIC_LOST, topic.lost)
-            yield single(metric_catalog.JOURNAL_TOPIC_FAILING, topic.failing)
+            yield from journal_families(JOURNAL_TOPIC, sources.journal_topic)
 
 
 class _Gathered(Collector):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from lethe.adapters.clock import Clock
-from lethe.adapters.journal import Journal, JournalCounts
+from lethe.adapters.journal import Journal
 from lethe.controller.core.answers import NOT_LISTED, UNPROVEN
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.deletion_memory import RetriedAction
@@ -21,7 +21,6 @@ from lethe.controller.runtime.listener import BrokerListener
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import (
     ChannelView,
-    JournalView,
     OldestView,
     QueueView,
     SessionView,
@@ -60,7 +59,6 @@ def sources(
 
         return look
 
-    topic = None if journal is None else journal.topic_counts
     return Sources(
         gauges=between_steps(gauges, Gauges()),
         oldest=between_steps(lambda readable: oldest_view(readable, clock.now_ms()), None),
@@ -85,13 +83,9 @@ def sources(
             sessions.counts.failed_attempts,
         ),
         listener=None if listener is None else listener.view,
-        journal=None if journal is None or not journal.has_files else lambda: _view(journal.counts),
-        journal_topic=None if topic is None else lambda: _view(topic),
+        journal=None if journal is None or not journal.has_files else journal.counts,
+        journal_topic=None if journal is None else journal.topic_counts,
     )
-
-
-def _view(counts: JournalCounts) -> JournalView:
-    return JournalView(counts.written, counts.lost, counts.failing is not None)
 
 
 def oldest_view(context: Context, now_ms: int) -> OldestView | None:

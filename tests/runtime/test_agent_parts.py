@@ -186,7 +186,7 @@ def test_every_declared_metric_is_measured() -> None:
     metrics.state, metrics.journal, metrics.journal_topic = Driver().state, JournalCounts(), JournalCounts(5, 3)
     text = metrics.text().decode()
     for declared in METRICS:
-        assert f"# TYPE {declared.name} {declared.kind}\n" in text, declared
+        assert f"# TYPE {declared.name} {declared.kind.value}\n" in text, declared
     assert "\nlethe_journal_topic_lines_total 5.0\n" in text
     assert "\nlethe_journal_topic_lost_total 3.0\n" in text
 

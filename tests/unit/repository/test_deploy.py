@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
+from lethe.adapters.metric_types import MetricKind
 from lethe.broker.runtime.metrics import METRICS
 from lethe.controller.core.context import Role
 from lethe.controller.runtime import metric_catalog
-from lethe.controller.runtime.metric_types import MetricKind
 from lethe.survey.textfile import GAUGES
 
 ROOT: Final = Path(__file__).parents[3]

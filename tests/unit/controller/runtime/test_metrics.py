@@ -2,7 +2,9 @@ import dataclasses
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
+from lethe.adapters.metric_types import MetricKind
 from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
 from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges, OwedTombstones
@@ -10,12 +12,10 @@ from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime import metric_catalog
-from lethe.controller.runtime.metric_types import MetricKind
 from lethe.controller.runtime.metrics import (
     ChannelCounts,
     ChannelView,
     ControllerMetrics,
-    JournalView,
     ListenerView,
     OldestView,
     QueueView,
@@ -53,8 +53,8 @@ def busy() -> ControllerMetrics:
         channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
         session=lambda: SessionView(True, 2, 1, 6),
         listener=lambda: ListenerView(2, 1, ForwardingCounts(3, 40, 500, 6)),
-        journal=lambda: JournalView(10, 1, False),
-        journal_topic=lambda: JournalView(8, 2, True),
+        journal=JournalCounts(10, 1),
+        journal_topic=JournalCounts(8, 2, "full"),
     )
     for state in ControllerState:
         metrics.event_began("BrokersChanged", state, 0.003)
