@@ -10,12 +10,13 @@ from typing import Final
 
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_listeners import listener_hosts
+from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from lethe.adapters.zookeeper.config import parse_connect_string
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
-from lethe.protocol.vocabulary import topic_name_problem
+from lethe.protocol.vocabulary import Endpoint, topic_name_problem
 from lethe.protocol.zookeeper.operations import Credentials
 
 CLIENT_PACKAGE: Final = "aiokafka"
@@ -172,6 +173,25 @@ class JournalTopicConfig:
     servers: tuple[str, ...]
     """`host:port` each."""
     topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonConfig:
+    """What controllers and agents have in common."""
+
+    zookeeper: ZooKeeperConfig
+    http: HttpConfig
+    journal: JournalFilesConfig | None
+    journal_topic: JournalTopicConfig | None
+    inter_broker_protocol: InterBrokerProtocol
+    inter_broker_listener: str
+    listeners: tuple[Endpoint, ...]
+    """Listening addresses; port 0 is any free one. Empty for a guest controller, which brokers cannot reach."""
+    advertised_listeners: tuple[Endpoint, ...]
+    """Addresses that peers receive; port 0 is replaced by that of the listener of the same name."""
+    limits: ServerLimits
+    warnings: tuple[str, ...]
+    """Warnings about unknown names."""
 
 
 def read_id(values: Values) -> int:

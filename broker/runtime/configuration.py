@@ -10,10 +10,7 @@ from typing import Final
 
 from lethe.adapters.config_common import (
     COMMON,
-    HttpConfig,
-    JournalFilesConfig,
-    JournalTopicConfig,
-    ZooKeeperConfig,
+    DaemonConfig,
     check_inter_broker_listener,
     read_http,
     read_id,
@@ -24,9 +21,7 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
-from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
@@ -157,20 +152,10 @@ class ControlledShutdownConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig:
+class BrokerConfig(DaemonConfig):
     broker_id: BrokerId
-    zookeeper: ZooKeeperConfig
-    http: HttpConfig
-    journal: JournalFilesConfig | None
-    journal_topic: JournalTopicConfig | None
     log_dirs: tuple[Path, ...]
     """Absolute."""
-    listeners: tuple[Endpoint, ...]
-    """Listening addresses; port 0 is any free one."""
-    advertised_listeners: tuple[Endpoint, ...]
-    """Addresses in the registration; port 0 is replaced by that of the listener of the same name."""
-    inter_broker_listener: str
-    inter_broker_protocol: InterBrokerProtocol
     rack: str | None
     delete_delay_ms: int
     fill_bytes: int
@@ -180,9 +165,6 @@ class BrokerConfig:
     """0: no limit."""
     controlled_shutdown: ControlledShutdownConfig
     acknowledge_only: bool
-    limits: ServerLimits
-    warnings: tuple[str, ...]
-    """Warnings about unknown names."""
 
 
 def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerConfig:

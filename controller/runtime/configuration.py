@@ -9,10 +9,7 @@ from typing import Final
 
 from lethe.adapters.config_common import (
     COMMON,
-    HttpConfig,
-    JournalFilesConfig,
-    JournalTopicConfig,
-    ZooKeeperConfig,
+    DaemonConfig,
     check_inter_broker_listener,
     read_http,
     read_id,
@@ -23,10 +20,8 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
-from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
-from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 CONTROLLER: Final = (
@@ -201,20 +196,10 @@ CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerConfig:
+class ControllerConfig(DaemonConfig):
     controller_id: BrokerId
-    zookeeper: ZooKeeperConfig
-    http: HttpConfig
-    journal: JournalFilesConfig | None
-    journal_topic: JournalTopicConfig | None
     delete_topic_enable: bool
-    inter_broker_protocol: InterBrokerProtocol
-    inter_broker_listener: str
     control_plane_listener: str | None
-    listeners: tuple[Endpoint, ...]
-    """Listening addresses for brokers; port 0 is any free one. Empty: a guest, which brokers cannot reach."""
-    advertised_listeners: tuple[Endpoint, ...]
-    """Addresses that brokers receive; port 0 is replaced by that of the listener of the same name."""
     unclean_leader_election: bool
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
@@ -229,10 +214,7 @@ class ControllerConfig:
     invariants_check: bool
     request_timeout_ms: int
     controller_socket_timeout_ms: int
-    limits: ServerLimits
     relay_connect_timeout_ms: int
-    warnings: tuple[str, ...]
-    """Warnings about unknown names."""
 
 
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
