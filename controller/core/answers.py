@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from lethe.controller.core import caches, evidence, owed, power, reassignment_end, tombstones
@@ -130,7 +130,7 @@ def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, requ
             problems.setdefault((topic, error), []).append(number)
         accessible[topic] = accessible.get(topic, 0) | 1 << number
     for topic, bits in accessible.items():
-        latest = _confirmed_by(context, topic, broker, lambda it: it.request_id == event.request_id)
+        latest = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
         note_confirmations(context.cluster, topic, broker, bits & latest, confirmed)
     if event.response.error != ErrorCode.NONE:
         _forget_announcement(context, broker, event.request_id, request)
@@ -187,19 +187,9 @@ def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
 
 def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
     """Drop the announcements of a request that was refused as a whole: it confirms no replica."""
-    for topic in request.topics:
-        refused = _confirmed_by(context, topic.topic, broker, lambda it: it.request_id == request_id)
-        note_confirmations(context.cluster, topic.topic, broker, refused, None)
-
-
-def _confirmed_by(context: Context, name: str, broker: BrokerId, counts: Callable[[ReplicaConfirmation], bool]) -> Bits:
-    """Return the topic's replicas on the broker whose latest LeaderAndIsr counts."""
-    topic = context.cluster.topics.get(name)
-    found = 0
-    for confirmation, bits in () if topic is None else topic.confirmations.get(broker, ()):
-        if counts(confirmation):
-            found |= bits
-    return found
+    for name in (topic.topic for topic in request.topics if topic.topic in context.cluster.topics):
+        refused = context.cluster.topics[name].announced(broker, lambda it: it.request_id == request_id)
+        note_confirmations(context.cluster, name, broker, refused, None)
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -283,8 +273,9 @@ def _verdicts(
         wrong = bits_of(replica.partition for replica in failed if replica.topic == name) if failed else 0
         answered = said.get(name, 0) & ~wrong
         failed |= dict.fromkeys(_of(event.broker, {name: bits & ~wrong & ~answered}), NOT_LISTED)
-        by_look = _confirmed_by(context, name, event.broker, lambda it: _is_before(it, event) and it.by_look)
-        proven = _confirmed_by(context, name, event.broker, lambda it: _is_before(it, event) and it.confirmed)
+        topic = context.cluster.topics[name]
+        by_look = topic.announced(event.broker, lambda it: _is_before(it, event) and it.by_look)
+        proven = topic.announced(event.broker, lambda it: _is_before(it, event) and it.confirmed)
         if answered & by_look:
             awaiting[name] = answered & by_look
         if answered & proven:
@@ -357,8 +348,8 @@ def _asked_to_delete(
         known = context.cluster.topics.get(topic.topic)
         if known is None or not context.cluster.is_queued(topic.topic):
             continue
-        started = known.replicas_in(event.broker, (ReplicaState.DELETION_STARTED,))
-        overtaken = _confirmed_by(context, topic.topic, event.broker, lambda it: it.request_id >= event.request_id)
+        started = known.in_states(event.broker, (ReplicaState.DELETION_STARTED,))
+        overtaken = known.announced(event.broker, lambda it: it.request_id >= event.request_id)
         # Replicas that were announced after this request was sent: the request was then for an earlier topic of that
         # name, or was repeated, and the answer to the later one counts. Counting this answer as a failure could repeat
         # both requests without end.

@@ -169,19 +169,13 @@ class ClusterState:
         offline = self.offline_dirs.get(BrokerId(broker))
         return not offline or topic_partition not in offline
 
-    def was_announced(self, topic: Topic, number: int, broker: int) -> bool:
-        """LeaderAndIsr was sent to the broker's present incarnation, and no storage error was answered."""
-        confirmation, known = topic.confirmation(number, broker), self.brokers.get(BrokerId(broker))
-        return known is not None and _is_of(confirmation, known)
-
     def announced(self, name: str, broker: BrokerId) -> Bits:
-        """Return the partitions of the topic of which `was_announced` is true."""
+        """Return the topic's partitions that LeaderAndIsr announced to the broker's present incarnation, and for which
+        it answered no storage error."""
         known = self.brokers.get(broker)
-        found = 0
-        for confirmation, bits in self.topics[name].confirmations.get(broker, ()):
-            if known is not None and _is_of(confirmation, known):
-                found |= bits
-        return found
+        if known is None:
+            return 0
+        return self.topics[name].announced(broker, lambda it: not it.by_look and it.broker_epoch == known.epoch)
 
     def reachable(self, name: str, broker: BrokerId, partitions: Bits) -> Bits:
         """Return those of these partitions of the topic of which `is_reachable` is true."""
@@ -280,8 +274,3 @@ class ClusterState:
     def has_offline_leader(self, topic_partition: TopicPartition, partition: Partition) -> bool:
         leader_and_isr = partition.leader_and_isr
         return leader_and_isr is not None and not self.is_online(topic_partition, leader_and_isr.leader)
-
-
-def _is_of(confirmation: ReplicaConfirmation | None, broker: Broker) -> bool:
-    """Return whether it stands for a LeaderAndIsr to this incarnation."""
-    return confirmation is not None and not confirmation.by_look and confirmation.broker_epoch == broker.epoch

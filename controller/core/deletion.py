@@ -217,7 +217,7 @@ def _start(step: StepContext, names: list[str]) -> None:
 def _not_deleted(topic: Topic) -> Iterator[tuple[BrokerId, Bits]]:
     """Yield the assigned replicas that are not deleted yet, by broker."""
     for broker, bits in topic.assigned().items():
-        if left := bits & ~topic.replicas_in(broker, _DELETED):
+        if left := bits & ~topic.in_states(broker, _DELETED):
             yield broker, left
 
 
@@ -279,7 +279,7 @@ def _of_these(context: Context, replicas: ReplicaColumns, states: Container[Repl
     topics = context.cluster.topics
     return without_empty(
         {
-            name: {broker: bits & topics[name].replicas_in(broker, states) for broker, bits in columns.items()}
+            name: {broker: bits & topics[name].in_states(broker, states) for broker, bits in columns.items()}
             for name, columns in replicas.items()
             if name in topics
         }

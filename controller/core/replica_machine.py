@@ -76,7 +76,7 @@ def _legal(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) ->
     for name, columns in replicas.items():
         topic = step.context.cluster.topics.get(name)
         for broker, bits in columns.items():
-            legal = 0 if topic is None else bits & topic.replicas_in(broker, allowed)
+            legal = 0 if topic is None else bits & topic.in_states(broker, allowed)
             if legal != bits and topic is not None and _NON_EXISTENT in allowed:
                 legal |= bits & bits_of(topic.partitions) & ~partitions_of(topic.replicas.get(broker, ()))
             if legal:
@@ -140,7 +140,7 @@ def _to_online(step: StepContext, replicas: ReplicaColumns) -> None:
     new: dict[str, dict[BrokerId, Bits]] = {}
     for name, columns in replicas.items():
         topic = cluster.topics[name]
-        new[name] = {broker: bits & topic.replicas_in(broker, (ReplicaState.NEW,)) for broker, bits in columns.items()}
+        new[name] = {broker: bits & topic.in_states(broker, (ReplicaState.NEW,)) for broker, bits in columns.items()}
         assigned = topic.assigned()
         for broker, bits in new[name].items():
             for number in numbers_in(bits & ~assigned.get(broker, 0)):
@@ -159,11 +159,10 @@ def _is_announced(context: Context, replica: PartitionReplica) -> bool:
 
     A queued topic's replica is announced only if that must prove its deletion, or if it was announced before. Otherwise
     a broker that has deleted it already would create it again."""
-    cluster = context.cluster
-    topic = cluster.topics[replica.topic]
-    if cluster.is_queued(replica.topic):
-        return cluster.must_announce(replica.broker) or cluster.was_announced(topic, replica.partition, replica.broker)
-    return topic.partitions[replica.partition].leader_and_isr is not None
+    cluster, (name, number, broker) = context.cluster, replica
+    if cluster.is_queued(name):
+        return cluster.must_announce(broker) or bool(cluster.announced(name, broker) >> number & 1)
+    return cluster.topics[name].partitions[number].leader_and_isr is not None
 
 
 def _to_offline(step: StepContext, replicas: ReplicaColumns) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,7 +64,7 @@ class Topic:
         sets = self.replicas.get(broker)
         return (None if sets is None else key_of(sets, number)) or ReplicaState.NON_EXISTENT
 
-    def replicas_in(self, broker: int, states: Container[ReplicaState]) -> Bits:
+    def in_states(self, broker: int, states: Container[ReplicaState]) -> Bits:
         """Return the replicas on the broker that are in one of these states, assigned or not."""
         found = 0
         for state, bits in self.replicas.get(broker, ()):
@@ -75,6 +75,14 @@ class Topic:
     def hosts(self, number: int) -> tuple[int, ...]:
         """Return the brokers with a replica of the partition that is not NonExistent."""
         return tuple(broker for broker, sets in self.replicas.items() if partitions_of(sets) >> number & 1)
+
+    def announced(self, broker: int, counts: Callable[[ReplicaConfirmation], bool]) -> Bits:
+        """Return the replicas on the broker whose latest LeaderAndIsr counts."""
+        found = 0
+        for confirmation, bits in self.confirmations.get(broker, ()):
+            if counts(confirmation):
+                found |= bits
+        return found
 
     def confirmation(self, number: int, broker: int) -> ReplicaConfirmation | None:
         sets = self.confirmations.get(broker)

@@ -38,7 +38,7 @@ def any_stop_answer_counts() -> AbstractContextManager[object]:
             if context.cluster.is_queued(topic.topic)
             and (
                 bits := bits_of(row.partition for row in topic.partitions)
-                & context.cluster.topics[topic.topic].replicas_in(event.broker, started)
+                & context.cluster.topics[topic.topic].in_states(event.broker, started)
             )
         }
 
