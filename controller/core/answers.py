@@ -106,7 +106,7 @@ def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, requ
     confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     newly_offline: list[PartitionReplica] = []
     problems: dict[tuple[str, int], list[int]] = {}
-    accessible: dict[str, Bits] = {}
+    accessible: dict[str, list[int]] = {}
     for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
@@ -128,10 +128,10 @@ def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, requ
         elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
             # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
             problems.setdefault((topic, error), []).append(number)
-        accessible[topic] = accessible.get(topic, 0) | 1 << number
-    for topic, bits in accessible.items():
+        accessible.setdefault(topic, []).append(number)
+    for topic, numbers in accessible.items():
         latest = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
-        note_confirmations(context.cluster, topic, broker, bits & latest, confirmed)
+        note_confirmations(context.cluster, topic, broker, bits_of(numbers) & latest, confirmed)
     if event.response.error != ErrorCode.NONE:
         _forget_announcement(context, broker, event.request_id, request)
     for (topic, error), numbers in problems.items():
@@ -258,20 +258,20 @@ def _verdicts(
     context: Context, event: StopReplicaResponseReceived, asked: Mapping[str, Bits]
 ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
     """Return the replicas whose deletion the answer proves, and the problems of others; not those that await proof."""
-    said: dict[str, Bits] = {}
+    said: dict[str, list[int]] = {}
     failed = {}
     for row in event.response.partitions:
         if row.partition < 0 or not asked.get(row.topic, 0) >> row.partition & 1:
             continue
         if row.error == ErrorCode.NONE:
-            said[row.topic] = said.get(row.topic, 0) | 1 << row.partition
+            said.setdefault(row.topic, []).append(row.partition)
         else:
             failed[PartitionReplica(row.topic, row.partition, event.broker)] = error_name(row.error)
     deleted: dict[str, Bits] = {}
     awaiting: dict[str, Bits] = {}
     for name, bits in asked.items():
         wrong = bits_of(replica.partition for replica in failed if replica.topic == name) if failed else 0
-        answered = said.get(name, 0) & ~wrong
+        answered = bits_of(said.get(name, ())) & ~wrong
         failed |= dict.fromkeys(_of(event.broker, {name: bits & ~wrong & ~answered}), NOT_LISTED)
         topic = context.cluster.topics[name]
         by_look = topic.announced(event.broker, lambda it: _is_before(it, event) and it.by_look)

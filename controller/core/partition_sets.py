@@ -23,6 +23,7 @@ Sets = tuple[tuple[K, Bits], ...]
 ReplicaColumns = Mapping[str, Mapping[BrokerId, Bits]]
 """Replicas by topic and broker."""
 
+_FEW: Final = 256
 _REMEMBERED: Final = 4096
 """Topics of one size have the same bit sets, so that few of them are expanded again and again."""
 
@@ -60,24 +61,24 @@ def put(sets: Sets[K], bits: Bits, key: K | None) -> Sets[K]:
 
 def bits_of(numbers: Iterable[int]) -> Bits:
     """Return the bit set of these partitions."""
-    found = 0
-    for number in numbers:
-        found |= 1 << number
-    return found
+    listed = list(numbers)
+    if len(listed) <= _FEW:
+        found = 0
+        for number in listed:
+            found |= 1 << number
+        return found
+    # Each step above copies the integer, which would be quadratic.
+    octets = bytearray(max(listed) // 8 + 1)
+    for number in listed:
+        octets[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(octets, "little")
 
 
 @lru_cache(_REMEMBERED)
 def numbers_in(bits: Bits) -> Sequence[int]:
     """Return the partitions in a bit set, in rising order."""
-    found = []
-    number = 0
-    while bits:
-        skipped = (bits & -bits).bit_length() - 1
-        number += skipped
-        found.append(number)
-        bits >>= skipped + 1
-        number += 1
-    return tuple(found)
+    octets = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+    return tuple(8 * at + bit for at, octet in enumerate(octets) if octet for bit in range(8) if octet >> bit & 1)
 
 
 @lru_cache(_REMEMBERED)
@@ -88,11 +89,10 @@ def ranges_of(bits: Bits) -> str:
 
 def columns_of(replicas: Iterable[PartitionReplica]) -> ReplicaColumns:
     """Return these replicas by topic and broker, both in the order in which they come."""
-    found: dict[str, dict[BrokerId, Bits]] = {}
+    found: dict[str, dict[BrokerId, list[int]]] = {}
     for name, number, broker in replicas:
-        columns = found.setdefault(name, {})
-        columns[broker] = columns.get(broker, 0) | 1 << number
-    return found
+        found.setdefault(name, {}).setdefault(broker, []).append(number)
+    return {name: {broker: bits_of(numbers) for broker, numbers in on.items()} for name, on in found.items()}
 
 
 def replicas_in(columns: ReplicaColumns) -> Iterator[PartitionReplica]:

@@ -75,10 +75,11 @@ def _legal(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) ->
     found: dict[str, dict[BrokerId, Bits]] = {}
     for name, columns in replicas.items():
         topic = step.context.cluster.topics.get(name)
+        known = bits_of(topic.partitions) if topic is not None and _NON_EXISTENT in allowed else 0
         for broker, bits in columns.items():
             legal = 0 if topic is None else bits & topic.in_states(broker, allowed)
-            if legal != bits and topic is not None and _NON_EXISTENT in allowed:
-                legal |= bits & bits_of(topic.partitions) & ~partitions_of(topic.replicas.get(broker, ()))
+            if legal != bits and topic is not None:
+                legal |= bits & known & ~partitions_of(topic.replicas.get(broker, ()))
             if legal:
                 found.setdefault(name, {})[broker] = legal
             if legal != bits:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lethe.controller.core.partition_sets import Bits, Sets, key_of, partitions_of
+from lethe.controller.core.partition_sets import Bits, Sets, bits_of, key_of, partitions_of
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
 
@@ -53,12 +53,12 @@ class Topic:
     def assigned(self, numbers: Iterable[int] | None = None) -> dict[BrokerId, Bits]:
         """Return which of these partitions (None: all) each broker is to host, brokers in the order of the
         assignments."""
-        found: dict[int, Bits] = {}
+        found: dict[int, list[int]] = {}
         for number in self.partitions if numbers is None else numbers:
             partition = self.partitions.get(number)
             for broker in () if partition is None else partition.assignment.replicas:
-                found[broker] = found.get(broker, 0) | 1 << number
-        return {BrokerId(broker): bits for broker, bits in found.items()}
+                found.setdefault(broker, []).append(number)
+        return {BrokerId(broker): bits_of(listed) for broker, listed in found.items()}
 
     def replica_state(self, number: int, broker: int) -> ReplicaState:
         sets = self.replicas.get(broker)

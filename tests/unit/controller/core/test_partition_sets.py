@@ -33,6 +33,11 @@ def test_a_bit_set_holds_its_numbers(numbers: set[int]) -> None:
     assert list(numbers_in(bits_of(numbers))) == sorted(numbers)
 
 
+@given(st.sets(st.integers(0, 2_000), min_size=300, max_size=600))
+def test_a_bit_set_holds_many_numbers(numbers: set[int]) -> None:
+    assert list(numbers_in(bits_of(numbers))) == sorted(numbers)
+
+
 @given(CHANGES)
 def test_a_partition_has_the_key_that_it_was_given_last(changes: list[tuple[set[int], str | None]]) -> None:
     sets: Sets[str] = ()
