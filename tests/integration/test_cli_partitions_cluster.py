@@ -77,7 +77,8 @@ async def test_an_unclean_election_gives_a_leader_and_the_setting_back(cluster: 
     await cluster.broker(2).start()
     elected = await lethe("partitions", "elect", "--unclean", "orders:0", "--yes", "--json", "--timeout-ms", "90000")
     assert elected.code == 0, elected
-    assert elected.data == [{"topic": "orders", "partition": 0, "isr_before": [1], "leader": 2, "replicas": [1, 2]}]
+    said = {"isr_before": [1], "leader": 2, "unseen": None, "replicas": [1, 2]}
+    assert elected.data == [{"topic": "orders", "partition": 0, **said}]
     assert (await lethe("topics", "describe", "--topic", "orders", "--json")).data[0]["config"] == {}
 
 

@@ -108,6 +108,8 @@ def journal(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_days_twice_change_nothing(spark: SparkSession, tmp_path: Path, journal: Path) -> None:
     (journal / "controller-1-00000001.jsonl").write_bytes(b"".join(FIRST) + b'{"specversion":"1.')
     (journal / "controller-1-00000002.jsonl.gz").write_bytes(gzip.compress(b"".join(SECOND)))
@@ -229,7 +231,8 @@ class Dying(FileSystem):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [*(pytest.param(step, marks=pytest.mark.long) for step in (1, 4)), 7])
+@pytest.mark.long
+@pytest.mark.parametrize("step", [1, 4, 7])
 def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Path, journal: Path, step: int) -> None:
     file = journal / "a.jsonl"
     file.write_bytes(b"".join([*FIRST, *SECOND]) + b"{nonsense\n")
