@@ -204,10 +204,8 @@ async def test_kill_9_in_the_middle_of_the_removal_and_it_is_finished_after_the_
     partitions = tuple(range(30))
     await note_controller_epoch(sessions_on(own_zookeeper.connect_string))
     async with sessions_on(own_zookeeper.connect_string)(ignore) as session:
-        # Another test's agent may still be registered: its session ends some seconds after it.
-        known = await registered(session)
         async with agent_process(file) as agent:
-            broker = await epoch_after(session, -1 if known is None else known.epoch)
+            broker = await epoch_after(session, -1)
             async with await connect_to(broker.endpoints[0]) as connection:
                 for request in (
                     become(is_new=True, partitions=partitions),
