@@ -332,6 +332,8 @@ def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / SURVEYS
     keep_survey(place, "05T09:00:00.000").rename(place / "a copy [1] {b}")
