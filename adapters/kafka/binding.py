@@ -1,8 +1,15 @@
-"""Messages for addresses that cannot be listened on."""
+"""Addresses that are listened on, and messages for those that cannot be."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
+import socket
+from typing import Final
+
+BACKLOG: Final = 128
+"""Connections that the kernel keeps until they are accepted."""
 
 
 def why_not_bound(host: str | None, port: int, error: Exception) -> str:
@@ -18,3 +25,11 @@ def why_not_bound(host: str | None, port: int, error: Exception) -> str:
             return f"{where}: no permission; ports below 1024 need privileges, choose a higher one in `listeners`"
         case _:
             return f"{where}: {getattr(error, 'strerror', None) or error}"
+
+
+def listen_at_once(server: asyncio.Server) -> None:
+    """Queue connections for a server that is only bound. Until then they are refused, and the kernel may give the port
+    to another process as a free one. Raises OSError."""
+    for bound in server.sockets:
+        with socket.socket(fileno=os.dup(bound.fileno())) as duplicate:
+            duplicate.listen(BACKLOG)

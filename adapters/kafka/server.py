@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
-from lethe.adapters.kafka.binding import why_not_bound
+from lethe.adapters.kafka.binding import BACKLOG, listen_at_once, why_not_bound
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES as FORWARDED_BYTES
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
@@ -148,8 +148,9 @@ class KafkaServer:
         try:
             accept = functools.partial(self._accept, listener)
             server = await asyncio.start_server(
-                accept, host, port, limit=self._chunk_bytes, start_serving=False, backlog=128
+                accept, host, port, limit=self._chunk_bytes, start_serving=False, backlog=BACKLOG
             )
+            listen_at_once(server)
         except (OSError, OverflowError) as error:
             raise ListenFailed(why_not_bound(host, port, error)) from error
         self._listeners.append(server)

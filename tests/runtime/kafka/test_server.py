@@ -435,6 +435,21 @@ async def test_a_port_that_is_none_is_told() -> None:
         await KafkaServer(echo).listen("127.0.0.1", 70_000)
 
 
+async def test_a_bound_address_takes_connections_before_they_are_served_and_is_nobody_elses() -> None:
+    server = KafkaServer(echo)
+    address = await server.listen("127.0.0.1", 0)
+    with pytest.raises(ListenFailed, match="the port is in use"):
+        await KafkaServer(echo).listen("127.0.0.1", address.port)
+    opening = asyncio.create_task(KafkaConnection.open(address.host, address.port, "test"))
+    async with asyncio.TaskGroup() as group:
+        # Time for a refusal.
+        await asyncio.wait((opening,), timeout=0.05)
+        group.create_task(server.serve())
+        async with await opening as client:
+            assert await client.request(MetadataRequest(None), 12) == metadata("test@127.0.0.1")
+        server.stop()
+
+
 async def test_several_addresses_are_served() -> None:
     server = KafkaServer(echo)
     first, second = await server.listen("127.0.0.1", 0), await server.listen("127.0.0.1", 0)
