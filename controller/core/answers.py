@@ -29,7 +29,7 @@ from lethe.controller.core.replica_machine import acknowledge
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ResignIfSettled, StandForElection, TakeReplicasOffline
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.topic import ReplicaConfirmation
+from lethe.controller.core.topic import ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.kafka.control import (
@@ -258,40 +258,45 @@ def _verdicts(
     context: Context, event: StopReplicaResponseReceived, asked: Mapping[str, Bits]
 ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
     """Return the replicas whose deletion the answer proves, and the problems of others; not those that await proof."""
+    broker = event.broker
     said: dict[str, list[int]] = {}
-    failed = {}
+    wrong: dict[str, list[int]] = {}
+    failed: dict[PartitionReplica, str] = {}
     for row in event.response.partitions:
         if row.partition < 0 or not asked.get(row.topic, 0) >> row.partition & 1:
             continue
         if row.error == ErrorCode.NONE:
             said.setdefault(row.topic, []).append(row.partition)
         else:
-            failed[PartitionReplica(row.topic, row.partition, event.broker)] = error_name(row.error)
+            wrong.setdefault(row.topic, []).append(row.partition)
+            failed[PartitionReplica(row.topic, row.partition, broker)] = error_name(row.error)
     deleted: dict[str, Bits] = {}
     awaiting: dict[str, Bits] = {}
     for name, bits in asked.items():
-        wrong = bits_of(replica.partition for replica in failed if replica.topic == name) if failed else 0
-        answered = bits_of(said.get(name, ())) & ~wrong
-        failed |= dict.fromkeys(_of(event.broker, {name: bits & ~wrong & ~answered}), NOT_LISTED)
-        topic = context.cluster.topics[name]
-        by_look = topic.announced(event.broker, lambda it: _is_before(it, event) and it.by_look)
-        proven = topic.announced(event.broker, lambda it: _is_before(it, event) and it.confirmed)
-        if answered & by_look:
-            awaiting[name] = answered & by_look
-        if answered & proven:
-            deleted[name] = answered & proven
+        left = bits & ~bits_of(wrong.get(name, ()))
+        answered = bits_of(said.get(name, ())) & left
+        failed |= dict.fromkeys(_of(broker, {name: left & ~answered}), NOT_LISTED)
+        by_look = answered & evidence.awaited(context, name, broker, event.broker_epoch, event.request_id)
+        proven = answered & _proven(context.cluster.topics[name], event)
+        if by_look:
+            awaiting[name] = by_look
+        if proven:
+            deleted[name] = proven
         unproven = answered & ~by_look & ~proven
-        note_confirmations(context.cluster, name, event.broker, unproven, None)
-        failed |= dict.fromkeys(_of(event.broker, {name: unproven}), UNPROVEN)
-    held = tuple(_of(event.broker, awaiting))
+        note_confirmations(context.cluster, name, broker, unproven, None)
+        failed |= dict.fromkeys(_of(broker, {name: unproven}), UNPROVEN)
+    held = tuple(_of(broker, awaiting))
     if held and not evidence.await_proof(context, event, held):
         failed |= dict.fromkeys(held, evidence.NO_LOOK)
     return deleted, failed
 
 
-def _is_before(confirmation: ReplicaConfirmation, event: StopReplicaResponseReceived) -> bool:
-    """Return whether it is of the same incarnation as the answer, and its request was sent before."""
-    return confirmation.broker_epoch == event.broker_epoch and confirmation.request_id < event.request_id
+def _proven(topic: Topic, event: StopReplicaResponseReceived) -> Bits:
+    """Return the replicas that the same incarnation of the broker had confirmed before it was asked to delete them."""
+    epoch, asked_by = event.broker_epoch, event.request_id
+    return topic.announced(
+        event.broker, lambda it: it.confirmed and it.broker_epoch == epoch and it.request_id < asked_by
+    )
 
 
 def _of(broker: BrokerId, topics: Mapping[str, Bits]) -> Iterator[PartitionReplica]:

@@ -26,7 +26,7 @@ from lethe.controller.core.deletion_memory import (
     OwingBroker,
 )
 from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
-from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
+from lethe.controller.core.topic import Partition, Reassignment, Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
@@ -230,12 +230,6 @@ class ClusterState:
         name, number, broker = replica
         topic = self.topics.get(name)
         return _NON_EXISTENT if topic is None else topic.replica_state(number, broker)
-
-    def confirmation(self, replica: PartitionReplica) -> ReplicaConfirmation | None:
-        """Return the latest LeaderAndIsr for the replica, if any."""
-        name, number, broker = replica
-        topic = self.topics.get(name)
-        return None if topic is None else topic.confirmation(number, broker)
 
     def hosts(self, topic_partition: TopicPartition) -> tuple[int, ...]:
         """Return the brokers with a replica of the partition that is not NonExistent."""

@@ -30,7 +30,7 @@ Differences from Kafka, where a deletion would otherwise hang or be reported too
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from typing import Final
 
 from lethe.controller.core import evidence, owed, partition_machine
@@ -47,16 +47,16 @@ from lethe.controller.core.mutation import (
 from lethe.controller.core.partition_sets import (
     Bits,
     ReplicaColumns,
+    chosen,
     columns_of,
     numbers_in,
     ranges_of,
-    without_empty,
+    without,
 )
 from lethe.controller.core.replica_machine import move
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
 from lethe.controller.core.tasks_partitions import MovePartitions, MoveReplicas
-from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType, JsonValue
@@ -64,6 +64,7 @@ from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _DELETED: Final = (ReplicaState.DELETION_SUCCESSFUL,)
+_INELIGIBLE: Final = (ReplicaState.DELETION_INELIGIBLE,)
 _OFFLINE: Final = (ReplicaState.OFFLINE,)
 _STARTED_OR_OFFLINE: Final = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
@@ -99,9 +100,8 @@ def resume(step: StepContext, task: ResumeDeletions) -> None:
             if not deletion.ineligible or deletion.round_is_due:
                 starting.append(name)
     if retrying:
-        move(
-            step, MoveReplicas(_in_states(context, retrying, (ReplicaState.DELETION_INELIGIBLE,)), ReplicaState.OFFLINE)
-        )
+        ineligible = _of_these(context, _assigned(context, retrying), _INELIGIBLE)
+        move(step, MoveReplicas(ineligible, ReplicaState.OFFLINE))
     if starting:
         _start(step, starting)
     if finished:
@@ -188,37 +188,25 @@ def _start(step: StepContext, names: list[str]) -> None:
     cluster = context.cluster
     unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
     _leave_service(step, unseen)
-    unasked = _send_tombstones(step, names)
-    alive: dict[str, dict[BrokerId, Bits]] = {}
-    dead: dict[str, dict[BrokerId, Bits]] = {}
-    on_no_disk: dict[str, dict[BrokerId, Bits]] = {}
+    left = _assigned(context, names)
+    left = without(left, _of_these(context, left, _DELETED))
+    unasked = _send_tombstones(step, names, left)
     for name in names:
         deletion = cluster.deletions[name]
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = step.now_ms
-        for broker, left in _not_deleted(cluster.topics[name]):
-            if cluster.advertised_controllers and cluster.is_advertised(broker):
-                on_no_disk.setdefault(name, {})[broker] = left
-                continue
-            reachable = cluster.reachable(name, broker, left)
-            if reachable:
-                alive.setdefault(name, {})[broker] = reachable
-            if reachable != left:
-                dead.setdefault(name, {})[broker] = left & ~reachable
-                set_ineligible(cluster, deletion, True)
+    on_no_disk = chosen(left, lambda _, broker, bits: bits if cluster.is_advertised(broker) else 0)
+    on_brokers = without(left, on_no_disk)
+    alive = chosen(on_brokers, cluster.reachable)
+    dead = without(on_brokers, alive)
+    for name in dead:
+        set_ineligible(cluster, cluster.deletions[name], True)
     _confirm_unasked(step, on_no_disk)
     move(step, MoveReplicas(_of_these(context, dead, _OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     move(step, MoveReplicas(alive, ReplicaState.OFFLINE))
     move(step, MoveReplicas(_of_these(context, alive, _OFFLINE), ReplicaState.DELETION_STARTED))
     evidence.look(step, unasked)
-
-
-def _not_deleted(topic: Topic) -> Iterator[tuple[BrokerId, Bits]]:
-    """Yield the assigned replicas that are not deleted yet, by broker."""
-    for broker, bits in topic.assigned().items():
-        if left := bits & ~topic.in_states(broker, _DELETED):
-            yield broker, left
 
 
 def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
@@ -249,19 +237,20 @@ def _leave_service(step: StepContext, names: list[str]) -> None:
         phase(step, name, "started", since_ms=deletion.queued_at_ms)
 
 
-def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, dict[str, Bits]]:
+def _send_tombstones(step: StepContext, names: list[str], left: ReplicaColumns) -> dict[BrokerId, dict[str, Bits]]:
     """Send the tombstone to all brokers, after LeaderAndIsr to brokers whose log directories cannot prove a deletion.
 
-    Returns, by broker, the replicas without a LeaderAndIsr: the log directories are to prove their deletion.
+    Returns, by broker, those of the replicas `left` without a LeaderAndIsr: the log directories are to prove their
+    deletion.
     """
     context = step.context
     cluster = context.cluster
     batch = step.batch()
     unasked: dict[BrokerId, dict[str, Bits]] = {}
     batch.add_update_metadata(cluster.brokers, (tp for name in names for tp, _ in cluster.partitions_of(name)))
-    for name in names:
-        for broker, left in _not_deleted(cluster.topics[name]):
-            silent = cluster.reachable(name, broker, left) & ~cluster.announced(name, broker)
+    for name, columns in left.items():
+        for broker, bits in columns.items():
+            silent = cluster.reachable(name, broker, bits) & ~cluster.announced(name, broker)
             if not silent:
                 continue
             if cluster.must_announce(broker):
@@ -277,18 +266,12 @@ def _send_tombstones(step: StepContext, names: list[str]) -> dict[BrokerId, dict
 def _of_these(context: Context, replicas: ReplicaColumns, states: Container[ReplicaState]) -> ReplicaColumns:
     """Return those of these replicas that are in one of the states."""
     topics = context.cluster.topics
-    return without_empty(
-        {
-            name: {broker: bits & topics[name].in_states(broker, states) for broker, bits in columns.items()}
-            for name, columns in replicas.items()
-            if name in topics
-        }
-    )
+    known = {name: columns for name, columns in replicas.items() if name in topics}
+    return chosen(known, lambda name, broker, bits: bits & topics[name].in_states(broker, states))
 
 
-def _in_states(context: Context, names: Iterable[str], states: Container[ReplicaState]) -> ReplicaColumns:
-    """Return the assigned replicas of these topics that are in one of the states."""
-    return _of_these(context, {name: context.cluster.topics[name].assigned() for name in names}, states)
+def _assigned(context: Context, names: Iterable[str]) -> ReplicaColumns:
+    return {name: context.cluster.topics[name].assigned() for name in names}
 
 
 # --- failing ------------------------------------------------------------------------------------------------------

@@ -121,20 +121,20 @@ def _taken(
     before = [each for each in evidence.unproven if each.request_id < found.request_id]
     evidence.unproven = [each for each in evidence.unproven if each.request_id > found.request_id]
     epoch = context.cluster.brokers[broker].epoch
-    return [(n, tuple(r for r in replicas if is_awaited(context, r, epoch, n))) for n, replicas in before]
+    return [
+        (n, tuple(r for r in replicas if awaited(context, r.topic, broker, epoch, n) >> r.partition & 1))
+        for n, replicas in before
+    ]
 
 
-def is_awaited(context: Context, replica: PartitionReplica, broker_epoch: int, request_id: int) -> bool:
-    """The replica's deletion waits for the answer to this StopReplica."""
-    if context.cluster.replica_state(replica) is not ReplicaState.DELETION_STARTED:
-        return False
-    confirmation = context.cluster.confirmation(replica)
-    return (
-        context.cluster.is_queued(replica.topic)
-        and confirmation is not None
-        and confirmation.by_look
-        and confirmation.broker_epoch == broker_epoch
-        and confirmation.request_id < request_id
+def awaited(context: Context, name: str, broker: BrokerId, broker_epoch: int, request_id: int) -> Bits:
+    """Return the topic's replicas whose deletion waits for the broker's answer to this StopReplica to be proven."""
+    topic = context.cluster.topics.get(name)
+    if topic is None or not context.cluster.is_queued(name):
+        return 0
+    begun = topic.in_states(broker, (ReplicaState.DELETION_STARTED,))
+    return begun & topic.announced(
+        broker, lambda it: it.by_look and it.broker_epoch == broker_epoch and it.request_id < request_id
     )
 
 

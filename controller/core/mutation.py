@@ -184,7 +184,7 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
         count_waiting(cluster, broker, before, None if state is _NON_EXISTENT else state)
     _put(topic.replicas, broker, 1 << number, None if state is _NON_EXISTENT else state)
     if state is _NON_EXISTENT:
-        note_confirmation(cluster, replica, None)
+        note_confirmations(cluster, name, broker, 1 << number, None)
         set_assignment(cluster, replica.topic_partition, partition.assignment.without(broker))
         if deletion is not None:
             move_replica(deletion, _NON_EXISTENT, None)
@@ -201,21 +201,13 @@ def _put(by_broker: dict[int, Sets[K]], broker: int, bits: Bits, key: K | None) 
         by_broker.pop(broker, None)
 
 
-def note_confirmation(
-    cluster: ClusterState, replica: PartitionReplica, confirmation: ReplicaConfirmation | None
-) -> None:
-    """Store the latest LeaderAndIsr for a replica; None: it confirms nothing."""
-    name, number, broker = replica
-    note_confirmations(cluster, name, broker, 1 << number, confirmation)
-
-
 def note_confirmations(
-    cluster: ClusterState, name: str, broker: BrokerId, bits: Bits, confirmation: ReplicaConfirmation | None
+    cluster: ClusterState, name: str, broker: BrokerId, partitions: Bits, confirmation: ReplicaConfirmation | None
 ) -> None:
-    """As `note_confirmation` for the topic's replicas on the broker."""
+    """Store the latest LeaderAndIsr for the topic's replicas on the broker; None: it confirms nothing."""
     topic = cluster.topics.get(name)
     if topic is not None:
-        _put(topic.confirmations, broker, bits, confirmation)
+        _put(topic.confirmations, broker, partitions, confirmation)
 
 
 def enter_replica_state(

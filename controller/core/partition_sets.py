@@ -10,7 +10,7 @@ mostly one pair. Values are never changed, so topics may share them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -41,18 +41,21 @@ def partitions_with(sets: Sets[K], key: K) -> Bits:
     return next((bits for each, bits in sets if each == key), 0)
 
 
+def partitions_where(sets: Sets[K], counts: Callable[[K], bool]) -> Bits:
+    """Return the partitions whose key counts."""
+    # No partition has two keys, so the sum of the bit sets is their union.
+    return sum(bits for key, bits in sets if counts(key))
+
+
 def partitions_of(sets: Sets[K]) -> Bits:
     """Return the partitions with any key."""
-    if len(sets) == 1:
-        return sets[0][1]
-    found = 0
-    for _, bits in sets:
-        found |= bits
-    return found
+    return sum(bits for _, bits in sets)
 
 
 def put(sets: Sets[K], bits: Bits, key: K | None) -> Sets[K]:
     """Give these partitions the key, or none."""
+    if not bits:
+        return sets
     kept = [(each, left) for each, had in sets if each != key and (left := had & ~bits)]
     if key is not None and (mine := partitions_with(sets, key) | bits):
         kept.append((key, mine))
@@ -107,17 +110,16 @@ def replicas_in(columns: ReplicaColumns) -> Iterator[PartitionReplica]:
                     yield PartitionReplica(name, number, broker)
 
 
-def without_empty(columns: Mapping[str, Mapping[BrokerId, Bits]]) -> ReplicaColumns:
-    """Return the columns that have a partition."""
-    kept = {name: {broker: bits for broker, bits in on.items() if bits} for name, on in columns.items()}
-    return {name: on for name, on in kept.items() if on}
+def chosen(replicas: ReplicaColumns, pick: Callable[[str, BrokerId, Bits], Bits]) -> ReplicaColumns:
+    """Return what `pick` leaves of each topic's replicas on each broker, without empty columns."""
+    found: dict[str, dict[BrokerId, Bits]] = {}
+    for name, columns in replicas.items():
+        left = {broker: kept for broker, bits in columns.items() if (kept := pick(name, broker, bits))}
+        if left:
+            found[name] = left
+    return found
 
 
 def without(replicas: ReplicaColumns, others: ReplicaColumns) -> ReplicaColumns:
     """Return the replicas that are not among the others."""
-    return without_empty(
-        {
-            name: {broker: bits & ~others.get(name, {}).get(broker, 0) for broker, bits in on.items()}
-            for name, on in replicas.items()
-        }
-    )
+    return chosen(replicas, lambda name, broker, bits: bits & ~others.get(name, {}).get(broker, 0))

@@ -294,14 +294,15 @@ def on_reassignments_announced(
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:
     """Return the added replicas that have no state yet: they were not announced."""
-    known = ((tp, context.cluster.partition(tp)) for tp in partitions)
-    return tuple(
+    cluster = context.cluster
+    known = ((tp, cluster.partition(tp)) for tp in partitions)
+    added = (
         PartitionReplica(*tp, BrokerId(broker))
         for tp, partition in known
         if partition is not None
         for broker in partition.assignment.adding
-        if broker not in context.cluster.hosts(tp)
     )
+    return tuple(replica for replica in added if cluster.replica_state(replica) is ReplicaState.NON_EXISTENT)
 
 
 # --- trying again -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ refused and recorded for that replica alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, assert_never
 
 from lethe.controller.core.context import Context
@@ -23,13 +23,13 @@ from lethe.controller.core.partition_sets import (
     Bits,
     ReplicaColumns,
     bits_of,
+    chosen,
     columns_of,
     numbers_in,
     partitions_of,
     ranges_of,
     replicas_in,
     without,
-    without_empty,
 )
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import MoveReplicas, ShrinkIsr
@@ -38,6 +38,7 @@ from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from lethe.protocol.journal import EventRecordType, replica_ranges
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
+_NEW: Final = (ReplicaState.NEW,)
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 
 
@@ -112,10 +113,11 @@ def _enter(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) ->
 def _to_new(step: StepContext, replicas: ReplicaColumns) -> None:
     """Announce replicas of partitions that have leaders. New topics, of which most replicas are, have none yet."""
     batch = step.batch()
-    led = {name: bits_of(_led(step.context.cluster.topics[name])) for name in replicas}
+    topics = step.context.cluster.topics
+    led = {name: bits_of(_led(topics[name])) for name in replicas}
     leaders: list[PartitionReplica] = []
-    for replica in replicas_in(_of_partitions(replicas, led)):
-        partition = step.context.cluster.topics[replica.topic].partitions[replica.partition]
+    for replica in replicas_in(chosen(replicas, lambda name, _, bits: bits & led[name])):
+        partition = topics[replica.topic].partitions[replica.partition]
         if partition.leader_and_isr is not None and partition.leader_and_isr.leader == replica.broker:
             step.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
             leaders.append(replica)
@@ -129,21 +131,14 @@ def _led(topic: Topic) -> Iterator[int]:
     return (number for number, partition in topic.partitions.items() if partition.leader_and_isr is not None)
 
 
-def _of_partitions(replicas: ReplicaColumns, partitions: Mapping[str, Bits]) -> ReplicaColumns:
-    """Return the replicas of these partitions of each topic."""
-    chosen = ((name, on, partitions.get(name, 0)) for name, on in replicas.items())
-    return without_empty({name: {broker: bits & of for broker, bits in on.items()} for name, on, of in chosen if of})
-
-
 def _to_online(step: StepContext, replicas: ReplicaColumns) -> None:
     cluster = step.context.cluster
     batch = step.batch()
-    new: dict[str, dict[BrokerId, Bits]] = {}
-    for name, columns in replicas.items():
+    new = chosen(replicas, lambda name, broker, bits: bits & cluster.topics[name].in_states(broker, _NEW))
+    for name, columns in new.items():
         topic = cluster.topics[name]
-        new[name] = {broker: bits & topic.in_states(broker, (ReplicaState.NEW,)) for broker, bits in columns.items()}
         assigned = topic.assigned()
-        for broker, bits in new[name].items():
+        for broker, bits in columns.items():
             for number in numbers_in(bits & ~assigned.get(broker, 0)):
                 assignment = topic.partitions[number].assignment
                 grown = assignment._replace(replicas=(*assignment.replicas, broker))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lethe.controller.core.partition_sets import Bits, Sets, bits_of, key_of, partitions_of
+from lethe.controller.core.partition_sets import Bits, Sets, bits_of, key_of, partitions_of, partitions_where
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
 
@@ -66,11 +66,7 @@ class Topic:
 
     def in_states(self, broker: int, states: Container[ReplicaState]) -> Bits:
         """Return the replicas on the broker that are in one of these states, assigned or not."""
-        found = 0
-        for state, bits in self.replicas.get(broker, ()):
-            if state in states:
-                found |= bits
-        return found
+        return partitions_where(self.replicas.get(broker, ()), states.__contains__)
 
     def hosts(self, number: int) -> tuple[int, ...]:
         """Return the brokers with a replica of the partition that is not NonExistent."""
@@ -78,15 +74,7 @@ class Topic:
 
     def announced(self, broker: int, counts: Callable[[ReplicaConfirmation], bool]) -> Bits:
         """Return the replicas on the broker whose latest LeaderAndIsr counts."""
-        found = 0
-        for confirmation, bits in self.confirmations.get(broker, ()):
-            if counts(confirmation):
-                found |= bits
-        return found
-
-    def confirmation(self, number: int, broker: int) -> ReplicaConfirmation | None:
-        sets = self.confirmations.get(broker)
-        return None if sets is None else key_of(sets, number)
+        return partitions_where(self.confirmations.get(broker, ()), counts)
 
     @property
     def replica_count(self) -> int:

@@ -11,7 +11,7 @@ from lethe.controller.core.events import (
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from lethe.controller.core.mutation import note_confirmation
+from lethe.controller.core.mutation import note_confirmations
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.waiting import waits
 from lethe.protocol.kafka.control import (
@@ -440,11 +440,9 @@ def test_acknowledgement_of_what_was_asked_before_the_replica_was_announced_agai
     world.mark("orders")
     world.run()
     asked = next(s for s in world.take_sent() if s.broker == 2 and is_delete(s))
-    asked_of = PartitionReplica("orders", 0, BrokerId(2))
-    confirmation = world.context.cluster.confirmation(asked_of)
-    assert confirmation is not None
+    ((confirmation, partitions),) = world.context.cluster.topics["orders"].confirmations[2]
     later = confirmation._replace(request_id=asked.request_id + 1, confirmed=True)
-    note_confirmation(world.context.cluster, asked_of, later)
+    note_confirmations(world.context.cluster, "orders", BrokerId(2), partitions, later)
     world.feed(consent(asked))
     world.run()
     assert replica(world, 2) is not ReplicaState.DELETION_SUCCESSFUL

@@ -139,9 +139,7 @@ def test_leader_and_isr_answer_is_taken_once() -> None:
         BrokerId(2), epoch, request_id, LeaderAndIsrResponse(0, (TopicIdError(None, FOO, 0, 0),))
     )
     assert refusals(feed(context, answer)) == []
-    confirmation = context.cluster.topics["foo"].confirmation(0, 2)
-    assert confirmation is not None
-    assert confirmation.confirmed
+    assert context.cluster.topics["foo"].announced(2, lambda latest: latest.confirmed) == 1
     assert len(refusals(feed(context, answer))) == 1
 
 
