@@ -36,7 +36,6 @@ from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
-_HOSTS_UNKNOWN: Final = "a broker that only this topic names is not known"
 
 
 def evidence_asker(timeout_ms: int) -> AskAbout:

@@ -14,11 +14,12 @@ Either error ends a command, or the command shows it with its topic. A survey re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Data, GetData, Present, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import Children, Data, GetData, Present, ReadFailed, ReadOutcome, is_absent
 from lethe.protocol.zookeeper.znodes import (
     TopicZnode,
     decode_broker,
@@ -27,6 +28,8 @@ from lethe.protocol.zookeeper.znodes import (
     decode_topic,
     is_controller_registration,
 )
+
+A = TypeVar("A", Data, Present, Children)
 
 
 class ZnodeUnreadable(Exception):
@@ -42,41 +45,32 @@ class ZnodeUnreadable(Exception):
 
 def data_of(outcome: ReadOutcome, path: str) -> Data | None:
     """Return the data that was read. Raises ZnodeUnreadable."""
-    match outcome:
-        case Data():
-            return outcome
-        case ReadFailed(error=ZkError.NO_NODE):
-            return None
-        case _:
-            raise ZnodeUnreadable(path, "give the data", outcome)
+    return _found(outcome, Data, path, "give the data")
+
+
+def stat_of(outcome: ReadOutcome, path: str) -> Present | None:
+    """Return the answer to an Exists. Raises ZnodeUnreadable: newer ZooKeepers refuse Exists for unreadable znodes."""
+    return _found(outcome, Present, path, "tell the existence")
+
+
+def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:
+    """Return the names of the children. Raises ZnodeUnreadable."""
+    listed = _found(outcome, Children, path, "list the children")
+    return None if listed is None else listed.names
+
+
+def _found(outcome: ReadOutcome, kind: type[A], path: str, what: str) -> A | None:
+    if isinstance(outcome, kind):
+        return outcome
+    if is_absent(outcome):
+        return None
+    raise ZnodeUnreadable(path, what, outcome)
 
 
 async def read_data(session: ZooKeeperSession, path: str) -> Data | None:
     """Read the data of one znode. Raises ZnodeUnreadable."""
     (outcome,) = await session.read([GetData(path)])
     return data_of(outcome, path)
-
-
-def stat_of(outcome: ReadOutcome, path: str) -> Present | None:
-    """Return the answer to an Exists. Raises ZnodeUnreadable: newer ZooKeepers refuse Exists for unreadable znodes."""
-    match outcome:
-        case Present():
-            return outcome
-        case ReadFailed(error=ZkError.NO_NODE):
-            return None
-        case _:
-            raise ZnodeUnreadable(path, "tell the existence", outcome)
-
-
-def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:
-    """Return the names of the children. Raises ZnodeUnreadable."""
-    match outcome:
-        case Children(names):
-            return names
-        case ReadFailed(error=ZkError.NO_NODE):
-            return None
-        case _:
-            raise ZnodeUnreadable(path, "list the children", outcome)
 
 
 def topic_of(outcome: ReadOutcome, name: str) -> TopicZnode | None:

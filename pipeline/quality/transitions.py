@@ -94,7 +94,7 @@ def transitions(events: DataFrame) -> DataFrame:
     )
 
 
-def _machine(said: str) -> Column:
+def _machine(said: Column | str) -> Column:
     """Return the record's state machine: answers do not name it."""
     return F.coalesce(said, F.lit(_REPLICA)).alias("machine")
 
@@ -122,7 +122,7 @@ def legal_transitions() -> tuple[str, ...]:
 def illegal_transitions() -> Column:
     """Return the problem of a record with a transition that the state machines do not have; null for other records."""
     data = F.from_json("data", _DATA)
-    machine = F.coalesce(data["machine"], F.lit(_REPLICA))
+    machine = _machine(data["machine"])
     said = F.concat_ws(" ", machine, data["before"], data["after"])
     told = F.format_string(
         "%s: %s to %s is no transition of a %s",
