@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from benchmarks.against_kafka import contestants
+from benchmarks.against_kafka.bystander import Latencies
 from benchmarks.against_kafka.observer import ActiveController, AppliedRequest, CounterSnapshot, peak_memory_mb
 from benchmarks.against_kafka.plan import BROKERS, REPLICATION_FACTOR, Phase, Workload
 from benchmarks.against_kafka.testbed import BenchmarkFailed, Testbed
@@ -49,6 +50,10 @@ class PhaseMeasurement:
     control_requests: int
     load: float
     """The machine's load average over the last minute, at the end of the phase."""
+    zookeeper_mb: float | None = None
+    """ZooKeeper's live heap after the phase, less what it had before the first turn; None if it was not seen."""
+    bystander: Latencies | None = None
+    """What another client of ZooKeeper waited for its reads in the phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,20 +162,25 @@ class TurnRunner:
         clock.began_ms = time.time() * 1000
         yield clock
         counts = (await self._testbed.observer.counts(self._holder.session_id, self._pid)).since(before)
-        found = self._measurement(phase, (clock.ended_ms - clock.began_ms) / 1000, counts)
+        found = await self._measurement(phase, clock, counts)
         self.measured.append(found)
         self._tell(
             f"{self._workload.name} {phase}, {self._name}: {found.seconds:.2f} s, "
-            f"processor {found.cpu_s:.2f} s (load {found.load:.1f})"
+            f"processor {found.cpu_s:.2f} s (load {found.load:.1f}), ZooKeeper's heap {found.zookeeper_mb} MB, "
+            f"bystander {found.bystander}"
         )
 
-    def _measurement(self, phase: Phase, seconds: float, counts: CounterSnapshot) -> PhaseMeasurement:
+    async def _measurement(self, phase: Phase, clock: _PhaseTimes, counts: CounterSnapshot) -> PhaseMeasurement:
+        here = self._testbed
+        if here.bystander.problem is not None:
+            raise BenchmarkFailed(here.bystander.problem)
+        heap_mb, empty_mb = await here.observer.live_heap_mb(), here.empty_heap_mb
         return PhaseMeasurement(
             self._workload.name,
             str(phase),
             self._name,
             self._number,
-            round(seconds, 3),
+            round((clock.ended_ms - clock.began_ms) / 1000, 3),
             round(counts.cpu_s, 2),
             self._workload.partitions,
             counts.zookeeper_requests,
@@ -178,6 +188,8 @@ class TurnRunner:
             counts.control_bytes,
             counts.control_requests,
             round(os.getloadavg()[0], 2),
+            None if heap_mb is None or empty_mb is None else round(heap_mb - empty_mb, 1),
+            here.bystander.latencies(clock.began_ms, clock.ended_ms),
         )
 
     async def _write(self, groups: list[tuple[Operation, ...]]) -> None:

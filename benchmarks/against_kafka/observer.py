@@ -7,8 +7,11 @@ these requests. ZooKeeper counts requests per connection (`cons`) and numbers tr
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,6 +162,14 @@ class Observer:
             marks.stat.num_children if isinstance(marks, Present) else 0,
         )
 
+    async def live_heap_mb(self) -> float | None:
+        """Return the size of ZooKeeper's live objects, after a full collection; None without jcmd."""
+        pid, jcmd = self._zookeeper.pid, shutil.which("jcmd")
+        if jcmd is None or pid is None:
+            return None
+        asked = [jcmd, str(pid), "GC.class_histogram"]
+        return live_mb((await asyncio.to_thread(subprocess.run, asked, capture_output=True, text=True)).stdout)
+
     async def counts(self, controller_session: int, controller_pid: int) -> CounterSnapshot:
         """Return all counters now, for a controller with that ZooKeeper session and process."""
         host, port = self._zookeeper.settings.host, self._zookeeper.port
@@ -178,6 +189,12 @@ class Observer:
             self._requests,
             processor_s(controller_pid),
         )
+
+
+def live_mb(histogram: str) -> float | None:
+    """Return the total of jcmd's class histogram, which has live objects only; None if there is none."""
+    found = re.search(r"^Total\s+\d+\s+(\d+)$", histogram, re.MULTILINE)
+    return int(found[1]) / 1e6 if found else None
 
 
 def processor_s(pid: int) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA, KAFKA_HEAP_MB, LETHE
 from benchmarks.against_kafka.plan import LARGE, TARGET_PEAK_MB, TARGET_RATIOS
-from benchmarks.against_kafka.results import Document
+from benchmarks.against_kafka.results import Document, PhaseMedians
 
 METHOD: Final = Path(__file__).with_name("method.md")
 NOTES: Final = Path(__file__).with_name("notes.md")
@@ -47,8 +47,8 @@ def page(found: Document) -> str:
 
 
 def table(found: Document) -> str:
-    """Return tables of times, costs and memory, as Markdown."""
-    return "\n".join([_times(found), "", _costs(found), "", _memory(found)])
+    """Return tables of times, costs, memory and what others feel, as Markdown."""
+    return "\n".join([_times(found), "", _costs(found), "", _memory(found), *_felt(found)])
 
 
 def _times(found: Document) -> str:
@@ -105,3 +105,29 @@ def _memory(found: Document) -> str:
         wanted = f"≤ {TARGET_PEAK_MB} MB" if workload == LARGE.name else ""
         lines.append(f"| {workload} | {' | '.join(cells)} | {wanted} |")
     return "\n".join(lines)
+
+
+def _felt(found: Document) -> list[str]:
+    """Return a table of ZooKeeper's heap and a bystander's latencies; nothing where no run has measured them."""
+    lines = []
+    for workload in results.workloads(found):
+        for phase in results.phases(found, workload):
+            rows = [results.row(found, workload, phase, name) for name in CONTESTANTS]
+            if any(row is not None and row.bystander_ms is not None for row in rows):
+                cells = [*map(_heap, rows), *map(_waited, rows)]
+                lines.append(f"| {workload} | {phase} | {' | '.join(cells)} |")
+    head = [
+        "",
+        "| felt by others | | ZooKeeper's heap | | a bystander's median, p99, worst | |",
+        "|---|---|---:|---:|---:|---:|",
+        "| | |" + " Kafka | Lethe |" * 2,
+    ]
+    return [*head, *lines] if lines else []
+
+
+def _heap(row: PhaseMedians | None) -> str:
+    return "–" if row is None or row.zookeeper_mb is None else f"+{row.zookeeper_mb:,.0f} MB"
+
+
+def _waited(row: PhaseMedians | None) -> str:
+    return "–" if row is None or row.bystander_ms is None else "{:,.0f}, {:,.0f}, {:,.0f} ms".format(*row.bystander_ms)

@@ -61,6 +61,10 @@ class PhaseMedians(NamedTuple):
     bytes_per_partition: float
     control_requests: float
     cpu_s: float
+    zookeeper_mb: float | None
+    """What ZooKeeper holds after the phase; None if no round has seen it."""
+    bystander_ms: tuple[float, float, float] | None
+    """A bystander's median and p99, medians over the rounds, and its worst of all rounds."""
 
 
 def workloads(found: Document) -> list[str]:
@@ -86,6 +90,8 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> PhaseMed
     if not each:
         return None
     seconds = [measured["seconds"] for measured in each]
+    heaps = [heap for measured in each if (heap := measured.get("zookeeper_mb")) is not None]
+    seen = [found for measured in each if (found := measured.get("bystander")) is not None]
     return PhaseMedians(
         statistics.median(seconds),
         min(seconds),
@@ -95,7 +101,14 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> PhaseMed
         statistics.median(measured["control_bytes"] / measured["partitions"] for measured in each),
         statistics.median(measured["control_requests"] for measured in each),
         statistics.median(measured["cpu_s"] for measured in each),
+        statistics.median(heaps) if heaps else None,
+        _bystander_ms(seen) if seen else None,
     )
+
+
+def _bystander_ms(seen: Sequence[dict[str, float]]) -> tuple[float, float, float]:
+    middle, p99 = (statistics.median(found[name] for found in seen) for name in ("median_ms", "p99_ms"))
+    return middle, p99, max(found["worst_ms"] for found in seen)
 
 
 def ratio(found: Document, workload: str, phase: str) -> float | None:

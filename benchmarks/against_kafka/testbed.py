@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.against_kafka import contestants
+from benchmarks.against_kafka.bystander import Bystander
 from benchmarks.against_kafka.observer import ActiveController, Observer
 from benchmarks.against_kafka.plan import BROKERS, AgentMode
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
@@ -44,6 +45,9 @@ class Testbed:
     zookeeper: EmbeddedZooKeeper
     session: ZooKeeperSession
     observer: Observer
+    bystander: Bystander
+    empty_heap_mb: float | None
+    """ZooKeeper's live heap before the first turn; None without jcmd."""
     common: Mapping[str, str]
     kafka: KafkaDistribution
 
@@ -98,6 +102,7 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) 
     settings = ZooKeeperSettings(data_dir=directory / "zookeeper", heap_mb=1024, durable=True)
     agents: list[BrokerDaemon] = []
     zookeeper = EmbeddedZooKeeper(settings)
+    bystander: Bystander | None = None
     try:
         await zookeeper.start_async()
         common = {
@@ -109,9 +114,15 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) 
             agent.launch()
         for agent in agents:
             await agent.wait_ready(START_LIMIT_S)
+        bystander = Bystander(zookeeper.connect_string, directory)
+        bystander.start()
         async with open_session(_config(zookeeper), lambda _: None) as session:
-            yield Testbed(directory, zookeeper, session, Observer(zookeeper, session, agents), common, kafka)
+            observer = Observer(zookeeper, session, agents)
+            empty_heap_mb = await observer.live_heap_mb()
+            yield Testbed(directory, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka)
     finally:
+        if bystander is not None:
+            bystander.close()
         for agent in agents:
             agent.process.close()
         zookeeper.close()
