@@ -20,6 +20,7 @@ from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrResponseReceived,
     LogDirsDescribed,
+    PartAnswered,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
@@ -79,6 +80,13 @@ def received(step: StepContext, event: Answer) -> None:
             evidence.described(step, event)
         case _:
             step.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
+
+
+def part_received(step: StepContext, event: PartAnswered) -> None:
+    """Note that the broker is at work on a large request; the answer to the whole follows."""
+    outstanding = step.context.cluster.outstanding.get(event.request_id)
+    if outstanding is not None and outstanding[:2] == (event.broker, event.broker_epoch):
+        power.note_answer(step, event.broker, event.broker_epoch, event.error)
 
 
 def _settle(context: Context, event: Answer) -> Outstanding | None:

@@ -69,6 +69,8 @@ class LastResponse(NamedTuple):
     """An `ErrorCode`; 0: it accepted the request."""
     since_ms: int
     """When the unbroken row of answers with this error began."""
+    at_ms: int
+    """When the latest of them came."""
 
 
 class QuarantinedZnode(NamedTuple):

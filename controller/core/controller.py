@@ -147,6 +147,8 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             | events.LogDirsDescribed()
         ):
             answers.received(step, event)
+        case events.PartAnswered():
+            answers.part_received(step, event)
         case events.CacheRead():
             caches.was_read(step, event)
         case events.ResignationRequested(reason=reason):

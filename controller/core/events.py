@@ -163,6 +163,16 @@ class LogDirsDescribed:
     response: DescribeLogDirsResponse
 
 
+@dataclass(frozen=True, slots=True)
+class PartAnswered:
+    """The broker has answered a part of this request, with this top-level error, and gets the next part."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    request_id: int
+    error: int
+
+
 Answer = LeaderAndIsrResponseReceived | UpdateMetadataResponseReceived | StopReplicaResponseReceived | LogDirsDescribed
 
 # --- requests of brokers ------------------------------------------------------------------------------------------
@@ -255,6 +265,7 @@ External = (
     | PreferredElectionsRequested
     | ConfigurationChanged
     | Answer
+    | PartAnswered
     | CacheRead
     | BrokerRequested
     | TimerFired
@@ -315,7 +326,7 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
             return ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
         case TimerFired(timer=RebalanceLeaders()):
             return ControllerState.AUTO_LEADER_BALANCE
-        case TimerFired() | CacheRead():
+        case TimerFired() | CacheRead() | PartAnswered():
             return ControllerState.IDLE
         case _:
             assert_never(event)

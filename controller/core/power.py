@@ -2,9 +2,9 @@
 
 The last answer of a broker's present incarnation decides, together with what it still owes an answer to:
 
-    last answer (top level)              oldest unanswered request     standing
-    NONE, or none yet                    younger than silent_after_ms  OBEYS, or ASKED where it never answered
-    any, or none yet                     older                         SILENT
+    last answer (top level)              no answer to any request for  standing
+    NONE, or none yet                    less than silent_after_ms     OBEYS, or ASKED where it never answered
+    any, or none yet                     longer                        SILENT
     STALE_CONTROLLER_EPOCH               -                             REFUSES_EPOCH
     CLUSTER_AUTHORIZATION_FAILED         -                             REFUSES_US
     another error                        -                             FAILS
@@ -81,6 +81,9 @@ def _of(context: Context, broker: Broker, owing_since_ms: int | None, now_ms: in
     last = context.cluster.last_answers.get(broker.id)
     if last is not None and last.error != ErrorCode.NONE:
         return BrokerPower(broker.id, _standing(last.error), last.since_ms, error_name(last.error))
+    if owing_since_ms is not None and last is not None:
+        # It answers one request after another, or the parts of a large one.
+        owing_since_ms = max(owing_since_ms, last.at_ms)
     if owing_since_ms is not None and now_ms - owing_since_ms >= context.config.silent_after_ms:
         return BrokerPower(broker.id, BrokerStanding.SILENT, owing_since_ms)
     if last is not None:
@@ -155,7 +158,7 @@ def note_answer(step: StepContext, broker: BrokerId, broker_epoch: BrokerEpoch, 
     before = context.cluster.last_answers.get(broker)
     is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
     since_ms = before.since_ms if before is not None and is_same else step.now_ms
-    context.cluster.last_answers[broker] = LastResponse(broker_epoch, error, since_ms)
+    context.cluster.last_answers[broker] = LastResponse(broker_epoch, error, since_ms, step.now_ms)
     if error == ErrorCode.NONE:
         context.cluster.had_power = True
         if context.raises.leaps and 2 * _obeying(context) > len(context.cluster.brokers):

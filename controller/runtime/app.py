@@ -202,7 +202,7 @@ class ControllerApp:
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,
-                ChannelSettings(self._config.inter_broker_protocol),
+                ChannelSettings(self._config.inter_broker_protocol, self._config.max_broker_request_bytes),
                 self._connect,
                 queue.deliver,
                 lambda error, where: loop.fault(error, where),

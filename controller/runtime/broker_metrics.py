@@ -59,6 +59,12 @@ CHANNEL_RETRIES: Final = Metric(
     "Attempts that failed and were repeated; reasons: unreachable, lost, timeout, garbage",
     ("broker_id", "reason"),
 )
+CHANNEL_OVERSIZED: Final = Metric(
+    "lethe_broker_request_oversized_total",
+    MetricKind.COUNTER,
+    "Requests above lethe.broker.request.max.bytes, which one partition exceeded",
+    ("broker_id",),
+)
 
 # --- requests of brokers ------------------------------------------------------------------------------------------
 
@@ -111,6 +117,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             CHANNEL_FAILING,
             CHANNEL_LATENCY,
             CHANNEL_RETRIES,
+            CHANNEL_OVERSIZED,
         ),
     ),
     (

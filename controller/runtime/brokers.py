@@ -15,9 +15,8 @@ Closing the channel drops its queue; no answer to these requests reaches the cor
 DescribeLogDirs is the exception, since it is only a question. A broker that closes the connection on it must still get
 the requests queued behind it. After `MAX_UNANSWERED_QUESTIONS` such attempts it counts as answered with an error.
 
-A request to many brokers is encoded once, and only the broker epoch is set in each frame. A small request is encoded
-when its first receiver is about to send it. A large one is encoded on a thread, starting when it is queued, so that
-pings and other channels continue.
+A request to many brokers is encoded once (`bodies`), and only the broker epoch is set in each frame. One with too many
+rows for a frame is sent in parts (`parts`), each until it is answered; their answers reach the core as one.
 
 The queues have no limit, by decision. A request cannot be dropped, because later ones depend on it. It cannot be
 refused, because the core has already changed the state that it announces. A queue ends with the broker's session, which
@@ -34,7 +33,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, assert_never
 
@@ -45,12 +44,14 @@ from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrResponseReceived,
     LogDirsDescribed,
+    PartAnswered,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from lethe.controller.runtime.bodies import SharedBody
 from lethe.controller.runtime.metrics import ChannelCounts, ChannelView
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
+from lethe.protocol.kafka.codec import EncodedBody
 from lethe.protocol.kafka.control import (
     ApiKey,
     LeaderAndIsrResponse,
@@ -59,16 +60,13 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.framing import ProtocolError
-from lethe.protocol.kafka.queries import ChannelRequest, ChannelResponse, DescribeLogDirsResponse, api_of_sent
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES, merged
+from lethe.protocol.kafka.queries import ChannelResponse, DescribeLogDirsResponse, api_of_sent
 from lethe.protocol.kafka.versions import InterBrokerProtocol, control_versions
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
-ESTIMATED_PARTITION_BYTES: Final = 64
-"""Estimated size of a partition in a request that is not encoded yet."""
-LARGE_BYTES: Final = 256 * 1024
-"""Size of a request with some thousands of partitions, which takes ten milliseconds to encode."""
 FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEM_CHARS: Final = 300
 MAX_UNANSWERED_QUESTIONS: Final = 3
@@ -92,58 +90,17 @@ class BrokerConnection(Protocol):
 
 Connect = Callable[[Endpoint], Awaitable[BrokerConnection]]
 """Opens a connection; raises ConnectionFailed."""
+Deliver = Callable[[Answer | PartAnswered], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """Settings of all channels, in milliseconds. The connection limits the time of one attempt."""
+    """Settings of all channels; times in milliseconds. The connection limits the time of one attempt."""
 
     ibp: InterBrokerProtocol
+    max_request_bytes: int = DEFAULT_MAX_BYTES
     back_off: BackOff = DEFAULT_BACK_OFF
     log_every_ms: int = 10_000
-
-
-class SharedBody:
-    """A request and, once encoded, its bytes, shared by all receivers."""
-
-    __slots__ = ("__weakref__", "_encoded", "_under_way", "_version", "request")
-
-    def __init__(self, request: ChannelRequest, version: int) -> None:
-        self.request = request
-        self._version = version
-        self._encoded: EncodedBody | None = None
-        self._under_way: asyncio.Future[EncodedBody] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the body; an estimate until it is encoded."""
-        if self._encoded is not None:
-            return self._encoded.size_bytes
-        return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics or ())
-
-    @property
-    def version(self) -> int:
-        return self._version
-
-    def begin(self, executor: Executor) -> None:
-        """Start to encode a large body on the executor."""
-        if self.size_bytes >= LARGE_BYTES:
-            self._under_way = asyncio.get_running_loop().run_in_executor(
-                executor, encode_control_body, self.request, self._version
-            )
-            # If no channel remains, no caller retrieves the exception.
-            self._under_way.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-
-    async def encoded(self) -> EncodedBody:
-        """Return the encoded body. Raises Unencodable where the version cannot carry the request."""
-        if self._encoded is None:
-            if self._under_way is None:
-                self._encoded = encode_control_body(self.request, self._version)
-            else:
-                # A closed channel must not cancel the encoding for the others.
-                self._encoded = await asyncio.shield(self._under_way)
-                self._under_way = None
-        return self._encoded
 
 
 class ChannelProblem(NamedTuple):
@@ -173,7 +130,7 @@ class _Channel:
         effect: OpenChannel,
         settings: ChannelSettings,
         connect: Connect,
-        deliver: Callable[[Answer], Awaitable[None]],
+        deliver: Deliver,
     ) -> None:
         self.effect = effect
         self.counts = ChannelCounts()
@@ -241,11 +198,16 @@ class _Channel:
         return current
 
     async def _answer_to(self, current: _Waiting) -> Answer:
-        """Send until answered. The request is released then, since large ones take tens of megabytes."""
+        """Send each part until it is answered. The request is released then: large ones take tens of megabytes."""
         self._in_flight = current
-        response = await self._until_answered(current.send, await current.body.encoded())
+        responses: list[ChannelResponse] = []
+        for body in await current.body.encoded():
+            if responses:
+                await self._deliver(PartAnswered(*current.send[:3], responses[-1].error))
+            self.counts.oversized += current.body.is_oversized(body)
+            responses.append(await self._until_answered(current.send, body))
         self._in_flight = None
-        return _answer(current.send, response)
+        return _answer(current.send, merged(responses))
 
     async def _until_answered(self, send: Send, body: EncodedBody) -> ChannelResponse:
         unanswered = 0
@@ -326,7 +288,7 @@ class Channels:
         tasks: asyncio.TaskGroup,
         settings: ChannelSettings,
         connect: Connect,
-        deliver: Callable[[Answer], Awaitable[None]],
+        deliver: Deliver,
         fault: Callable[[Exception, str], None],
     ) -> None:
         self._tasks = tasks
@@ -386,7 +348,11 @@ class Channels:
             return
         body = self._bodies.get(id(effect.request))
         if body is None:
-            body = SharedBody(effect.request, self._versions.of(api_of_sent(effect.request)))
+            body = SharedBody(
+                effect.request,
+                self._versions.of(api_of_sent(effect.request)),
+                self._settings.max_request_bytes,
+            )
             self._bodies[id(effect.request)] = body
             body.begin(self._encoder)
         channel.put(effect, body)

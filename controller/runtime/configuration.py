@@ -22,6 +22,7 @@ from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 CONTROLLER: Final = (
@@ -190,6 +191,16 @@ CONTROLLER: Final = (
         minimum=1,
         maximum=MAX_INT,
     ),
+    Property(
+        "lethe.broker.request.max.bytes",
+        PropertyKind.INTEGER,
+        str(DEFAULT_MAX_BYTES),
+        "Largest request that the controller sends to a broker, and at most `socket.request.max.bytes`, above which a "
+        "broker closes the connection. A larger one is sent in parts; one partition that exceeds it is sent alone.",
+        unit="bytes",
+        minimum=1024,
+        maximum=MAX_INT,
+    ),
 )
 
 CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER)
@@ -215,6 +226,7 @@ class ControllerConfig(DaemonConfig):
     request_timeout_ms: int
     controller_socket_timeout_ms: int
     relay_connect_timeout_ms: int
+    max_broker_request_bytes: int
 
 
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
@@ -250,6 +262,9 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         limits=read_limits(values),
         relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
+        max_broker_request_bytes=min(
+            values.integer("lethe.broker.request.max.bytes"), values.integer("socket.request.max.bytes")
+        ),
         warnings=tuple(values.warnings),
     )
     values.finish()

@@ -49,6 +49,7 @@ class ChannelCounts:
     """API to seconds."""
     retries: dict[str, int] = field(default_factory=dict)
     """Reason to count."""
+    oversized: int = 0
 
     def note_latency(self, api: str, seconds: float) -> None:
         self.latency.setdefault(api, Buckets()).add(seconds)
@@ -353,6 +354,7 @@ def _channels(channels: list[ChannelView]) -> Iterator[Family]:
         broker_metrics.CHANNEL_LATENCY,
         [({**labels, "api": api}, row) for labels, each in by_broker for api, row in each.counts.latency.items()],
     )
+    yield values(broker_metrics.CHANNEL_OVERSIZED, [(labels, each.counts.oversized) for labels, each in by_broker])
     yield values(
         broker_metrics.CHANNEL_RETRIES,
         [({**labels, "reason": why}, row) for labels, each in by_broker for why, row in each.counts.retries.items()],

@@ -38,6 +38,7 @@ from lethe.controller.core.events import (
     LeaderAndIsrResponseReceived,
     LogDirEventsNotified,
     LogDirsDescribed,
+    PartAnswered,
     PreferredElectionsRequested,
     ReassignmentsRequested,
     SessionEstablished,
@@ -74,6 +75,7 @@ _ANSWERS: Final = (
     UpdateMetadataResponseReceived,
     StopReplicaResponseReceived,
     LogDirsDescribed,
+    PartAnswered,
 )
 
 
@@ -128,7 +130,7 @@ class EventQueue:
             self._merged[event] = None
         self._put(event)
 
-    async def deliver(self, answer: Answer) -> None:
+    async def deliver(self, answer: Answer | PartAnswered) -> None:
         """Queue a broker's answer; wait while `MAX_ANSWERS` are queued. If cancelled, the answer is not queued."""
         await self._answer_slots.acquire()
         self._put(answer)

@@ -14,6 +14,7 @@ from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.journal import EventRecord, EventRecordType
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
@@ -112,5 +113,6 @@ def controller_config(
         controller_socket_timeout_ms=socket_timeout_ms,
         limits=ServerLimits(max_connections=1_000),
         relay_connect_timeout_ms=2_000,
+        max_broker_request_bytes=DEFAULT_MAX_BYTES,
         warnings=(),
     )

@@ -12,10 +12,11 @@ from lethe.controller.core.effects import OpenChannel, Send
 from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrResponseReceived,
+    PartAnswered,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from lethe.controller.runtime import brokers
+from lethe.controller.runtime import bodies, brokers
 from lethe.controller.runtime.brokers import BrokerConnection, Channels, ChannelSettings
 from lethe.controller.runtime.metrics import ChannelCounts
 from lethe.protocol.back_off import BackOff
@@ -30,6 +31,7 @@ from lethe.protocol.kafka.control import (
     StopReplicaTopic,
     UpdateMetadataRequest,
 )
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, Endpoint
 from tests.fakes.broken_broker import Act, FakeBroker
@@ -55,15 +57,16 @@ def stop_replica(delete: tuple[bool, ...] = (True,)) -> StopReplicaRequest:
 
 
 class Bench:
-    def __init__(self, tasks: asyncio.TaskGroup, ibp: str, impatient: int) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, ibp: str, impatient: int, max_request_bytes: int) -> None:
         self.answers: list[Answer] = []
+        self.parts: list[PartAnswered] = []
         self.faults: list[tuple[Exception, str]] = []
         self.room = asyncio.Event()
         self.room.set()
         self.connects = 0
         self.impatient = impatient
         """So many connections wait only a moment for an answer."""
-        settings = ChannelSettings(InterBrokerProtocol.parse(ibp), back_off=QUICK, log_every_ms=0)
+        settings = ChannelSettings(InterBrokerProtocol.parse(ibp), max_request_bytes, QUICK, log_every_ms=0)
         self.channels = Channels(
             tasks,
             settings,
@@ -80,9 +83,12 @@ class Bench:
             endpoint.host, endpoint.port, str(ME), request_timeout_ms=limit_ms, max_response_bytes=1 << 20
         )
 
-    async def _deliver(self, answer: Answer) -> None:
+    async def _deliver(self, answer: Answer | PartAnswered) -> None:
         await self.room.wait()
-        self.answers.append(answer)
+        if isinstance(answer, PartAnswered):
+            self.parts.append(answer)
+        else:
+            self.answers.append(answer)
 
     def open(self, endpoint: Endpoint, broker: int = 1, epoch: int = 10) -> None:
         self.channels.open(OpenChannel(BrokerId(broker), BrokerEpoch(epoch), endpoint))
@@ -101,9 +107,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(ibp: str = "3.9", impatient: int = 0) -> AsyncIterator[Bench]:
+async def bench(
+    ibp: str = "3.9", impatient: int = 0, max_request_bytes: int = DEFAULT_MAX_BYTES
+) -> AsyncIterator[Bench]:
     async with asyncio.TaskGroup() as tasks:
-        made = Bench(tasks, ibp, impatient)
+        made = Bench(tasks, ibp, impatient, max_request_bytes)
         try:
             yield made
         finally:
@@ -323,16 +331,16 @@ async def test_cancelled_wherever_it_waits_a_channel_leaves_nothing(
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("large_bytes", [0, brokers.LARGE_BYTES], ids=["on a thread", "at once"])
+@pytest.mark.parametrize("large_bytes", [0, bodies.LARGE_BYTES], ids=["on a thread", "at once"])
 async def test_a_request_to_many_brokers_is_encoded_once(monkeypatch: pytest.MonkeyPatch, large_bytes: int) -> None:
-    monkeypatch.setattr(brokers, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(bodies, "LARGE_BYTES", large_bytes)
     encoded: list[ControlRequest] = []
 
     def counting(request: ControlRequest, version: int) -> EncodedBody:
         encoded.append(request)
         return encode_control_body(request, version)
 
-    monkeypatch.setattr(brokers, "encode_control_body", counting)
+    monkeypatch.setattr(bodies, "encode_control_body", counting)
     async with FakeBroker() as one, FakeBroker() as two, bench() as b:
         b.open(one.endpoint, broker=1, epoch=10)
         b.open(two.endpoint, broker=2, epoch=20)
@@ -346,11 +354,11 @@ async def test_a_request_to_many_brokers_is_encoded_once(monkeypatch: pytest.Mon
         await reach(lambda: len(b.channels._bodies) == 0)
 
 
-@pytest.mark.parametrize("large_bytes", [0, brokers.LARGE_BYTES], ids=["on a thread", "at once"])
+@pytest.mark.parametrize("large_bytes", [0, bodies.LARGE_BYTES], ids=["on a thread", "at once"])
 async def test_a_request_that_cannot_be_encoded_is_a_fault_and_not_silence(
     monkeypatch: pytest.MonkeyPatch, large_bytes: int
 ) -> None:
-    monkeypatch.setattr(brokers, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(bodies, "LARGE_BYTES", large_bytes)
     async with FakeBroker() as broker, bench("2.5") as b:
         b.open(broker.endpoint)
         b.send(stop_replica((True, False)))
@@ -361,7 +369,7 @@ async def test_a_request_that_cannot_be_encoded_is_a_fault_and_not_silence(
 
 
 async def test_the_next_large_request_is_encoded_while_a_broker_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "LARGE_BYTES", 0)
+    monkeypatch.setattr(bodies, "LARGE_BYTES", 0)
     encoded: list[ControlRequest] = []
 
     def noting(request: ControlRequest, version: int) -> EncodedBody:
@@ -369,7 +377,7 @@ async def test_the_next_large_request_is_encoded_while_a_broker_is_at_work(monke
         encoded.append(request)
         return body
 
-    monkeypatch.setattr(brokers, "encode_control_body", noting)
+    monkeypatch.setattr(bodies, "encode_control_body", noting)
     async with FakeBroker([Act.HOLD]) as broker, bench() as b:
         b.open(broker.endpoint)
         first, second = leader_and_isr("first"), leader_and_isr("second")
@@ -382,14 +390,14 @@ async def test_the_next_large_request_is_encoded_while_a_broker_is_at_work(monke
 
 
 async def test_a_closed_channel_leaves_what_another_one_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "LARGE_BYTES", 0)
+    monkeypatch.setattr(bodies, "LARGE_BYTES", 0)
     may_go_on = threading.Event()
 
     def slowly(request: ControlRequest, version: int) -> EncodedBody:
         assert may_go_on.wait(30)
         return encode_control_body(request, version)
 
-    monkeypatch.setattr(brokers, "encode_control_body", slowly)
+    monkeypatch.setattr(bodies, "encode_control_body", slowly)
     async with FakeBroker() as one, FakeBroker() as two, bench() as b:
         b.open(one.endpoint, broker=1, epoch=10)
         b.open(two.endpoint, broker=2, epoch=20)
@@ -401,6 +409,65 @@ async def test_a_closed_channel_leaves_what_another_one_sends(monkeypatch: pytes
         may_go_on.set()
         await reach(lambda: len(b.answers) == 1)
         assert ([len(one.seen), len(two.seen)], b.faults) == ([0, 1], [])
+
+
+# --- parts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("large_bytes", [0, bodies.LARGE_BYTES], ids=["on a thread", "at once"])
+async def test_a_large_request_goes_in_parts_and_is_answered_once(
+    monkeypatch: pytest.MonkeyPatch, large_bytes: int
+) -> None:
+    monkeypatch.setattr(bodies, "LARGE_BYTES", large_bytes)
+    async with FakeBroker() as one, FakeBroker() as two, bench(max_request_bytes=500) as b:
+        b.open(one.endpoint, broker=1, epoch=10)
+        b.open(two.endpoint, broker=2, epoch=20)
+        shared = leader_and_isr(partitions=30)
+        whole = [b.send(shared, broker=1, epoch=10), b.send(shared, broker=2, epoch=20)]
+        after = b.send(update(), broker=1, epoch=10)
+        await reach(lambda: len(b.answers) == 3)
+        assert sorted(b.numbers()) == [*whole, after]
+        for broker, sent in ((one, whole[0]), (two, whole[1])):
+            frames = [seen for seen in broker.seen if isinstance(seen.request, LeaderAndIsrRequest)]
+            assert len(frames) > 4
+            assert max(len(seen.payload) for seen in frames) <= 500
+            assert len([part for part in b.parts if part.request_id == sent]) == len(frames) - 1
+        assert isinstance(one.requests[-1], UpdateMetadataRequest)
+        for answer in b.answers:
+            if isinstance(answer, LeaderAndIsrResponseReceived):
+                assert [row.partition for row in answer.response.partitions] == list(range(30))
+
+
+async def test_only_the_part_that_was_lost_is_sent_again() -> None:
+    async with FakeBroker([Act.ANSWER, Act.CLOSE]) as broker, bench(max_request_bytes=500) as b:
+        b.open(broker.endpoint)
+        b.send(leader_and_isr(partitions=15))
+        await reach(lambda: b.answers)
+        first, lost, again, *_ = broker.requests
+        assert lost == again
+        assert first != lost
+        numbers = [
+            row.partition
+            for request in (first, *broker.requests[2:])
+            if isinstance(request, LeaderAndIsrRequest)
+            for row in request.topics[0].partitions
+        ]
+        assert numbers == list(range(15))
+
+
+async def test_a_partition_that_exceeds_the_limit_is_sent_alone_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeBroker() as one, FakeBroker() as two, bench(max_request_bytes=100) as b:
+        b.open(one.endpoint, broker=1, epoch=10)
+        b.open(two.endpoint, broker=2, epoch=20)
+        shared = leader_and_isr("o" * 200, partitions=3)
+        b.send(shared, broker=1, epoch=10)
+        b.send(shared, broker=2, epoch=20)
+        await reach(lambda: len(b.answers) == 2)
+        assert [len(one.seen), len(two.seen)] == [3, 3]
+        assert [b.counts(1).oversized, b.counts(2).oversized] == [3, 3]
+        told = [record.message for record in caplog.records if "lethe.broker.request.max.bytes" in record.message]
+        assert len(told) == 1
+        assert told[0].startswith("LEADER_AND_ISR needs ")
 
 
 async def test_a_growing_backlog_is_told_each_time_it_doubles(

@@ -15,6 +15,7 @@ from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrResponseReceived,
     LogDirsDescribed,
+    PartAnswered,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
@@ -241,6 +242,26 @@ def test_brokers_that_are_only_silent_are_waited_for_longer() -> None:
     assert world.renewals != []
     assert role(world) is Role.REFUSED
     assert "no registered broker answers" in (world.context.refusal or "")
+
+
+def test_a_broker_that_answers_part_after_part_of_a_large_request_is_not_silent() -> None:
+    world = cluster()
+    world.silent = dict.fromkeys((1, 2, 3))
+    world.create_topic("orders", (1, 2, 3))
+    world.run()
+    request_id, outstanding = next(
+        (number, each) for number, each in world.context.cluster.outstanding.items() if each.broker == 1
+    )
+    for _ in range(200):
+        world.advance(5_000)
+        world.feed(PartAnswered(BrokerId(1), outstanding.broker_epoch, request_id, 0))
+        world.run()
+    assert role(world) is Role.ACTIVE
+    standings = {each.broker: each.standing for each in power.of_brokers(world.context, world.now_ms)}
+    assert standings == {1: BrokerStanding.OBEYS, 2: BrokerStanding.SILENT, 3: BrokerStanding.SILENT}
+    assert request_id in world.context.cluster.outstanding
+    world.advance(15_000)
+    assert power.powerless_reason(world.context, world.now_ms) is not None
 
 
 def test_one_broker_that_obeys_is_power_and_an_idle_controller_keeps_it() -> None:

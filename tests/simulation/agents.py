@@ -145,6 +145,7 @@ class AgentProcess:
         if not self.alive:
             return None
         self._world.note(self.name, how)
+        departures.orders_lost(self._cluster, self.id)
         self.alive = self.is_listening = False
         self._run += 1
         self._tokens.clear()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from lethe.controller.core.config import Takeover
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
@@ -24,11 +25,17 @@ from tests.simulation.world import World, is_controller
 P_INSISTS = 0.2
 P_ADVERTISED = 0.2
 P_SILENCES = 0.4
+P_PARTS = 0.25
 
 
 def _limit(random: Random) -> int:
     """How long topics wait for silent brokers, where brokers fall silent at all."""
     return random.choice((200, 1_000, 4_000)) if random.random() < P_SILENCES else DEFAULT_TOMBSTONE_TIMEOUT_MS
+
+
+def _max_request_bytes(random: Random) -> int:
+    """With the small ones most requests go in parts, of one partition or of a few."""
+    return random.choice((1, 400, 700)) if random.random() < P_PARTS else DEFAULT_MAX_BYTES
 
 
 class Cluster:
@@ -41,7 +48,11 @@ class Cluster:
         advertised = Random(f"resident {world.seed}").random() < P_ADVERTISED
         limit_ms = _limit(Random(f"silences {world.seed}"))
         self.mix: Mix = replace(
-            draw(world.random), insists=insists, advertised=advertised, tombstone_timeout_ms=limit_ms
+            draw(world.random),
+            insists=insists,
+            advertised=advertised,
+            tombstone_timeout_ms=limit_ms,
+            max_request_bytes=_max_request_bytes(Random(f"parts {world.seed}")),
         )
         self.ledger = Ledger()
         self.announcements = Announcements()
@@ -122,6 +133,7 @@ class Cluster:
         invariants.writes_are_allowed(self, writer, operations, epoch_version_before)
         if any(isinstance(each, Create) and each.path == paths.controller() for each in operations):
             self.authority.election_is_allowed(writer.name)
+            departures.orders_lost(self)
         for operation in operations:
             if isinstance(operation, Delete) and (name := paths.topic_of(operation.path)) is not None:
                 self.ledger.living[name].removed_in = self.controller_epoch if writer.is_controller else None

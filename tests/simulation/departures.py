@@ -2,9 +2,9 @@
 
 A replica that is removed by a reassignment (or was being added by one that is cancelled) is told to go. If its broker
 is away when the topic's znode is written, or the connection between controller and broker ends after that and before
-the order is carried out, or the disk refuses, the directory stays where it is: a *stray*. So does one that an earlier
-order, still on its way, makes after that. Nobody asks for it any more, not even the deletion of its topic. Where
-nothing of this happened, no directory may stay.
+the order is carried out, or one of the two does (the channel may outlive both), or the disk refuses, the directory
+stays where it is: a *stray*. So does one that an earlier order, still on its way, makes after that. Nobody asks for it
+any more, not even the deletion of its topic. Where nothing of this happened, no directory may stay.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def _channels(cluster: Cluster, writer: Writer) -> Mapping[BrokerId, Channel]:
     return next((each.channels for each in cluster.controllers if each.name == writer.name), {})
 
 
-def channel_closed(cluster: Cluster, broker: BrokerId) -> None:
-    """What a controller has told this broker and was not done yet may never be done."""
+def orders_lost(cluster: Cluster, broker: BrokerId | None = None) -> None:
+    """What a controller has told this broker (None: all) and was not done yet may never be done."""
     for incarnation in cluster.ledger.living.values():
-        for partition, departed in incarnation.departed:
-            if departed == broker:
-                incarnation.strays[partition, broker] = None
+        for replica in incarnation.departed:
+            if broker is None or replica[1] == broker:
+                incarnation.strays[replica] = None
 
 
 def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 
 DEFAULT_TOMBSTONE_TIMEOUT_MS = 300_000
@@ -31,6 +32,8 @@ class Mix:
     max_operations_per_multi: int
     max_operations_per_group: int
     multis_in_flight: int
+    max_request_bytes: int
+    """Limit of a request to a broker; larger ones go in parts."""
     session_timeout_ms: int
     request_timeout_ms: int
     delete_delay_ms: int
@@ -154,6 +157,7 @@ def draw(random: Random) -> Mix:
         max_operations_per_multi=random.choice((500, 500, 10, 3)),
         max_operations_per_group=random.choice((800, 800, 6, 3)),
         multis_in_flight=random.choice((1, 4)),
+        max_request_bytes=DEFAULT_MAX_BYTES,
         session_timeout_ms=random.choice((1_000, 3_000, 6_000)),
         request_timeout_ms=random.choice((1_000, 3_000)),
         delete_delay_ms=random.choice((0, 200, 3_000)),

@@ -1,9 +1,10 @@
 """The connections between controllers and agents, and the channels that send over them.
 
 Theory of operation. A channel does what the runtime's does: one request in flight, always the same content, sent again
-until it is answered or the channel is closed. Between one controller and one broker everything arrives in the order in
-which it was sent, also across reconnects. A request that was sent may arrive although its sender has given it up, died
-or been deposed; it may arrive twice; its answer may come late, or never.
+until it is answered or the channel is closed; a large one goes in parts, which are answered one by one. Between one
+controller and one broker everything arrives in the order in which it was sent, also across reconnects. A request that
+was sent may arrive although its sender has given it up, died or been deposed; it may arrive twice; its answer may come
+late, or never.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from lethe.controller.core.events import (
     Answer,
     LeaderAndIsrResponseReceived,
     LogDirsDescribed,
+    PartAnswered,
     ProbeOutcome,
     ProbesCompleted,
     StopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from lethe.protocol.kafka import parts
 from lethe.protocol.kafka.control import (
     Addressed,
     LeaderAndIsrResponse,
@@ -28,7 +31,12 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from lethe.protocol.kafka.queries import ChannelResponse, DescribeLogDirsRequest, DescribeLogDirsResponse
+from lethe.protocol.kafka.queries import (
+    ChannelRequest,
+    ChannelResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from lethe.protocol.kafka.versions import control_versions
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
 from tests.simulation import departures, silences
@@ -65,6 +73,9 @@ class Channel:
         self._link = cluster.link(owner.id, effect.broker)
         self._queue: deque[Send] = deque()
         self._in_flight: Send | None = None
+        self._parts: deque[ChannelRequest] = deque()
+        """What of it is not answered yet; the first is sent."""
+        self._answers: list[ChannelResponse] = []
         self._buried_ms: dict[tuple[str, TopicId | None], int] = {}
         self._buried_by: dict[tuple[str, TopicId | None], int] = {}
         """Topic to the last request that carried its tombstone."""
@@ -102,6 +113,8 @@ class Channel:
         """Send the next request, if nothing is in flight; a process that is paused sends nothing."""
         if self._in_flight is None and self._queue and not self.closed and not self._owner.paused:
             self._in_flight = self._queue.popleft()
+            self._parts = deque(parts.parts_of(self._in_flight.request, self._cluster.mix.max_request_bytes))
+            self._answers = []
             self._send()
 
     def close(self) -> None:
@@ -109,14 +122,15 @@ class Channel:
         self.closed = True
         self._queue.clear()
         self._in_flight = None
-        departures.channel_closed(self._cluster, self.effect.broker)
+        departures.orders_lost(self._cluster, self.effect.broker)
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        send, mix, world = self._in_flight, self._cluster.mix, self._world
-        if send is None or self.closed:
+        mix, world = self._cluster.mix, self._world
+        if self._in_flight is None or self.closed:
             return
+        send = self._in_flight._replace(request=self._parts[0])
         self._attempt += 1
         attempt = self._attempt
         agent = self._cluster.agents.get(send.broker)
@@ -170,10 +184,16 @@ class Channel:
         if self._owner.paused:
             self._owner.when_resumed(lambda: self._answered(send, response, attempt))
             return
-        self._in_flight = None
         self._failures = 0
+        self._parts.popleft()
+        self._answers.append(response)
+        if self._parts:
+            self._owner.post(PartAnswered(*send[:3], response.error))
+            self._send()
+            return
+        self._in_flight = None
         ids = control_versions(self._cluster.mix.ibp).leader_and_isr >= 5
-        self._owner.post(_event(send, response, topics_by_id=ids))
+        self._owner.post(_event(send, parts.merged(self._answers), topics_by_id=ids))
         self.next()
 
     def _failed(self, attempt: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final
 
-from tests.simulation import bugs_agent, bugs_control, bugs_deletion, bugs_power, bugs_tombstones
+from tests.simulation import bugs_agent, bugs_control, bugs_deletion, bugs_parts, bugs_power, bugs_tombstones
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -51,6 +51,8 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_deletion.pause_unknown_after_failover,
         bugs_deletion.zero_id_taken_for_an_id,
         bugs_deletion.young_after_failover,
+        bugs_parts.last_part_counts,
+        bugs_parts.busy_taken_for_silent,
         bugs_power.epoch_never_raised,
         bugs_power.control_taken_unseen,
         bugs_power.powerless_for_ever,

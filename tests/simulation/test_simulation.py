@@ -53,6 +53,8 @@ FOUND_BY = {
     "pause_unknown_after_failover": 1,
     "zero_id_taken_for_an_id": 34,
     "young_after_failover": 0,
+    "last_part_counts": 1,
+    "busy_taken_for_silent": 38,
     "epoch_never_raised": 26,
     "control_taken_unseen": 22,
     "powerless_for_ever": 5,

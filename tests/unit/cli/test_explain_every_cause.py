@@ -106,7 +106,7 @@ def answered(error: ErrorCode) -> World:
     def world() -> OneController:
         world = marked(silent())
         broker = world.context.cluster.brokers[BrokerId(2)]
-        world.context.cluster.last_answers[broker.id] = LastResponse(broker.epoch, error, world.now_ms)
+        world.context.cluster.last_answers[broker.id] = LastResponse(broker.epoch, error, world.now_ms, world.now_ms)
         return world
 
     return world

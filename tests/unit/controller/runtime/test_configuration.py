@@ -35,3 +35,9 @@ def test_what_is_configured_reaches_the_core(value: str, expected: Takeover, tmp
 def test_another_word_is_refused_with_the_words_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never, once and always"):
         load("controller.takeover=sometimes", tmp_path)
+
+
+def test_a_request_to_a_broker_is_no_larger_than_what_this_file_has_brokers_take(tmp_path: Path) -> None:
+    assert load("", tmp_path).max_broker_request_bytes == 16 * 1024 * 1024
+    assert load("lethe.broker.request.max.bytes=2048", tmp_path).max_broker_request_bytes == 2048
+    assert load("socket.request.max.bytes=4096", tmp_path).max_broker_request_bytes == 4096
