@@ -110,6 +110,10 @@ rescue-page: kafka ## rescue real Kafka (KAFKA="3.9.1 2.5.1") and write docs/res
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)
 
+.PHONY: chaos
+chaos: kafka ## a real cluster under faults; a checker of its own decides (MINUTES=10, SEED=7, CHAOS="--json")
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
 .PHONY: demo
 demo: $(STAMP) java ## ZooKeeper, controllers and agents on this machine: create, delete, prove clean (DEMO="--chaos")
 	@$(BIN)/lethe demo $(DEMO)

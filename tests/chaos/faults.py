@@ -1,0 +1,235 @@
+"""Performs planned faults: finds who has the role now, does the harm, and undoes it when its time is over.
+
+At most one ZooKeeper server, one Kafka broker and two agents are down or paused at a time, so that the cluster can go
+on. A fault whose candidates are all busy is skipped, which the record says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lethe.cluster.daemons import DaemonFailed, Member
+from tests.chaos.cluster import KAFKA_IDS, ChaosCluster
+from tests.chaos.control import ControlWatch
+from tests.chaos.ensemble import EnsembleFailed, Server
+from tests.chaos.gate import Gate, Mode
+from tests.chaos.schedule import Harm, PlannedFault, Target
+from tests.fakes.full_disk import fill_up
+
+START_LIMIT_S: Final = 90.0
+STARTS: Final = 4
+"""Tries of a restart while other faults go on."""
+MOST_DOWN: Final = {"zookeeper": 1, "kafka": 1, "agent": 2, "controller": 3}
+_MODES: Final = {Harm.STALL: Mode.STALL, Harm.DELAY: Mode.DELAY, Harm.REFUSE: Mode.REFUSE}
+Victim = Member | Server
+
+
+@dataclass(slots=True)
+class PerformedFault:
+    """What came of a planned fault."""
+
+    planned: PlannedFault
+    at_s: float
+    victims: tuple[str, ...] = ()
+    skipped: str | None = None
+    ended_s: float | None = None
+    problem: str | None = None
+
+
+class Skipped(Exception):
+    """Nobody can be hit now; the message says why."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """All faults of one run."""
+
+    cluster: ChaosCluster
+    control: ControlWatch
+    clock: Callable[[], float]
+    performed: list[PerformedFault] = field(default_factory=list)
+    down: dict[str, str] = field(default_factory=dict)
+    """Names of processes that are killed or paused now, with their class."""
+
+    async def run(self, schedule: Sequence[PlannedFault]) -> None:
+        """Perform the schedule, and return when every fault is over and every process is up."""
+        async with asyncio.TaskGroup() as group:
+            for planned in schedule:
+                await asyncio.sleep(max(0.0, planned.at_s - self.clock()))
+                group.create_task(self._perform(planned), name=planned.label)
+
+    def by_label(self) -> dict[str, int]:
+        """Number of performed faults by what was done to whom."""
+        return dict(Counter(each.planned.label for each in self.performed if each.skipped is None))
+
+    async def _perform(self, planned: PlannedFault) -> None:
+        record = PerformedFault(planned, round(self.clock(), 2))
+        self.performed.append(record)
+        try:
+            match planned.target:
+                case Target.DISK:
+                    await self._fill(planned, record)
+                case Target.ACTIVE_TO_ZOOKEEPER | Target.BROKER_TO_ZOOKEEPER | Target.TO_BROKER | Target.TO_CONTROLLER:
+                    await self._harm_way(planned, record)
+                case _:
+                    await self._harm_processes(planned, record)
+        except Skipped as why:
+            record.skipped = str(why)
+        except (DaemonFailed, EnsembleFailed, OSError) as problem:
+            record.problem = f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
+        finally:
+            record.ended_s = round(self.clock(), 2)
+
+    # --- processes ------------------------------------------------------------------------------------------------
+
+    async def _harm_processes(self, planned: PlannedFault, record: PerformedFault) -> None:
+        kind, candidates = await self._candidates(planned.target)
+        able = [each for each in candidates if each.name not in self.down and each.process.is_running]
+        room = MOST_DOWN[kind] - list(self.down.values()).count(kind)
+        if not able or room < 1:
+            raise Skipped(f"{planned.target.value}: nobody can be hit now")
+        victims = able if planned.target is Target.CONTROLLERS else [able[planned.choice % len(able)]]
+        record.victims = tuple(each.name for each in victims)
+        await asyncio.gather(*(self._harm_process(planned, victim, kind) for victim in victims))
+
+    async def _candidates(self, target: Target) -> tuple[str, Sequence[Victim]]:
+        cluster = self.cluster
+        match target:
+            case Target.ACTIVE:
+                active = cluster.controllers.get(self.control.holder or -1)
+                return "controller", [] if active is None else [active]
+            case Target.CONTROLLER | Target.CONTROLLERS:
+                return "controller", list(cluster.controllers.values())
+            case Target.AGENT:
+                return "agent", list(cluster.agents.values())
+            case Target.KAFKA:
+                return "kafka", list(cluster.kafka.values())
+            case Target.ZOOKEEPER_LEADER:
+                leader = await cluster.ensemble.leader()
+                return "zookeeper", [] if leader is None else [leader]
+            case _:
+                return "zookeeper", cluster.ensemble.servers
+
+    async def _harm_process(self, planned: PlannedFault, victim: Victim, kind: str) -> None:
+        process = victim.process
+        self.down[victim.name] = kind
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.down.pop, victim.name, None)
+            if kind == "controller" and victim is self.cluster.controllers.get(self.control.holder or -1):
+                undo.enter_context(self._hits_control(f"{planned.harm.value} of {victim.name} at {planned.at_s:g} s"))
+            if planned.harm is Harm.PAUSE:
+                process.pause()
+                await asyncio.sleep(planned.duration_s)
+                process.resume()
+            else:
+                await process.kill()
+                await asyncio.sleep(planned.duration_s)
+                await self._start(victim)
+
+    @contextlib.contextmanager
+    def _hits_control(self, fault: str) -> Iterator[None]:
+        self.control.fault_begins(fault)
+        try:
+            yield
+        finally:
+            self.control.fault_ended(fault)
+
+    async def _start(self, victim: Victim) -> None:
+        """Start it, again if it ends because of other faults. Raises DaemonFailed, EnsembleFailed."""
+        for attempt in range(STARTS):
+            try:
+                if isinstance(victim, Server):
+                    if not victim.process.is_running:
+                        victim.process.start()
+                    await victim.wait_serving(START_LIMIT_S)
+                elif victim.is_running:
+                    await victim.wait_ready(START_LIMIT_S)
+                else:
+                    await victim.start(START_LIMIT_S)
+                return
+            except (DaemonFailed, EnsembleFailed) as problem:
+                if not victim.process.is_running:
+                    self.cluster.ended.append(f"{victim.name} while it started: {str(problem).splitlines()[0]}")
+                if attempt == STARTS - 1:
+                    raise
+
+    async def restart_ended(self) -> None:
+        """Start each process again that has ended although nobody had killed it, and note it."""
+        everybody: list[Victim] = [*self.cluster.members.values(), *self.cluster.ensemble.servers]
+        for victim in everybody:
+            if victim.name not in self.down and not victim.process.is_running:
+                code = victim.process.exit_code
+                self.cluster.ended.append(f"{victim.name} with exit code {code} at {self.clock():.0f} s")
+                self.down[victim.name] = "ended"
+                try:
+                    await self._start(victim)
+                finally:
+                    self.down.pop(victim.name, None)
+
+    # --- ways and disks -------------------------------------------------------------------------------------------
+
+    async def _harm_way(self, planned: PlannedFault, record: PerformedFault) -> None:
+        cluster, holder = self.cluster, self.control.holder
+        brokers = (*cluster.agents, *KAFKA_IDS)
+        gates: Sequence[Gate]
+        match planned.target:
+            case Target.ACTIVE_TO_ZOOKEEPER:
+                if holder is None:
+                    raise Skipped("no controller is active")
+                number, gates = holder, cluster.zookeeper_gates.get(holder, ())
+            case Target.BROKER_TO_ZOOKEEPER:
+                number = brokers[planned.choice % len(brokers)]
+                gates = cluster.zookeeper_gates[number]
+            case Target.TO_BROKER:
+                number = brokers[planned.choice % len(brokers)]
+                gates = (cluster.listener_gates[number],)
+            case _:
+                number = list(cluster.controllers)[planned.choice % len(cluster.controllers)]
+                gates = (cluster.listener_gates[number],)
+        key = f"{planned.target.value} of {number}"
+        if key in self.down or not gates:
+            raise Skipped(f"{key} is harmed already")
+        record.victims = (key,)
+        self.down[key] = "way"
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.down.pop, key, None)
+            if planned.target is Target.ACTIVE_TO_ZOOKEEPER:
+                fault = f"{planned.harm.value} of controller {number}'s way to ZooKeeper at {planned.at_s:g} s"
+                undo.enter_context(self._hits_control(fault))
+            for gate in gates:
+                gate.cut() if planned.harm is Harm.CUT else gate.set_mode(_MODES[planned.harm], planned.delay_s)
+            try:
+                await asyncio.sleep(planned.duration_s)
+            finally:
+                for gate in gates:
+                    gate.set_mode(Mode.OPEN)
+
+    async def _fill(self, planned: PlannedFault, record: PerformedFault) -> None:
+        """Leave no block on the small disk, then free it and restart its agent, as its operator would: the controller
+        asks nothing of replicas that had no space until their broker returns."""
+        agent = list(self.cluster.agents.values())[-1]
+        if self.cluster.disk is None:
+            raise Skipped(f"there is no small disk: {self.cluster.no_disk}")
+        if agent.name in self.down or "disk" in self.down or not agent.is_running:
+            raise Skipped(f"{agent.name} is down")
+        record.victims = (f"the disk of {agent.name}",)
+        self.down["disk"] = "disk"
+        try:
+            fill_up(self.cluster.disk)
+            await asyncio.sleep(planned.duration_s)
+        finally:
+            (self.cluster.disk / "ballast").unlink(missing_ok=True)
+            self.down.pop("disk", None)
+        while agent.name in self.down:
+            await asyncio.sleep(0.2)
+        self.down[agent.name] = "agent"
+        try:
+            await agent.stop(20.0)
+            await self._start(agent)
+        finally:
+            self.down.pop(agent.name, None)

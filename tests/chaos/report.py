@@ -1,0 +1,114 @@
+"""The report of one run, as text for people and as JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tests.chaos.control import Failover, Unavailability, unavailability
+from tests.chaos.history import History
+from tests.chaos.vitals import Growth
+
+MIB = 1 << 20
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that a run has found. `residue` counts by place; it and `violations` decide."""
+
+    seed: int
+    minutes: float
+    kafka: str
+    faults: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    fault_problems: list[str] = field(default_factory=list)
+    topics: Mapping[str, int] = field(default_factory=dict)
+    records: int = 0
+    terms: int = 0
+    scans: int = 0
+    transactions: int = 0
+    settled_s: float | None = None
+    residue: dict[str, int] = field(default_factory=lambda: {"zookeeper": 0, "caches": 0, "disks": 0})
+    findings: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    left_by_moves: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    failovers: list[Failover] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not (self.violations or self.findings or any(self.residue.values()))
+
+    @property
+    def unavailability(self) -> Unavailability:
+        return unavailability(self.failovers)
+
+    def as_json(self) -> str:
+        """Return one object. Its field `passed` is what the exit code says."""
+        document: dict[str, Any] = asdict(self)
+        document |= {"passed": self.passed, "unavailability": asdict(self.unavailability)}
+        return json.dumps(document, indent=1)
+
+    def as_text(self) -> str:
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield f"chaos: seed {self.seed}, {self.minutes:g} min, Kafka {self.kafka}"
+        yield "The seed replays the schedule of the faults, not the interleaving of the processes."
+        yield f"\nFaults: {sum(self.faults.values())} performed, {self.skipped} skipped (nobody could be hit)"
+        for label, count in sorted(self.faults.items()):
+            yield f"  {count:4} {label}"
+        yield "\nTopics: " + ", ".join(f"{count} {what}" for what, count in self.topics.items())
+        yield f"Records acknowledged, and read at the end: {self.records}"
+        yield f"Read: {self.transactions} transactions of ZooKeeper, {self.scans} scans of all log directories"
+        settled = "did not settle" if self.settled_s is None else f"settled after {self.settled_s:.0f} s"
+        yield f"Residue ({settled}): " + ", ".join(f"{place} {count}" for place, count in self.residue.items())
+        found = self.unavailability
+        if found.failovers:
+            yield (
+                f"Control: {self.terms} terms; unavailable in {found.failovers} failovers: "
+                f"median {found.median_s} s, worst {found.worst_s} s"
+            )
+            for each in sorted(self.failovers, key=lambda each: -each.seconds)[:5]:
+                yield f"  {each.seconds:6.2f} s after {each.fault}"
+        yield "\nGrowth from 20 s after its start to its end, in each process's longest life:"
+        yield "  process            life      memory          descriptors   threads"
+        for grown in self.growth:
+            memory = f"{grown.rss_bytes / MIB:5.0f} {grown.rss_growth_bytes / MIB:+5.1f} MiB"
+            descriptors = f"{grown.descriptors:4} {grown.descriptors_growth:+4}"
+            threads = f"{grown.threads:3} {grown.threads_growth:+3}"
+            yield f"  {grown.name:16} {grown.seconds:6.0f} s  {memory}   {descriptors}     {threads}"
+        yield from _listed("Left by moves from brokers that were away (a documented limit)", self.left_by_moves)
+        yield from _listed("Processes that ended by themselves, and were started again", self.ended)
+        yield from _listed("Faults with a problem of their own", self.fault_problems)
+        yield from _listed("Left out", self.left_out)
+        yield from _listed("Findings at the end", self.findings)
+        yield from _listed("Violations", self.violations)
+        yield "\nPASSED: no violation, residue 0" if self.passed else "\nFAILED"
+
+
+def _listed(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield f"\n{title}: {len(lines)}"
+        yield from (f"  {line}" for line in lines[:40])
+
+
+def topic_counts(history: History) -> dict[str, int]:
+    """Count what became of topics, as ZooKeeper's transactions have it."""
+    seen: set[str] = set()
+    again = 0
+    for each in history.incarnations:
+        again += each.name in seen
+        seen.add(each.name)
+    return {
+        "created": len(history.incarnations),
+        "made again under their name": again,
+        "deleted": sum(each.removed_ms is not None for each in history.incarnations),
+        "expansions": history.expansions,
+        "partitions moved": history.reassignments,
+        "living at the end": len(history.living()),
+    }

@@ -1,0 +1,63 @@
+"""Schedules, figures and the exit of a run, without a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+
+import pytest
+
+from tests.chaos.control import Failover, unavailability
+from tests.chaos.report import Report
+from tests.chaos.schedule import WEIGHTS, draw
+from tests.chaos.vitals import WARM_UP_S, Life, Sample, growths, look
+
+
+def test_a_seed_draws_the_same_schedule_and_a_longer_run_begins_with_it() -> None:
+    short, long = draw(7, 600), draw(7, 6_000)
+    assert short == draw(7, 600)
+    assert long[: len(short)] == short
+    assert short != draw(8, 600)[: len(short)]
+    assert {(each.target, each.harm) for each in long} == set(WEIGHTS)
+    assert all(before.at_s <= after.at_s < 6_000 for before, after in itertools.pairwise(long))
+
+
+def failover(seconds: float) -> Failover:
+    return Failover("SIGKILL of controller 1001", 1.0, seconds, 2, 1002)
+
+
+def test_unavailability_is_the_median_and_the_worst() -> None:
+    found = unavailability([failover(seconds) for seconds in (9.0, 1.0, 2.0)])
+    assert (found.failovers, found.median_s, found.worst_s) == (3, 2.0, 9.0)
+    assert unavailability([]).median_s is None
+
+
+def test_growth_is_that_of_the_longest_life_after_its_warm_up() -> None:
+    young = Life("broker 1", 1, 0.0)
+    short = Life("broker 1", 2, 0.0, Sample(10, 5, 1), Sample(90, 5, 1), seconds=30)
+    long = Life("broker 1", 3, 0.0, Sample(100, 5, 1), Sample(160, 4, 3), seconds=60)
+    (found,) = growths([young, short, long])
+    assert (found.seconds, found.rss_growth_bytes, found.descriptors_growth, found.threads_growth) == (60, 60, -1, 2)
+
+
+def test_a_look_at_this_process() -> None:
+    seen = look(os.getpid())
+    assert seen is not None
+    assert min(seen.rss_bytes >> 20, seen.descriptors, seen.threads) > 0
+    assert look(2**22 + 1) is None
+    assert WARM_UP_S > 0
+
+
+@pytest.mark.parametrize("harm", ["violations", "findings", "residue"])
+def test_a_run_passes_only_without_violation_finding_and_residue(harm: str) -> None:
+    report = Report(7, 10, "3.9.1")
+    assert report.passed
+    assert "PASSED" in report.as_text()
+    if harm == "residue":
+        report.residue["disks"] = 1
+    else:
+        getattr(report, harm).append("what was found")
+        assert "what was found" in report.as_text()
+    assert "FAILED" in report.as_text()
+    assert json.loads(report.as_json())["passed"] is False
