@@ -111,10 +111,7 @@ class CannedZooKeeper:
     @staticmethod
     def write(effect: WriteZnodes) -> events.ZnodesWritten:
         outcomes = tuple(
-            GroupDone(
-                tuple(Stat(1, 1, op.version + 1, 0) if isinstance(op, SetData) else None for op in group),
-                (),
-            )
+            GroupDone(tuple(Stat(1, 1, op.version + 1, 0) if isinstance(op, SetData) else None for op in group))
             for group in effect.groups
         )
         return events.ZnodesWritten(effect.id, outcomes)

@@ -65,6 +65,7 @@ _CREATE, _DELETE, _EXISTS, _GET_DATA, _SET_DATA, _GET_CHILDREN = 1, 2, 3, 4, 5, 
 _CHECK, _MULTI, _CREATE2, _MULTI_READ, _SET_WATCHES = 13, 14, 15, 22, 101
 _ERROR: Final = -1
 _EPHEMERAL, _SEQUENTIAL = 1, 2
+_ANSWERED_BY: Final = {Create: _CREATE2, SetData: _SET_DATA, Delete: _DELETE, Check: _CHECK}
 _OP_CREATE2: Final = _RESULT.pack(_CREATE2, False, -1)
 _OP_DELETE: Final = _RESULT.pack(_DELETE, False, -1)
 _OP_SET_DATA: Final = _RESULT.pack(_SET_DATA, False, -1)
@@ -159,34 +160,32 @@ def _parse_multi(body: bytes, zxid: int, chroot: str, operations: Sequence[Opera
     stats: list[Stat | None] = []
     paths: list[str] = []
     at = 0
+    seen: dict[bytes, Stat] = {}
     for operation in operations:
         kind, done, _ = _RESULT.unpack_from(body, at)
-        at += 9
-        stat: Stat | None = None
-        path = operation.path
-        expected = _DELETE
-        match operation:
-            case Delete():
-                pass
-            case Check():
-                expected = _CHECK
-            case SetData():
-                expected = _SET_DATA
-                stat = Stat._make(_STAT.unpack_from(body, at))
-                at += 68
-            case Create():
-                expected = _CREATE2
-                path, at = _parse_text(body, at)
-                path = path[len(chroot) :] or "/"
-                stat = Stat._make(_STAT.unpack_from(body, at))
-                at += 68
-        if done or kind != expected:
+        at += _RESULT.size
+        path, stat = operation.path, None
+        if isinstance(operation, Create):
+            created, at = _parse_text(body, at)
+            path = (created[len(chroot) :] or "/") if operation.sequential else path
+        if isinstance(operation, Create | SetData):
+            stat, at = _parse_stat(body, at, seen)
+        if done or kind != _ANSWERED_BY[type(operation)]:
             raise ValueError(f"the answer to {operation} is of type {kind}")
         stats.append(stat)
         paths.append(path)
     if body[at:] != _DONE:
         raise ValueError("a multi's answer does not end where it should")
     return MultiDone(tuple(stats), tuple(paths), zxid)
+
+
+def _parse_stat(body: bytes, at: int, seen: dict[bytes, Stat]) -> tuple[Stat, int]:
+    """Return the Stat and its end. Znodes that one multi created have equal ones: one object, for plans are large."""
+    raw = body[at : at + _STAT.size]
+    stat = seen.get(raw)
+    if stat is None:
+        seen[raw] = stat = Stat._make(_STAT.unpack(raw))
+    return stat, at + _STAT.size
 
 
 def _parse_multi_failure(body: bytes, count: int) -> MultiFailed:

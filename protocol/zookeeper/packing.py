@@ -59,11 +59,9 @@ _ACL_BYTES: Final = 64
 
 
 class GroupDone(NamedTuple):
-    """The whole group was applied. `stats` and `paths` are as in MultiDone, for the group's operations only."""
+    """The whole group was applied. `stats` are as in MultiDone, for the group's operations only."""
 
     stats: tuple[Stat | None, ...]
-    paths: tuple[str, ...]
-    zxid: int = -1
 
 
 class GroupFailed(NamedTuple):
@@ -194,9 +192,13 @@ class MultiPlan:
 
     def _settle_done(self, multi: PlannedMulti, outcome: MultiDone) -> None:
         at = 1 if self.fence else 0
+        last = GroupDone(())
         for number in multi.groups:
             end = at + len(self.groups[number])
-            self._outcomes[number] = GroupDone(outcome.stats[at:end], outcome.paths[at:end], outcome.zxid)
+            # Groups of one multi mostly have equal stats: one object for all of them, as a plan may have 100,000.
+            if outcome.stats[at:end] != last.stats:
+                last = GroupDone(outcome.stats[at:end])
+            self._outcomes[number] = last
             at = end
 
     def _settle_failed(self, multi: PlannedMulti, index: int, error: ZkError) -> None:

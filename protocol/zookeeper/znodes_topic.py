@@ -6,6 +6,7 @@ string and read with one access per field.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -111,8 +112,10 @@ def _topic_id(path: str, value: object) -> TopicId | None:
 # --- partition state ----------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(4096)
 def encode_state(state: LeaderAndIsr) -> bytes:
-    """Return the data of a partition's state znode, without `partition_epoch`, which is the znode's version."""
+    """Return the data of a partition's state znode, without `partition_epoch`, which is the znode's version. Partitions
+    with equal states, which are written by the thousands, share the data."""
     if state.recovery_state:
         return (
             b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_recovery_state":%d,"leader_epoch":%d,"isr":[%s]}'

@@ -10,6 +10,8 @@ from lethe.protocol.zookeeper.operations import (
     MultiFailed,
     MultiOutcome,
     MultiUnknown,
+    Operation,
+    Stat,
     ZkError,
 )
 from lethe.protocol.zookeeper.packing import (
@@ -57,9 +59,9 @@ def test_each_group_ends_as_it_deserves(
     assert len(applied) == len(set(applied))
     for number, outcome in enumerate(plan.outcomes):
         match outcome:
-            case GroupDone(_, paths, _):
+            case GroupDone(stats):
                 assert number in applied
-                assert paths == tuple(op.path for op in groups[number])
+                assert stats == tuple(map(stat_of, groups[number]))
             case GroupFailed(index, error):
                 assert (index, error) == (len(groups[number]) - 1, ZkError.BAD_VERSION)
                 assert number in stale
@@ -94,4 +96,10 @@ def _answer(
         if number in stale:
             return MultiFailed(at - 1, ZkError.BAD_VERSION)
     applied.extend(multi.groups)
-    return MultiDone((None,) * len(multi.operations), tuple(op.path for op in multi.operations))
+    return MultiDone(tuple(map(stat_of, multi.operations)), tuple(op.path for op in multi.operations))
+
+
+def stat_of(operation: Operation) -> Stat | None:
+    """A Stat by which the operation is known again, for some of them."""
+    number = sum(operation.path.encode()) % 3
+    return Stat(1, 2, number, 0) if number else None

@@ -425,8 +425,8 @@ async def test_cancelled_during_a_long_step_the_loop_does_not_wait_for_it(slow: 
         (ZnodesRead(1, ()), False),
         (ZnodesRead(1, (ReadFailed(ZkError.NO_NODE),) * 100), True),
         (ZnodesRead(1, (Data(b"x" * 40_000, Stat(1, 1, 0, 0)),)), True),
-        (ZnodesWritten(1, (GroupDone((), ()),) * 99), False),
-        (ZnodesWritten(1, (GroupDone((), ()),) * 100), True),
+        (ZnodesWritten(1, (GroupDone(()),) * 99), False),
+        (ZnodesWritten(1, (GroupDone(()),) * 100), True),
     ],
 )
 def test_which_steps_may_be_long(event: Event, long: bool) -> None:

@@ -96,7 +96,7 @@ def unknown_taken_for_done() -> AbstractContextManager[object]:
     written = results._written
 
     def hopeful(step: StepContext, then: Any, outcomes: Sequence[GroupOutcome]) -> None:
-        written(step, then, tuple(GroupDone((), ()) if isinstance(o, GroupUnknown) else o for o in outcomes))
+        written(step, then, tuple(GroupDone(()) if isinstance(o, GroupUnknown) else o for o in outcomes))
 
     return everywhere(written, hopeful)
 

@@ -118,7 +118,7 @@ def written(context: Context, effects: Sequence[Effect], errors: Mapping[int, Zk
             outcomes.append(GroupFailed(0, errors[number]))
         else:
             stats = tuple(Stat(1, 1, op.version + 1 if isinstance(op, SetData) else 0, 0) for op in group)
-            outcomes.append(GroupDone(stats, tuple(op.path for op in group)))
+            outcomes.append(GroupDone(stats))
     return in_charge(context, feed(context, ZnodesWritten(effect.id, tuple(outcomes))))
 
 

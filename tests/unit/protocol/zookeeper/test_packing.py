@@ -59,13 +59,13 @@ def test_without_a_fence_there_is_only_the_work() -> None:
     assert multi.operations == (Delete("/0/0"), Delete("/1/0"))
 
 
-def test_done_groups_get_their_own_stats_and_paths() -> None:
+def test_done_groups_get_their_own_stats() -> None:
     plan = MultiPlan(deletes(2, size=2), FENCE)
     (multi,) = drain(plan)
     plan.settle(multi, done(multi))
     assert plan.outcomes == (
-        GroupDone((Stat(1, 1, 1, 0), Stat(1, 1, 2, 0)), ("/0/0", "/0/1"), 5),
-        GroupDone((Stat(1, 1, 3, 0), Stat(1, 1, 4, 0)), ("/1/0", "/1/1"), 5),
+        GroupDone((Stat(1, 1, 1, 0), Stat(1, 1, 2, 0))),
+        GroupDone((Stat(1, 1, 3, 0), Stat(1, 1, 4, 0))),
     )
     assert not plan.controller_moved
 
