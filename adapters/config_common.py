@@ -12,8 +12,8 @@ from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_listeners import listener_hosts
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
+from lethe.adapters.zookeeper.config import DEFAULT_SLOW_WRITE_MS, parse_connect_string
 from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
-from lethe.adapters.zookeeper.config import parse_connect_string
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Endpoint, topic_name_problem
@@ -71,6 +71,16 @@ COMMON: Final = (
         PropertyKind.SECRET,
         None,
         "user:password with which to authenticate at ZooKeeper (scheme digest).",
+    ),
+    Property(
+        "lethe.zookeeper.slow.write.ms",
+        PropertyKind.INTEGER,
+        str(DEFAULT_SLOW_WRITE_MS),
+        "After a write that takes ZooKeeper longer, half as many are sent at once, down to one; quick ones raise it "
+        "again, up to 10. Other clients wait behind them.",
+        unit="milliseconds",
+        minimum=1,
+        maximum=MAX_INT,
     ),
     Property(
         "lethe.http.host",
@@ -139,6 +149,7 @@ class ZooKeeperConfig:
     connection_timeout_ms: int
     set_acl: bool
     credentials: Credentials | None
+    slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
 
     def session(self) -> SessionConfig:
         """Return the same settings in the adapter's type."""
@@ -148,6 +159,7 @@ class ZooKeeperConfig:
             connection_timeout_ms=self.connection_timeout_ms,
             set_acl=self.set_acl,
             credentials=() if self.credentials is None else (self.credentials,),
+            slow_write_ms=self.slow_write_ms,
         )
 
 
@@ -218,7 +230,14 @@ def read_zookeeper(values: Values) -> ZooKeeperConfig:
         values.wrong(
             "zookeeper.set.acl", "the znodes would have no owner", "set lethe.zookeeper.digest=user:password too"
         )
-    return ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, set_acl, credentials)
+    return ZooKeeperConfig(
+        connect,
+        session_timeout_ms,
+        connection_timeout_ms,
+        set_acl,
+        credentials,
+        values.integer("lethe.zookeeper.slow.write.ms"),
+    )
 
 
 def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:

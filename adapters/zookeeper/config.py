@@ -10,6 +10,7 @@ from lethe.protocol.zookeeper.operations import Credentials
 from lethe.protocol.zookeeper.paths import path_problem
 
 DEFAULT_PORT: Final = 2181
+DEFAULT_SLOW_WRITE_MS: Final = 200
 _HOST_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[0-9A-Za-z._~-]+)?)\]|([^\s:/\[\]]+))(?::([0-9]{1,5}))?")
 
 
@@ -70,6 +71,8 @@ class ZooKeeperConfig:
     """`zookeeper.connection.timeout.ms`: limit for opening a session, all servers together."""
     max_in_flight: int = 10
     """`zookeeper.max.in.flight.requests`: limit of unanswered requests per session."""
+    slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
+    """`lethe.zookeeper.slow.write.ms`: after a multi that takes longer, half as many may be unanswered."""
     set_acl: bool = False
     """`zookeeper.set.acl`: created znodes belong to their creator and are readable by all."""
     credentials: tuple[Credentials, ...] = field(default=())

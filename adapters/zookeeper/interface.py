@@ -67,6 +67,10 @@ class ZooKeeperSession(Protocol):
         """False if the session may have expired unnoticed: its timeout has passed since the newest answered request was
         sent. A process that was suspended for so long sees this first."""
 
+    @property
+    def write_window(self) -> int:
+        """Multis of plans that may be unanswered at once; fewer while ZooKeeper answers slowly, at least 1."""
+
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         """Return the outcomes in the order of the reads.
 

@@ -8,6 +8,7 @@ reconnect. Once the session is lost, every request raises SessionLost; nothing c
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -21,6 +22,8 @@ from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Ski
 from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session_connection import SessionConnection
 from lethe.adapters.zookeeper.watches import WatchRequest
+from lethe.adapters.zookeeper.write_gate import Pass, WriteGate
+from lethe.adapters.zookeeper.write_window import WriteWindow
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import (
     Acl,
@@ -41,6 +44,7 @@ from lethe.protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
 
 logger = logging.getLogger(__name__)
 
+_InFlight = deque[tuple[PlannedMulti, asyncio.Future[Completion]]]
 _ROUNDS: Final = 20
 _OPEN_ROOT: Final = "/consumers"
 
@@ -52,6 +56,7 @@ class Session:
         self._connection = connection
         self._config = connection.config
         self._chroot = connection.config.connect.chroot
+        self._gate = WriteGate(WriteWindow(connection.config.max_in_flight, connection.config.slow_write_ms))
         self._places = asyncio.Semaphore(connection.config.max_in_flight)
         self._sizer = BatchSizer(
             connection.config.reply_target_bytes,
@@ -90,6 +95,11 @@ class Session:
     def in_touch(self) -> bool:
         """See the interface."""
         return self._connection.in_touch
+
+    @property
+    def write_window(self) -> int:
+        """See the interface."""
+        return self._gate.window.size
 
     # --- sending --------------------------------------------------------------------------------------------------
 
@@ -190,21 +200,40 @@ class Session:
     async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
         """See the interface."""
         self._require_session()
-        in_flight: deque[tuple[PlannedMulti, asyncio.Future[Completion]]] = deque()
+        in_flight: _InFlight = deque()
         while not plan.is_done:
-            while len(in_flight) < self._config.max_in_flight and (planned := plan.next_multi()):
-                try:
-                    in_flight.append((planned, await self._send_multi(planned.operations)))
-                except SessionLost as lost:
-                    plan.settle(planned, MultiUnknown(f"not sent: {lost}"))
-                    plan.abandon(f"not sent: {lost}")
-                except ValueError as error:
-                    logger.error("%s", error)
-                    plan.settle(planned, MultiFailed(-1, ZkError.MARSHALLING))
-            if in_flight:
-                planned, sent = in_flight.popleft()
-                plan.settle(planned, _multi_outcome(await sent))
+            if plan.has_unsent:
+                entered = await self._gate.enter()
+                while in_flight and in_flight[0][1].done():
+                    await _settle_oldest(plan, in_flight)
+                await self._send_next(plan, entered, in_flight)
+            else:
+                await _settle_oldest(plan, in_flight)
         return plan.outcomes
+
+    async def _send_next(self, plan: MultiPlan, entered: Pass, in_flight: _InFlight) -> None:
+        """Send the plan's next multi, if there is one; the gate is left once it is answered."""
+        planned, sent = plan.next_multi(), None
+        if planned is None:
+            self._gate.leave(entered, is_answered=False)
+            return
+        try:
+            sent = await self._send_multi(planned.operations)
+            in_flight.append((planned, sent))
+        except SessionLost as lost:
+            plan.settle(planned, MultiUnknown(f"not sent: {lost}"))
+            plan.abandon(f"not sent: {lost}")
+        except ValueError as error:
+            logger.error("%s", error)
+            plan.settle(planned, MultiFailed(-1, ZkError.MARSHALLING))
+        finally:
+            if sent is None:
+                self._gate.leave(entered, is_answered=False)
+            else:
+                sent.add_done_callback(functools.partial(self._over, entered))
+
+    def _over(self, entered: Pass, sent: asyncio.Future[Completion]) -> None:
+        self._gate.leave(entered, is_answered=not sent.cancelled() and isinstance(sent.result(), Answer))
 
     async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Completion]:
         self._require_session()
@@ -263,6 +292,11 @@ class Session:
     async def close(self) -> None:
         """See the interface."""
         await self._connection.close()
+
+
+async def _settle_oldest(plan: MultiPlan, in_flight: _InFlight) -> None:
+    planned, sent = in_flight.popleft()
+    plan.settle(planned, _multi_outcome(await sent))
 
 
 def _multi_outcome(completion: Completion) -> MultiOutcome:

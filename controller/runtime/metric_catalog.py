@@ -251,6 +251,12 @@ ZOOKEEPER_EXPIRES: Final = Metric(
 ZOOKEEPER_FAILED: Final = Metric(
     "lethe_zookeeper_failed_attempts_total", MetricKind.COUNTER, "Attempts to open a session that failed"
 )
+ZOOKEEPER_WRITE_WINDOW: Final = Metric(
+    "lethe_zookeeper_write_window",
+    MetricKind.GAUGE,
+    "Multis of one write that may be unanswered at once: 10, fewer while they take longer than "
+    "lethe.zookeeper.slow.write.ms; 0 without a session",
+)
 ZOOKEEPER_LATENCY_MS: Final = Metric(
     "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms",
     MetricKind.SUMMARY,
@@ -290,6 +296,7 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
             ZOOKEEPER_CONNECTS,
             ZOOKEEPER_EXPIRES,
             ZOOKEEPER_FAILED,
+            ZOOKEEPER_WRITE_WINDOW,
             ZOOKEEPER_LATENCY_MS,
             ZOOKEEPER_LATENCY,
             ZOOKEEPER_OPERATIONS,

@@ -105,6 +105,8 @@ class SessionView(NamedTuple):
     opened: int
     lost: int
     failed_attempts: int
+    write_window: int
+    """0 without a session."""
 
 
 class ListenerView(NamedTuple):
@@ -258,6 +260,7 @@ class ControllerMetrics:
             yield single(metric_catalog.ZOOKEEPER_CONNECTS, session.opened)
             yield single(metric_catalog.ZOOKEEPER_EXPIRES, session.lost)
             yield single(metric_catalog.ZOOKEEPER_FAILED, session.failed_attempts)
+            yield single(metric_catalog.ZOOKEEPER_WRITE_WINDOW, session.write_window)
         if sources.channels is not None:
             yield from _channels(list(sources.channels()))
         if sources.listener is not None:

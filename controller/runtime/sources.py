@@ -81,6 +81,7 @@ def sources(
             sessions.counts.opened,
             sessions.counts.lost,
             sessions.counts.failed_attempts,
+            0 if sessions.session is None else sessions.session.write_window,
         ),
         listener=None if listener is None else listener.view,
         journal=None if journal is None or not journal.has_files else journal.counts,

@@ -47,9 +47,10 @@ from lethe.protocol.zookeeper.operations import (
 
 Group = tuple[Operation, ...]
 
-DEFAULT_MAX_OPERATIONS: Final = 500
-DEFAULT_MAX_BYTES: Final = 512 * 1024
-"""Half of ZooKeeper's default `jute.maxbuffer`: leaves room for a chroot before every path."""
+DEFAULT_MAX_OPERATIONS: Final = 100
+"""ZooKeeper holds its last 500 transactions in memory, with some 350 bytes for each operation on a partition."""
+DEFAULT_MAX_BYTES: Final = 32 * 1024
+"""It holds them about three times: as the request, as the transaction, and as written to its log."""
 REQUEST_LIMIT_BYTES: Final = 1_000_000
 """Size limit of a group alone in its multi: slightly below the default `jute.maxbuffer` of 1,048,575."""
 
@@ -130,6 +131,11 @@ class MultiPlan:
     def controller_moved(self) -> bool:
         """True once the fence has failed: control is lost."""
         return self._fence_error is not None
+
+    @property
+    def has_unsent(self) -> bool:
+        """True while `next_multi` has a request."""
+        return bool(self._waiting)
 
     @property
     def is_done(self) -> bool:

@@ -101,6 +101,8 @@ class TcpProxy:
         self._changed = asyncio.Condition()
         self._done = 0
         self._accepting = True
+        self._bytes_per_s: float | None = None
+        self._busy_until = 0.0
         self.connections = 0
         """How many were accepted so far."""
         self.requests: list[bytes] = []
@@ -129,6 +131,10 @@ class TcpProxy:
         """What was delayed goes on."""
         for link in self._links:
             link.may_pass.set()
+
+    def slow_down(self, bytes_per_s: float | None) -> None:
+        """Unharmed requests of all connections queue up for one slow disk of this speed; None: it is fast again."""
+        self._bytes_per_s = bytes_per_s
 
     def cut(self, *, reset: bool = False) -> None:
         """Ends all connections as they are; new ones are accepted."""
@@ -195,7 +201,7 @@ class TcpProxy:
             self.requests.append(frame)
             rule = next((rule for rule in self._rules if rule.when(frame)), None)
             if rule is None:
-                await _write(link.server, frame)
+                await self._pass_request(frame, link.server)
                 continue
             self._rules.remove(rule)
             if rule.stage in (Stage.BEFORE_REPLY, Stage.IN_REPLY):
@@ -203,6 +209,15 @@ class TcpProxy:
                 await _write(link.server, frame)
             else:
                 await self._do_harm(rule, frame, link.server, link, in_middle=rule.stage is Stage.IN_REQUEST)
+
+    async def _pass_request(self, frame: bytes, server: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        began = max(loop.time(), self._busy_until)
+        self._busy_until = began + (len(frame) / self._bytes_per_s if self._bytes_per_s else 0)
+        if self._busy_until > loop.time():
+            loop.call_at(self._busy_until, server.write, struct.pack("!i", len(frame)) + frame)
+        else:
+            await _write(server, frame)
 
     async def _pass_replies(self, reader: asyncio.StreamReader, link: _Link) -> None:
         while True:

@@ -155,6 +155,10 @@ class FakeSession:
     def in_touch(self) -> bool:
         return self._lost_reason is None and not self.out_of_touch
 
+    @property
+    def write_window(self) -> int:
+        return 1
+
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         await self._turn()
         if sum(read.watch and isinstance(read, GetData) for read in reads) < FEWEST_TOGETHER:

@@ -51,7 +51,7 @@ def busy() -> ControllerMetrics:
         queue=lambda: QueueView(4, {"BrokersChanged": 4, "TopicsChanged": 0}, 0.3, 0.2),
         power=lambda: PowerView((BrokerPower(BrokerId(3), BrokerStanding.REFUSES_EPOCH, 0),), 7.5),
         channels=lambda: [ChannelView(3, counts, 1.5, 30.0)],
-        session=lambda: SessionView(True, 2, 1, 6),
+        session=lambda: SessionView(True, 2, 1, 6, 5),
         listener=lambda: ListenerView(2, 1, ForwardingCounts(3, 40, 500, 6)),
         journal=JournalCounts(10, 1),
         journal_topic=JournalCounts(8, 2, "full"),
