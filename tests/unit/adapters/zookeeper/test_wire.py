@@ -118,6 +118,20 @@ def failures(*codes: int) -> bytes:
     return b"".join(struct.pack("!i?ii", -1, False, code, code) for code in codes) + DONE
 
 
+def test_znodes_that_one_multi_created_share_their_stat_and_keep_the_operations_paths() -> None:
+    other = STAT._replace(version=4)
+    other_bytes = struct.pack("!qqqqiiiqiiq", other.czxid, other.mzxid, 8, 9, 4, 4, 5, other.ephemeral_owner, 6, 2, 7)
+    operations: list[Operation] = [Create(f"/{name}", None) for name in "abc"]
+    body = b"".join(
+        result(15, text(f"/{name}") + stat)
+        for name, stat in zip("abc", (STAT_BYTES, other_bytes, STAT_BYTES), strict=True)
+    )
+    answer = wire.pack_multi("", operations, set_acl=False).parse(body + DONE, 1)
+    assert answer == MultiDone((STAT, other, STAT), ("/a", "/b", "/c"), 1)
+    assert answer.stats[0] is answer.stats[2]
+    assert all(path is operation.path for path, operation in zip(answer.paths, operations, strict=True))
+
+
 def test_a_bad_answer_to_a_multi_names_the_first_failure() -> None:
     parse = wire.pack_multi("", [Delete("/a"), Delete("/b"), Delete("/c")], set_acl=False).parse
     assert parse(failures(0, -101, -2), 1) == MultiFailed(1, ZkError.NO_NODE)

@@ -70,6 +70,15 @@ def test_done_groups_get_their_own_stats() -> None:
     assert not plan.controller_moved
 
 
+def test_groups_with_equal_stats_share_their_outcome() -> None:
+    plan = MultiPlan(deletes(3, size=2), FENCE)
+    (multi,) = drain(plan)
+    stat = Stat(1, 1, 0, 0)
+    plan.settle(multi, MultiDone((None, *(stat,) * 4, None, None), (), 5))
+    assert plan.outcomes == (GroupDone((stat, stat)), GroupDone((stat, stat)), GroupDone((None, None)))
+    assert plan.outcomes[0] is plan.outcomes[1]
+
+
 def test_a_group_of_many_operations_has_a_multi_to_itself() -> None:
     plan = MultiPlan([*deletes(1), *deletes(1, size=9), *deletes(1)], FENCE, max_operations=4)
     assert [m.groups for m in drain(plan)] == [(0,), (1,), (2,)]
