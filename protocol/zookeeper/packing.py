@@ -48,9 +48,9 @@ from lethe.protocol.zookeeper.operations import (
 Group = tuple[Operation, ...]
 
 DEFAULT_MAX_OPERATIONS: Final = 100
-"""ZooKeeper holds its last 500 transactions in memory, with some 350 bytes for each operation on a partition."""
-DEFAULT_MAX_BYTES: Final = 32 * 1024
-"""It holds them about three times: as the request, as the transaction, and as written to its log."""
+"""ZooKeeper holds its last 500 transactions in memory; for partitions 140 (deletes) to 530 bytes per operation."""
+DEFAULT_MAX_BYTES: Final = 24 * 1024
+"""It holds them three times, as request, transaction and log record: 500 of this size take 37 MB."""
 REQUEST_LIMIT_BYTES: Final = 1_000_000
 """Size limit of a group alone in its multi: slightly below the default `jute.maxbuffer` of 1,048,575."""
 
