@@ -52,6 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     """The exit code."""
     options = _parser().parse_args(arguments)
     seed = time.time_ns() % 1_000_000 if options.seed is None else options.seed
+    # A shell that starts this in the background has SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -55,6 +55,10 @@ class ControlWatch:
     available: bool = False
     failovers: list[Failover] = field(default_factory=list)
     _pending: list[_Pending] = field(default_factory=list)
+    _lost: float | None = None
+    """When the controller of the present epoch was first seen to have gone."""
+    _settled: int = 0
+    """The newest epoch under which control was available."""
     _reader: RawZooKeeper | None = None
     _server: int = 0
 
@@ -83,21 +87,13 @@ class ControlWatch:
         finally:
             self._drop()
 
-    async def wait_available(self, limit_s: float) -> bool:
-        """Return whether control becomes available in time."""
-        try:
-            async with asyncio.timeout(limit_s):
-                while not self.available:
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            return False
-        return True
-
     async def _look(self) -> None:
         found = await self._read()
         if found is None:
             return
         if found != (self.holder, self.epoch):
+            if self.available and self._lost is None:
+                self._lost = self.clock()
             self.available = False
         self.holder, self.epoch = found
         if self.holder is None or (self.available and not self._pending):
@@ -108,6 +104,10 @@ class ControlWatch:
 
     def _settle(self) -> None:
         now = self.clock()
+        if self._lost is not None and not self._pending and self.epoch > self._settled:
+            # ZooKeeper's own faults cost sessions, too.
+            self._pending.append(_Pending(f"no fault of the controller itself at {self._lost:.0f} s", self._lost, 0))
+        self._lost, self._settled = None, self.epoch
         for each in list(self._pending):
             if self.epoch > each.epoch:
                 assert self.holder is not None

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lethe.cluster.daemons import DaemonFailed, Member
-from tests.chaos.cluster import KAFKA_IDS, ChaosCluster
+from tests.chaos.cluster import AGENT_IDS, CONTROLLER_IDS, KAFKA_IDS, SESSION_TIMEOUT_MS, ChaosCluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.ensemble import EnsembleFailed, Server
 from tests.chaos.gate import Gate, Mode
@@ -24,7 +24,11 @@ from tests.fakes.full_disk import fill_up
 START_LIMIT_S: Final = 90.0
 STARTS: Final = 4
 """Tries of a restart while other faults go on."""
+SPARED_PAUSE_S: Final = 2 * SESSION_TIMEOUT_MS / 1000
+"""Long enough for the loss of its session."""
 MOST_DOWN: Final = {"zookeeper": 1, "kafka": 1, "agent": 2, "controller": 3}
+SPARED: Final = frozenset({f"controller {CONTROLLER_IDS[0]}", f"broker {AGENT_IDS[0]}"})
+"""Paused where others are killed, so that their growth over the whole run can be seen."""
 _MODES: Final = {Harm.STALL: Mode.STALL, Harm.DELAY: Mode.DELAY, Harm.REFUSE: Mode.REFUSE}
 Victim = Member | Server
 
@@ -35,6 +39,7 @@ class PerformedFault:
 
     planned: PlannedFault
     at_s: float
+    label: str
     victims: tuple[str, ...] = ()
     skipped: str | None = None
     ended_s: float | None = None
@@ -65,10 +70,10 @@ class Faults:
 
     def by_label(self) -> dict[str, int]:
         """Number of performed faults by what was done to whom."""
-        return dict(Counter(each.planned.label for each in self.performed if each.skipped is None))
+        return dict(Counter(each.label for each in self.performed if each.skipped is None))
 
     async def _perform(self, planned: PlannedFault) -> None:
-        record = PerformedFault(planned, round(self.clock(), 2))
+        record = PerformedFault(planned, round(self.clock(), 2), planned.label)
         self.performed.append(record)
         try:
             match planned.target:
@@ -94,6 +99,9 @@ class Faults:
         if not able or room < 1:
             raise Skipped(f"{planned.target.value}: nobody can be hit now")
         victims = able if planned.target is Target.CONTROLLERS else [able[planned.choice % len(able)]]
+        if len(victims) == 1 and victims[0].name in SPARED and planned.harm is Harm.KILL:
+            planned = replace(planned, harm=Harm.PAUSE, duration_s=SPARED_PAUSE_S)
+        record.label = planned.label
         record.victims = tuple(each.name for each in victims)
         await asyncio.gather(*(self._harm_process(planned, victim, kind) for victim in victims))
 
@@ -122,7 +130,7 @@ class Faults:
             undo.callback(self.down.pop, victim.name, None)
             if kind == "controller" and victim is self.cluster.controllers.get(self.control.holder or -1):
                 undo.enter_context(self._hits_control(f"{planned.harm.value} of {victim.name} at {planned.at_s:g} s"))
-            if planned.harm is Harm.PAUSE:
+            if planned.harm is Harm.PAUSE or victim.name in SPARED:
                 process.pause()
                 await asyncio.sleep(planned.duration_s)
                 process.resume()
@@ -198,7 +206,7 @@ class Faults:
         self.down[key] = "way"
         with contextlib.ExitStack() as undo:
             undo.callback(self.down.pop, key, None)
-            if planned.target is Target.ACTIVE_TO_ZOOKEEPER:
+            if planned.target is Target.ACTIVE_TO_ZOOKEEPER and planned.harm in (Harm.STALL, Harm.REFUSE):
                 fault = f"{planned.harm.value} of controller {number}'s way to ZooKeeper at {planned.at_s:g} s"
                 undo.enter_context(self._hits_control(fault))
             for gate in gates:

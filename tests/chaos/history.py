@@ -48,7 +48,9 @@ class Incarnation:
     removed_ms: int | None = None
     placements: list[Placement] = field(default_factory=list)
     moved_from_dead: set[tuple[int, int]] = field(default_factory=set)
-    """(partition, broker): a reassignment ended while the broker it left was not registered. Its log stays there."""
+    """(partition, broker): the broker's registration was interrupted while a reassignment left it, so its log stays."""
+    moving_since: dict[tuple[int, int], int] = field(default_factory=dict)
+    """zxid from which on a reassignment concerns this (partition, broker)."""
 
     @property
     def is_living(self) -> bool:
@@ -114,6 +116,8 @@ class _Player:
         self._controllers: set[int] = set()
         self._ephemeral: dict[str, int] = {}
         self._states: dict[str, dict[str, Any]] = {}
+        self._registered: dict[str, int] = {}
+        """zxid of the present registration of each broker, by path."""
         self._holder = -1
 
     def play(self, transaction: Transaction) -> None:
@@ -133,6 +137,7 @@ class _Player:
         self.history.paths.discard(path)
         self._ephemeral.pop(path, None)
         self._states.pop(path, None)
+        self._registered.pop(path, None)
 
     def _complain(self, transaction: Transaction, what: str) -> None:
         self.history.violations.append(f"zxid {transaction.zxid:#x}: {what}")
@@ -166,6 +171,8 @@ class _Player:
                 self.history.paths.add(path)
                 if ephemeral:
                     self._ephemeral[path] = transaction.session
+                if path.startswith(BROKERS):
+                    self._registered[path] = transaction.zxid
                 self._on_data(transaction, path, data)
             case Written(path, data):
                 self._on_data(transaction, path, data)
@@ -222,6 +229,8 @@ class _Player:
         else:
             self._judge_change(transaction, current, topic_id, placement)
         current.placements.append(placement)
+        movers = {(partition, broker) for partition, some in placement.movers.items() for broker in some}
+        current.moving_since = {each: current.moving_since.get(each, transaction.zxid) for each in sorted(movers)}
 
     def _judge_change(
         self, transaction: Transaction, current: Incarnation, topic_id: uuid.UUID, placement: Placement
@@ -237,8 +246,11 @@ class _Player:
             left = set(before) - set(placement.replicas.get(partition, before))
             if left:
                 self.history.reassignments += 1
-            dead = {broker for broker in left if f"{BROKERS}{broker}" not in self.history.paths}
-            current.moved_from_dead |= {(partition, broker) for broker in dead}
+            for broker in left:
+                since = current.moving_since.pop((partition, broker), transaction.zxid)
+                registered = self._registered.get(f"{BROKERS}{broker}")
+                if registered is None or registered > since:
+                    current.moved_from_dead.add((partition, broker))
 
     def _on_deleted(self, transaction: Transaction, path: str, gone: set[str]) -> None:
         if path.startswith(MARKERS):

@@ -174,7 +174,7 @@ class _Performance:
         report.faults = self.faults.by_label()
         report.skipped = sum(each.skipped is not None for each in self.faults.performed)
         report.fault_problems = [
-            f"{each.planned.label} at {each.at_s:g} s: {each.problem}" for each in self.faults.performed if each.problem
+            f"{each.label} at {each.at_s:g} s: {each.problem}" for each in self.faults.performed if each.problem
         ]
 
 

@@ -138,12 +138,18 @@ def test_each_broken_promise_is_found(steps: list[tuple[int, list[Change]]], wor
     assert [words in violation for violation in played(*steps).violations].count(True) >= 1
 
 
-def test_a_move_from_a_broker_that_is_away_leaves_its_log_and_one_from_a_live_broker_does_not() -> None:
+def test_a_move_from_a_broker_that_was_away_meanwhile_leaves_its_log_and_one_from_a_live_broker_does_not() -> None:
     moved = (FIRST, [Written(ORDERS, topic(partitions={0: [3, 2]}))])
     there = played(elected(FIRST, 1), registered(1), created(), moved)
     away = played(elected(FIRST, 1), registered(1), created(), (BROKER, [SessionClosed()]), moved)
+    moving = (FIRST, [Written(ORDERS, topic(partitions={0: [3, 2, 1]}, removing_replicas={"0": [1]}))])
+    bounced: list[tuple[int, list[Change]]] = [(BROKER, [SessionClosed()]), registered(1, BROKER + 1)]
+    back = played(elected(FIRST, 1), registered(1), created(), moving, *bounced, moved)
+    before = played(elected(FIRST, 1), registered(1), created(), *bounced, moving, moved)
     assert (there.reassignments, there.incarnations[0].moved_from_dead) == (1, set())
     assert (away.reassignments, away.incarnations[0].moved_from_dead) == (1, {(0, 1)})
+    assert back.incarnations[0].moved_from_dead == {(0, 1)}
+    assert before.incarnations[0].moved_from_dead == set()
 
 
 def test_a_broker_may_lack_a_directory_once_its_topic_is_marked_or_it_leaves() -> None:

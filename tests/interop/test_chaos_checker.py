@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,6 +22,7 @@ from tests.chaos.checker import MISSING, RESIDUE, Finding
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
 from tests.chaos.history import History
 from tests.chaos.looking import look
+from tests.fakes.processes import running_with, wait_until
 from tests.fakes.zookeeper_cluster import delete_tree
 from tests.interop.conditions import until
 from tests.interop.conftest import fetched
@@ -29,6 +34,7 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.timeout(400),
 ]
+ROOT = Path(__file__).parents[2]
 PLACES = {"lives": ((1, 2), (2, 3)), "real": ((6, 7),), "ghost": ((1, 7),)}
 
 
@@ -78,3 +84,25 @@ async def test_a_cluster_at_rest_is_clean_and_every_planted_fault_is_found(tmp_p
             await until(finds(cluster, RESIDUE, "caches", f"broker {broker} ", "ghost"), "the ghost is found")
         history, _ = await findings(cluster)
         assert any("topic ghost was not marked" in violation for violation in history.violations)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_leaves_no_process_mount_or_directory(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.chaos", "--minutes", "5", "--seed", "1", "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    run = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert run.stderr is not None
+        # The second line of progress comes when the whole cluster is up and faults have begun.
+        for line in run.stderr:
+            if "faults" in line:
+                break
+        assert running_with(str(tmp_path))
+        run.send_signal(number)
+        assert run.wait(60) == 130
+    finally:
+        run.kill()
+        run.wait()
+    wait_until(lambda: not running_with(str(tmp_path)), "no process of it is left", 10)
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+    assert list(tmp_path.iterdir()) == []
