@@ -178,7 +178,8 @@ class SimulatedCluster:
                 outcomes = tuple(map(self.zookeeper.read, effect.reads))
                 self._events.appendleft(events.ZnodesRead(effect.id, outcomes))
             elif isinstance(effect, WriteZnodes):
-                self._events.appendleft(self.zookeeper.write(effect))
+                queue = self._events.append if effect.in_background else self._events.appendleft
+                queue(self.zookeeper.write(effect))
             elif isinstance(effect, ProbeBrokers):
                 accepted = tuple(events.ProbeOutcome(each.broker, 0, None) for each in effect.targets)
                 self._events.appendleft(events.ProbesCompleted(effect.id, accepted))

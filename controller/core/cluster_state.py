@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lethe.controller.core.cache_memory import CacheComparison
 from lethe.controller.core.config import NOTHING_CONFIGURED, DynamicConfig
@@ -24,6 +24,7 @@ from lethe.controller.core.deletion_memory import (
     HeldTopic,
     LogDirEvidence,
     OwingBroker,
+    Removals,
 )
 from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
 from lethe.controller.core.topic import Partition, Reassignment, Topic
@@ -39,6 +40,9 @@ from lethe.protocol.vocabulary import (
     PartitionReplica,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from lethe.controller.core.continuations import WriteContinuation
 
 _NON_EXISTENT: Final = ReplicaState.NON_EXISTENT
 NO_TERM: Final = ControllerEpoch(0)
@@ -143,6 +147,9 @@ class ClusterState:
     unanswered: dict[int, PendingBrokerRequest] = field(default_factory=dict)
     """Requests of brokers that are not answered yet, by key."""
     caches: CacheComparison = field(default_factory=CacheComparison)
+    background: dict[int, WriteContinuation] = field(default_factory=dict)
+    """Outstanding writes in the background, by effect id."""
+    removals: Removals = field(default_factory=Removals)
     # --- counts kept by `mutation`
     offline_partitions: int = 0
     preferred_imbalance: int = 0

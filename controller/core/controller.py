@@ -123,11 +123,11 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
         case events.BrokerModified(broker=broker):
             step.do(tasks.ReadBroker(broker))
         case events.TopicsChanged():
-            step.do(tasks.ListTopics())
+            creation.topics_changed(step)
         case events.TopicsModified(topics=topics):
             expansion.topics_modified(step, topics)
         case events.TopicDeletionsRequested():
-            step.do(tasks_deletion.ListDeletions())
+            marks.deletions_requested(step)
         case events.IsrChangesNotified():
             step.do(tasks_requests.ReadNotifications(tasks_requests.Notification.ISR_CHANGE))
         case events.LogDirEventsNotified():

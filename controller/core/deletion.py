@@ -79,7 +79,7 @@ def resume(step: StepContext, task: ResumeDeletions) -> None:
     finished, retrying, starting = [], [], []
     for name in task.topics:
         deletion = cluster.deletions.get(name)
-        if deletion is None or name not in cluster.topics:
+        if deletion is None or name not in cluster.topics or name in cluster.removals.under_way:
             continue
         if cluster.paused is not None:
             if deletion.all_acknowledged:

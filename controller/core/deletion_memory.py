@@ -104,6 +104,20 @@ class LogDirEvidence:
     unproven: list[UnprovenStop] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Removals:
+    """Topics whose znodes are removed next or now: see `removal`."""
+
+    waiting: dict[str, None] = field(default_factory=dict)
+    """Topics whose removal is not written yet, oldest first."""
+    under_way: dict[str, None] = field(default_factory=dict)
+    """Topics in outstanding writes. Their znodes may exist, be gone, or be those of topics that were made again."""
+    look_again: bool = False
+    """Topics and markers are to be listed once an outcome is there."""
+    then_resign: str | None = None
+    """Why control is given up after the outstanding writes; None: it is not."""
+
+
 METADATA_CACHE: Final = -1
 """Partition number that stands for a broker's metadata cache in a deletion's problems."""
 

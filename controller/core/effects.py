@@ -30,11 +30,13 @@ class WriteZnodes:
     """Apply each group atomically, in order, packed into as few multis as fit, each fenced by `fence` where given.
 
     The result is `ZnodesWritten` with the same id. A group that fails does not keep the others from being applied.
+    `in_background`: the result is an event in the queue, and other events come before it.
     """
 
     id: int
     groups: tuple[tuple[Operation, ...], ...]
     fence: Check | None
+    in_background: bool = False
 
 
 class ProbeTarget(NamedTuple):

@@ -224,7 +224,7 @@ class ZnodesRead:
 @dataclass(frozen=True, slots=True)
 class ZnodesWritten:
     """One outcome per group of the `WriteZnodes` with this id. `controller_moved`: the fence failed; groups without a
-    GroupDone were not applied."""
+    GroupDone were not applied. A result, or the event at the end of a write in the background."""
 
     id: int
     outcomes: tuple[GroupOutcome, ...]
@@ -272,6 +272,8 @@ External = (
     | ResignationRequested
 )
 Event = External | Result
+Queueable = External | ZnodesWritten
+"""What may be queued: a write in the background ends with an event."""
 
 
 class ControllerState(enum.IntEnum):
@@ -294,7 +296,7 @@ class ControllerState(enum.IntEnum):
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
 
 
-def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
+def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
     """Return the state that Kafka's gauge shows while the event is handled."""
     match event:
         case BrokerRequested(request=request):
@@ -305,7 +307,8 @@ def state_of(event: External) -> ControllerState:  # noqa: C901 - a table of all
             return ControllerState.BROKER_CHANGE
         case TopicsChanged() | TopicsModified():
             return ControllerState.TOPIC_CHANGE
-        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaResponseReceived():
+        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaResponseReceived() | ZnodesWritten():
+            # Only removals of deleted topics are written in the background.
             return ControllerState.TOPIC_DELETION
         case ReassignmentsRequested():
             return ControllerState.ALTER_PARTITION_REASSIGNMENT

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSES, DeletionStage
+from lethe.controller.core.tasks_deletion import TopicsRemoved
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
 
@@ -27,7 +28,7 @@ def violations(context: Context) -> list[str]:
 def memory_violations(context: Context) -> list[str]:
     """Return the contradictions within the context, which writes by hand into ZooKeeper cannot cause."""
     cluster = context.cluster
-    found = [*_counts(context), *_totals(context), *_deletions(context)]
+    found = [*_counts(context), *_totals(context), *_deletions(context), *_removals(context)]
     for topic_partition, partition in cluster.all_partitions():
         if partition.state is PartitionState.ONLINE and partition.leader_and_isr is None:
             found.append(f"{topic_partition}: Online without leadership")
@@ -35,6 +36,21 @@ def memory_violations(context: Context) -> list[str]:
     if not context.is_leading and known:
         found.append(f"not leading ({context.role.value}), and yet the cluster is remembered")
     return found
+
+
+def _removals(context: Context) -> Iterator[str]:
+    """Yield topics whose removal nothing will end, and debts that nothing will settle."""
+    cluster = context.cluster
+    written = {name for then in cluster.background.values() if isinstance(then, TopicsRemoved) for name in then.topics}
+    if written != set(cluster.removals.under_way):
+        yield f"removals under way: {sorted(cluster.removals.under_way)}, written are {sorted(written)}"
+    for name in cluster.removals.under_way:
+        if name not in cluster.deletions:
+            yield f"{name}: its removal is under way, and yet it is not queued"
+    for broker, owing_broker in cluster.owed.items():
+        sent = any(owed.request_id in cluster.outstanding for owed in owing_broker.topics.values())
+        if broker in cluster.brokers and not sent and owing_broker.retry_at_ms is None and not context.awaiting_result:
+            yield f"broker {broker} owes {list(owing_broker.topics)}, and is not asked again"
 
 
 def _foreign_members(context: Context) -> Iterator[str]:

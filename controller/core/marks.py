@@ -80,6 +80,15 @@ _CONFIG: Final = 2
 # --- which are marked ---------------------------------------------------------------------------------------------
 
 
+def deletions_requested(step: StepContext) -> None:
+    """List the marked topics, but while znodes are removed after the next outcome: each removal changes the list."""
+    removals = step.context.cluster.removals
+    if removals.under_way:
+        removals.look_again = True
+    else:
+        step.do(ListDeletions())
+
+
 def list_deletions(step: StepContext, task: ListDeletions) -> None:
     """List the marked topics, and watch for changes."""
     step.read((GetChildren(paths.delete_topics(), watch=True),), DeletionsListed(task.loading))
@@ -89,6 +98,7 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     """Read when the new markers were created; continue at once if there are none."""
     cluster = step.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
+    cluster.removals.look_again |= any(name in cluster.removals.under_way for name in marked)
     _let_go(step, marked)
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     undated = tuple(name for name in marked if name not in cluster.marker_times and not cluster.is_queued(name))

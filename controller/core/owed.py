@@ -22,7 +22,13 @@ from typing import Final
 
 from lethe.controller.core.batching import tombstone, update_metadata
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import DeletionProblem, OwedTombstone, OwingBroker, RetriedAction
+from lethe.controller.core.deletion_memory import (
+    METADATA_CACHE,
+    DeletionProblem,
+    OwedTombstone,
+    OwingBroker,
+    RetriedAction,
+)
 from lethe.controller.core.effects import RetryOwedTombstones
 from lethe.controller.core.events import UpdateMetadataResponseReceived
 from lethe.controller.core.mutation import count_retry
@@ -64,6 +70,10 @@ def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
             _record(step, broker, OWES, 1)
         sent = deletion.owing_tombstone[broker]
         cluster.owed[broker].topics[name] = OwedTombstone(step.now_ms, sent.request_id, row)
+        refused = deletion.problems.get((METADATA_CACHE, broker))
+        if refused is not None and sent.request_id not in cluster.outstanding:
+            # The error came while the znodes were removed.
+            _retry_later(step, cluster.owed[broker], refused.what)
     return brokers
 
 
@@ -78,13 +88,8 @@ def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: 
         return
     if event.response.error != ErrorCode.NONE:
         what = error_name(event.response.error)
-        owing_broker.problem = problem = DeletionProblem.met(owing_broker.problem, what, step.now_ms)
         count_retry(context, RetriedAction.TOMBSTONE, what)
-        config = context.config
-        owing_broker.retry_at_ms = step.now_ms + BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(
-            problem.attempts
-        )
-        _set_timer(step, owing_broker.retry_at_ms)
+        _retry_later(step, owing_broker, what)
         return
     for name in names:
         del owing_broker.topics[name]
@@ -93,6 +98,14 @@ def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: 
         del context.cluster.owed[broker]
         _record(step, broker, ANSWERED, len(names))
     _send_recreated_topics(step, broker, names)
+
+
+def _retry_later(step: StepContext, owing_broker: OwingBroker, what: str) -> None:
+    owing_broker.problem = problem = DeletionProblem.met(owing_broker.problem, what, step.now_ms)
+    config = step.context.config
+    wait_ms = BackOff(config.retry_min_ms, config.retry_max_ms).wait_ms(problem.attempts)
+    owing_broker.retry_at_ms = step.now_ms + wait_ms
+    _set_timer(step, owing_broker.retry_at_ms)
 
 
 def _is_about(owing_broker: OwingBroker, name: str, request_id: int) -> bool:

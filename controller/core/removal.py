@@ -8,12 +8,24 @@
 After a crash between these multis the topic's partitions have no state. Any controller, Kafka's too, can delete such a
 topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing configuration), the tree is searched
 and removed in the same way.
+
+Removals are written in the background, in slices, `SLICES_AT_ONCE` at a time: leaders are elected and replicas are
+stopped meanwhile. Three rules follow, because the znodes of a
+topic under way (`Removals.under_way`) may exist, be gone, or be those of a topic made again under its name:
+
+    what happens meanwhile                   what follows
+    ---------------------------------------  ------------------------------------------------------------------
+    the topic would be continued, or its     nothing: the outcome decides
+    znode was modified, or is missing
+    topics or markers have changed           they are listed after the next outcome, and again while a listed
+                                             topic is under way
+    control is to be given up                no further slice is written, and it is given up after the outcomes
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lethe.controller.core import missed, owed
 from lethe.controller.core.context import Context
@@ -21,7 +33,9 @@ from lethe.controller.core.deletion import phase, retry_later
 from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
 from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import GiveUp, ListTopics
 from lethe.controller.core.tasks_deletion import (
+    ListDeletions,
     RemoveTopics,
     SearchTopicTrees,
     TopicsRemoved,
@@ -40,23 +54,47 @@ from lethe.protocol.zookeeper.operations import (
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
+GROUPS_AT_ONCE: Final = 12
+"""Size of a slice, in full groups."""
+SLICES_AT_ONCE: Final = 2
+"""While one slice is answered, ZooKeeper has the next."""
+
 # --- znodes from memory ---------------------------------------------------------------------------------------------
 
 
 def remove(step: StepContext, task: RemoveTopics) -> None:
-    """Remove all znodes of these topics; search the trees of topics that memory does not have whole."""
-    context = step.context
+    """Remove all znodes of these topics, as soon as there is room."""
+    removals = step.context.cluster.removals
+    removals.waiting.update(dict.fromkeys(name for name in task.topics if name not in removals.under_way))
+    _go_on(step)
+
+
+def _go_on(step: StepContext) -> None:
+    """Write the next slices; search the trees of topics that memory does not have whole."""
+    cluster = step.context.cluster
+    removals = cluster.removals
+    limit = GROUPS_AT_ONCE * step.context.config.max_operations_per_group
+    if cluster.paused is not None or removals.then_resign is not None:
+        # Every topic is continued when the pause ends.
+        removals.waiting.clear()
     unclear: list[str] = []
-    chosen: list[_TopicRemoval] = []
-    for name in task.topics:
-        if any(partition.leader_and_isr is None for _, partition in context.cluster.partitions_of(name)):
-            unclear.append(name)
-            continue
-        rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
-        chosen.append(_TopicRemoval(name, list(_partition_deletes(context, name)), rest))
+    while removals.waiting and len(cluster.background) < SLICES_AT_ONCE:
+        chosen: list[_TopicRemoval] = []
+        operations = 0
+        while removals.waiting and operations < limit:
+            name = next(iter(removals.waiting))
+            del removals.waiting[name]
+            if not cluster.is_queued(name):
+                continue
+            if any(partition.leader_and_isr is None for _, partition in cluster.partitions_of(name)):
+                unclear.append(name)
+                continue
+            rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
+            chosen.append(_TopicRemoval(name, list(_partition_deletes(step.context, name)), rest))
+            operations += len(chosen[-1].inner) + len(rest)
+        _write_removals(step, chosen, searched=False)
     if unclear:
         step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
-    _write_removals(step, chosen, searched=False)
 
 
 class _TopicRemoval(NamedTuple):
@@ -79,7 +117,9 @@ def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched:
         parts.append(len(mine))
         follows.append(() if fits else last)
     if groups:
-        step.write(groups, TopicsRemoved(tuple(d.topic for d in chosen), tuple(parts), tuple(follows), searched))
+        topics = tuple(removal.topic for removal in chosen)
+        step.context.cluster.removals.under_way.update(dict.fromkeys(topics))
+        step.write_in_background(groups, TopicsRemoved(topics, tuple(parts), tuple(follows), searched))
 
 
 def _partition_deletes(context: Context, name: str) -> Iterator[Operation]:
@@ -100,6 +140,13 @@ def _chunks(operations: list[Operation], limit: int) -> Iterator[tuple[Operation
 
 def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:
     """Finish topics whose groups all succeeded, write the last multi of large topics, and search where one failed."""
+    cluster = step.context.cluster
+    removals = cluster.removals
+    for name in task.topics:
+        del removals.under_way[name]
+    if removals.look_again:
+        removals.look_again = False
+        step.do(ListTopics(), ListDeletions())
     at = 0
     unclear: list[str] = []
     following: list[_TopicRemoval] = []
@@ -115,9 +162,13 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
             following.append(_TopicRemoval(name, [], last))
         else:
             _finish(step, name)
-    if unclear:
+    if unclear and cluster.paused is None:
         step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
-    _write_removals(step, following, searched=task.searched)
+    if cluster.paused is None:
+        _write_removals(step, following, searched=task.searched)
+    _go_on(step)
+    if removals.then_resign is not None and not cluster.background:
+        step.do(GiveUp(removals.then_resign))
 
 
 def _finish(step: StepContext, name: str) -> None:

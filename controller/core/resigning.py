@@ -137,9 +137,12 @@ def retire(step: StepContext, reason: str, patience_ms: int) -> None:
 
 
 def give_up(step: StepContext, task: GiveUp) -> None:
-    """Delete `/controller` and this controller's registration in `/brokers/ids`, in one fenced write."""
+    """Delete `/controller` and this controller's registration in `/brokers/ids`, in one fenced write; after the
+    outcomes of writes in the background, so that memory knows what was removed."""
     context = step.context
-    if context.is_leading:
+    if context.is_leading and context.cluster.background:
+        context.cluster.removals.then_resign = task.reason
+    elif context.is_leading:
         registered = () if context.cluster.registered is None else (paths.broker_id(context.config.controller_id),)
         group = tuple(Delete(path, ANY_VERSION) for path in (*registered, paths.controller()))
         step.write([group], GivenUp(task.reason))

@@ -62,11 +62,16 @@ from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
 def route(step: StepContext, event: Result) -> None:
-    """Pass on the awaited result. Any other result belongs to an earlier session or term and is dropped."""
-    awaited = step.context.awaited
+    """Pass on the awaited result, or that of a write in the background. Any other result belongs to an earlier session
+    or term and is dropped."""
+    context = step.context
+    if isinstance(event, ZnodesWritten) and event.id in context.cluster.background:
+        _ended_in_background(step, event)
+        return
+    awaited = context.awaited
     if awaited is None or awaited.effect_id != event.id:
         return
-    step.context.awaited = None
+    context.awaited = None
     match awaited, event:
         case continuations.AwaitedRead(then=then), ZnodesRead(outcomes=read):
             _read(step, then, read)
@@ -78,6 +83,17 @@ def route(step: StepContext, event: Result) -> None:
             preflight.probed(step, then, answers)
         case _:
             raise RuntimeError(f"{type(event).__name__} came as the result of {awaited}")
+
+
+def _ended_in_background(step: StepContext, event: ZnodesWritten) -> None:
+    context = step.context
+    if context.awaiting_result:
+        raise RuntimeError(f"a write in the background ended while {context.awaited} was outstanding")
+    then = context.cluster.background.pop(event.id)
+    if event.controller_moved:
+        resigning.control_lost(step)
+    else:
+        _written(step, then, event.outcomes)
 
 
 _INDISPENSABLE: Final[Mapping[type[continuations.ReadContinuation], str]] = MappingProxyType(

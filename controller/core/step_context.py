@@ -70,9 +70,17 @@ class StepContext:
 
         A fenced write fails when `/controller_epoch` has changed. Elections check its version themselves."""
         effect_id = self.next_effect_id()
-        fence = Check(paths.controller_epoch(), self.context.cluster.epoch_version) if fenced else None
-        self.effects.append(WriteZnodes(effect_id, tuple(groups), fence))
+        self.effects.append(WriteZnodes(effect_id, tuple(groups), self._fence() if fenced else None))
         self.context.awaited = AwaitedWrite(effect_id, then)
+
+    def write_in_background(self, groups: Sequence[tuple[Operation, ...]], then: WriteContinuation) -> None:
+        """As `write`, fenced, but other tasks and events go on before the outcomes come."""
+        effect_id = self.next_effect_id()
+        self.effects.append(WriteZnodes(effect_id, tuple(groups), self._fence(), in_background=True))
+        self.context.cluster.background[effect_id] = then
+
+    def _fence(self) -> Check:
+        return Check(paths.controller_epoch(), self.context.cluster.epoch_version)
 
     def probe(self, request: StopReplicaRequest, targets: Iterable[ProbeTarget], then: BrokersProbed) -> None:
         """Probe whether brokers accept requests of this controller; the outcomes go to `then`."""

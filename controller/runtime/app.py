@@ -49,7 +49,7 @@ from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.controller.runtime.invariant_checks import checked
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
-from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.perform import Background, Performer
 from lethe.controller.runtime.powers import PowerWatch
 from lethe.controller.runtime.probing import Prober
 from lethe.controller.runtime.queue import EventQueue
@@ -221,6 +221,7 @@ class ControllerApp:
                 listener,
                 caches.read,
                 prober.probe,
+                Background(tasks.create_task, queue.post, lambda error, where: loop.fault(error, where)),
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)

@@ -27,7 +27,7 @@ from lethe.adapters.clock import Clock
 from lethe.adapters.logs import fields
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
-from lethe.controller.core.events import Answer, ControllerState, Event, External, Result, SessionLost, state_of
+from lethe.controller.core.events import Answer, ControllerState, Event, Queueable, Result, SessionLost, state_of
 from lethe.controller.runtime.faults import FaultResponse, FaultWhileResigning, response_to
 from lethe.controller.runtime.queue import EventQueue, Queued
 from lethe.controller.runtime.steps import Step, Stepper
@@ -116,7 +116,7 @@ class ControllerLoop:
 
     # --- putting --------------------------------------------------------------------------------------------------
 
-    def post(self, event: External) -> None:
+    def post(self, event: Queueable) -> None:
         """Queue an event of a watch, a timer, the session or an operator."""
         self.queue.post(event)
 
@@ -190,7 +190,7 @@ class ControllerLoop:
             self._changed.set()
             self._changed = asyncio.Event()
 
-    async def _course_of(self, event: External) -> str:
+    async def _course_of(self, event: Queueable) -> str:
         """Run all steps of the event's course, and return the outcome for the journal."""
         if self.context.awaiting_result and not isinstance(event, SessionLost):
             raise RuntimeError(f"{type(event).__name__} came while a result was awaited")

@@ -5,15 +5,15 @@ timers and records event records. A step has at most one read, write or probe; `
 outcome. No channel task runs between `perform` and `result`, so a write leaves before the requests of its step.
 
 A result belongs to the session in which it was requested. If that session is lost, `result` returns None, and the
-queued `SessionLost` follows.
+queued `SessionLost` follows. The outcome of a write in the background is posted, unless its session was lost.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, assert_never
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import NamedTuple, Protocol, assert_never
 
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.controller.core.effects import (
@@ -68,6 +68,14 @@ class RequestAnswers(Protocol):
 Probe = Callable[[ProbeBrokers], Awaitable[tuple[ProbeOutcome, ...]]]
 
 
+class Background(NamedTuple):
+    """Where writes in the background run, and where their outcomes and exceptions go."""
+
+    spawn: Callable[[Coroutine[None, None, None]], object]
+    post: Callable[[ZnodesWritten], None]
+    fault: Callable[[Exception, str], None]
+
+
 def _no_cache_reader(effect: ReadCache) -> None:
     raise LookupError(f"the metadata cache of broker {effect.broker} is to be read, and nothing here can")
 
@@ -86,6 +94,7 @@ class Performer:
         answers: RequestAnswers | None = None,
         read_cache: Callable[[ReadCache], None] = _no_cache_reader,
         probe: Probe | None = None,
+        background: Background | None = None,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -94,6 +103,7 @@ class Performer:
         self._note_latency = note_latency
         self._subject = subject
         self._probe = probe
+        self._background = background
         self._answers = answers
         self._read_cache = read_cache
         self._asked: ReadZnodes | WriteZnodes | ProbeBrokers | None = None
@@ -113,6 +123,8 @@ class Performer:
                     self._show(brokers)
                 case Record(record=record):
                     self._record(record)
+                case WriteZnodes(in_background=True):
+                    self._write_in_background(effect)
                 case ReadZnodes() | WriteZnodes() | ProbeBrokers():
                     self._asked, self._session = effect, self._sessions.session
                 case OpenChannel():
@@ -160,13 +172,8 @@ class Performer:
                 case ReadZnodes(id=number, reads=reads):
                     result: Result = ZnodesRead(number, tuple(await session.read(reads)))
                     self._note_latency(*_measured("read", reads, time.monotonic() - started_s))
-                case WriteZnodes(id=number, groups=groups, fence=fence):
-                    plan = MultiPlan(groups, fence)
-                    result = ZnodesWritten(number, await session.write(plan), plan.controller_moved)
-                    took_s = time.monotonic() - started_s
-                    operations = [operation for group in groups for operation in group]
-                    self._note_latency(*_measured("write", operations, took_s))
-                    self._record(_write_record(self._subject, asked, result.outcomes, took_s))
+                case WriteZnodes():
+                    result = await self._written(asked, session)
                 case ProbeBrokers(id=number):
                     if self._probe is None:
                         raise LookupError("the core asks for probes, and nothing here can send them")
@@ -175,7 +182,39 @@ class Performer:
                     assert_never(asked)
         except SessionLost:
             return None
-        return None if session.lost.is_set() or self._sessions.session is not session else result
+        return result if self._is_current(session) else None
+
+    def _is_current(self, session: ZooKeeperSession) -> bool:
+        return not session.lost.is_set() and self._sessions.session is session
+
+    async def _written(self, effect: WriteZnodes, session: ZooKeeperSession) -> ZnodesWritten:
+        started_s = time.monotonic()
+        plan = MultiPlan(effect.groups, effect.fence)
+        written = ZnodesWritten(effect.id, await session.write(plan), plan.controller_moved)
+        took_s = time.monotonic() - started_s
+        operations = [operation for group in effect.groups for operation in group]
+        self._note_latency(*_measured("write", operations, took_s))
+        self._record(_write_record(self._subject, effect, written.outcomes, took_s))
+        return written
+
+    def _write_in_background(self, effect: WriteZnodes) -> None:
+        session, background = self._sessions.session, self._background
+        if background is None:
+            raise LookupError(f"write {effect.id} goes on in the background, and nothing here can run it")
+
+        async def run() -> None:
+            try:
+                if session is None or not self._is_current(session):
+                    return
+                written = await self._written(effect, session)
+                if self._is_current(session):
+                    background.post(written)
+            except SessionLost:
+                return
+            except Exception as error:  # noqa: BLE001 - the loop decides about every fault
+                background.fault(error, "a write in the background")
+
+        background.spawn(run())
 
     def drop_everything(self) -> None:
         """After a fault or at the end: close all channels, clear all timers, forget the pending read, write or

@@ -33,13 +33,13 @@ from lethe.controller.core.events import (
     ControllerChanged,
     ControllerDeleted,
     DeletionsPauseChanged,
-    External,
     IsrChangesNotified,
     LeaderAndIsrResponseReceived,
     LogDirEventsNotified,
     LogDirsDescribed,
     PartAnswered,
     PreferredElectionsRequested,
+    Queueable,
     ReassignmentsRequested,
     SessionEstablished,
     SessionLost,
@@ -80,7 +80,7 @@ _ANSWERS: Final = (
 
 
 class Queued(NamedTuple):
-    event: External
+    event: Queueable
     since_s: float
     """When it was queued, on the monotonic clock."""
 
@@ -90,7 +90,7 @@ class EventQueue:
 
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._waiting: deque[Queued] = deque()
-        self._merged: dict[External, None] = {}
+        self._merged: dict[Queueable, None] = {}
         self._modified: dict[str, None] = {}
         """The topics of the queued TopicsModified."""
         self._by_event: dict[str, int] = {}
@@ -113,11 +113,11 @@ class EventQueue:
         return time.monotonic() - self._waiting[0].since_s if self._waiting else 0.0
 
     @property
-    def events(self) -> list[External]:
+    def events(self) -> list[Queueable]:
         """The queued events, oldest first."""
         return [queued.event for queued in self._waiting]
 
-    def post(self, event: External) -> None:
+    def post(self, event: Queueable) -> None:
         """Queue an event of a watch, a timer, the session, the listener or an operator."""
         if isinstance(event, TopicsModified):
             is_waiting = bool(self._modified)
@@ -135,7 +135,7 @@ class EventQueue:
         await self._answer_slots.acquire()
         self._put(answer)
 
-    def overtake(self, event: External) -> list[Queued]:
+    def overtake(self, event: Queueable) -> list[Queued]:
         """Replace all queued events by `event`, and return them."""
         preempted = self.clear()
         self._put(event)
@@ -182,7 +182,7 @@ class EventQueue:
         self.overtaken.clear()
         return queued
 
-    def _put(self, event: External) -> None:
+    def _put(self, event: Queueable) -> None:
         self._waiting.append(Queued(event, time.monotonic()))
         name = type(event).__name__
         self._by_event[name] = self._by_event.get(name, 0) + 1

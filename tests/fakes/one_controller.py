@@ -203,6 +203,8 @@ class OneController:
         """Asked before each write of the controller: whether its reply gets lost."""
         self.meanwhile: Callable[[ReadZnodes | WriteZnodes], None] = lambda _: None
         """Called before each read and write of the controller: somebody else may be quicker."""
+        self.held: list[Event] | None = None
+        """Outcomes of writes in the background, where they are to come only with `release`."""
         self.story: list[str] = []
         """See `tests.fakes.story`."""
         self._events: deque[Event] = deque()
@@ -267,6 +269,13 @@ class OneController:
     def feed(self, event: Event) -> None:
         """Queue an event; `run` handles it."""
         self._events.append(event)
+
+    def release(self, count: int) -> None:
+        """Let the oldest held outcomes come, and what follows from them."""
+        assert self.held is not None
+        for _ in range(count):
+            self.feed(self.held.pop(0))
+        self.run()
 
     def ask(self, request: ControllerRequest, version: int = 3) -> ControllerResponse:
         """A broker's request, worked on to the end; what it was answered."""
@@ -334,12 +343,15 @@ class OneController:
                     outcomes = tuple(self._read(read) for read in reads)
                     self._collect_watches()
                     self._events.appendleft(events.ZnodesRead(effect_id, outcomes))
-                case WriteZnodes():
+                case WriteZnodes(in_background=in_background):
                     self.meanwhile(effect)
                     self.story.extend(told_write(effect))
                     written = self._write(effect)
                     self._collect_watches()
-                    self._events.appendleft(written)
+                    if in_background:
+                        (self._events if self.held is None else self.held).append(written)
+                    else:
+                        self._events.appendleft(written)
                 case Send():
                     self._send(effect)
                 case OpenChannel(broker=broker):

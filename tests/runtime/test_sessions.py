@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -8,14 +9,14 @@ from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperSession
 from lethe.controller.core.effects import ReadZnodes, RenewSession, RetryDeletions, SetTimer, WriteZnodes
 from lethe.controller.core.events import (
     BrokersChanged,
-    External,
+    Queueable,
     SessionEstablished,
     SessionLost,
     TimerFired,
     ZnodesRead,
     ZnodesWritten,
 )
-from lethe.controller.runtime.perform import Performer
+from lethe.controller.runtime.perform import Background, Performer
 from lethe.controller.runtime.queue import EventQueue
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.controller.runtime.timers import Timers
@@ -52,6 +53,7 @@ class Bench:
             log_every_ms=0,
         )
         self.overtaken: list[object] = []
+        self.faults: list[str] = []
         self.clock = ManualClock()
         self.records = Facts()
         self.latencies: list[str] = []
@@ -65,12 +67,24 @@ class Bench:
             "controller/1001",
         )
 
+    def run_behind(self, tasks: asyncio.TaskGroup) -> None:
+        """Have a performer that writes in the background, on these tasks."""
+        self.performer = Performer(
+            self.keeper,
+            self.channels,
+            Timers(self.clock, self.queue.post),
+            self.records.record,
+            lambda kind, _took_s, _counts: self.latencies.append(kind),
+            "controller/1001",
+            background=Background(tasks.create_task, self.queue.post, lambda _, where: self.faults.append(where)),
+        )
+
     @property
     def session(self) -> FakeSession:
         (session,) = self.zookeeper.sessions.values()
         return session
 
-    async def next(self) -> External:
+    async def next(self) -> Queueable:
         async with asyncio.timeout(30):
             while (queued := await self.queue.take()) is None:
                 pass
@@ -295,6 +309,51 @@ async def test_a_result_of_a_dead_session_is_none(when: str) -> None:
         if when == "after the session was given up":
             b.keeper.renew("a fault")
         assert await asking is None
+
+
+BEHIND = WriteZnodes(7, ((Create("/a", b""),),), None, in_background=True)
+
+
+async def test_a_write_in_the_background_ends_with_an_event_and_other_results_come_before_it() -> None:
+    b = Bench()
+    async with b.running(), asyncio.TaskGroup() as tasks:
+        b.run_behind(tasks)
+        b.performer.perform([BEHIND, ReadZnodes(8, (GetData("/"),))])
+        result = await b.performer.result()
+        assert isinstance(result, ZnodesRead)
+        assert result.id == 8
+        event = await b.next()
+        assert isinstance(event, ZnodesWritten)
+        assert (event.id, [type(outcome) for outcome in event.outcomes]) == (7, [GroupDone])
+        assert len(b.records.of(EventRecordType.ZNODE_WRITE)) == 1
+    assert b.faults == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_write_in_the_background_of_a_dead_session_ends_with_nothing(when: str) -> None:
+    b = Bench()
+    async with b.running():
+        async with asyncio.TaskGroup() as tasks:
+            b.run_behind(tasks)
+            if when == "before":
+                b.session.end("expired")
+            else:
+                b.session.disconnect()
+            b.performer.perform([BEHIND])
+            await asyncio.sleep(0)
+            if when == "after":
+                b.session.end("expired")
+        assert not any(isinstance(event, ZnodesWritten) for event in b.queue.events)
+        assert b.faults == []
+
+
+async def test_an_exception_of_a_write_in_the_background_is_a_fault() -> None:
+    b = Bench()
+    async with b.running():
+        async with asyncio.TaskGroup() as tasks:
+            b.run_behind(tasks)
+            b.performer.perform([replace(BEHIND, groups=((GetData("/"),),))])  # type: ignore[arg-type]
+        assert b.faults == ["a write in the background"]
 
 
 async def test_waiting_for_what_was_not_asked_is_a_fault() -> None:

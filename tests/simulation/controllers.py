@@ -30,10 +30,11 @@ from lethe.controller.core.effects import (
     Timer,
     WriteZnodes,
 )
-from lethe.controller.core.events import Event, External
+from lethe.controller.core.events import Event, Queueable
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, Endpoint
-from lethe.protocol.zookeeper.operations import MultiOutcome, Read, ReadOutcome, WatchFired
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete, MultiOutcome, Read, ReadOutcome, WatchFired
 from lethe.protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe, silences
 from tests.simulation.ensemble import Client, Writer
@@ -85,12 +86,14 @@ class ControllerProcess:
         self.steps = 0
         self._cluster = cluster
         self._world = cluster.world
-        self._queue: deque[External] = deque()
+        self._queue: deque[Queueable] = deque()
         self._timers: dict[Timer, Scheduled] = {}
         self._run = 0
         self._woken = False
         self._held_back: list[Action] = []
         self._reading: dict[int, tuple[Read, ...]] = {}
+        self.asked_at_removal: dict[str, tuple[BrokerId, ...]] = {}
+        """Agents whose tombstone was on its way when the removal of the topic's partitions was written, by topic."""
 
     def _fresh_context(self, cluster: Cluster) -> Context:
         mix = cluster.mix
@@ -127,7 +130,7 @@ class ControllerProcess:
         return self._run
 
     @property
-    def waiting_events(self) -> Iterable[External]:
+    def waiting_events(self) -> Iterable[Queueable]:
         """What waits to be handled."""
         return self._queue
 
@@ -246,7 +249,7 @@ class ControllerProcess:
 
     # --- the queue -------------------------------------------------------------------------------------------------
 
-    def post(self, event: External) -> None:
+    def post(self, event: Queueable) -> None:
         """Queue an event; a watch or timer that waits already is not queued again."""
         if not self.alive or (isinstance(event, _MERGED) and event in self._queue):
             return
@@ -267,6 +270,7 @@ class ControllerProcess:
             and not self.paused
             and not self._queue
             and not self.context.awaiting_result
+            and not self.context.cluster.background
             and self.client is not None
             and self.client.is_idle
         )
@@ -375,7 +379,19 @@ class ControllerProcess:
     def _write(self, effect: WriteZnodes) -> None:
         mix = self._cluster.mix
         plan = MultiPlan(effect.groups, effect.fence, max_operations=mix.max_operations_per_multi)
-        _Writing(self, effect.id, plan, mix.multis_in_flight, self._run).go_on()
+        deleted = {op.path for group in effect.groups for op in group if isinstance(op, Delete)}
+        for name, incarnation in self._cluster.ledger.living.items():
+            # The last multi of a large topic has no partitions: its removal began with an earlier write.
+            if any(path.startswith(paths.topic(name) + "/partitions/") for path in deleted):
+                asked = (each for each, channel in self.channels.items() if channel.holds_tombstone_of(incarnation))
+                self.asked_at_removal[name] = tuple(asked)
+        deliver = self._posted if effect.in_background else self.result
+        _Writing(self, effect.id, plan, mix.multis_in_flight, self._run, deliver).go_on()
+
+    def _posted(self, result: events.ZnodesWritten, run: int) -> None:
+        """The end of a write in the background; nobody hears of it in another run of the process."""
+        if run == self._run:
+            self.post(result)
 
     def _close(self, broker: BrokerId) -> None:
         channel = self.channels.pop(broker, None)
@@ -399,8 +415,17 @@ class ControllerProcess:
 class _Writing:
     """One WriteZnodes on its way: a few multis in flight, the next ones after them."""
 
-    def __init__(self, owner: ControllerProcess, number: int, plan: MultiPlan, in_flight: int, run: int) -> None:
+    def __init__(
+        self,
+        owner: ControllerProcess,
+        number: int,
+        plan: MultiPlan,
+        in_flight: int,
+        run: int,
+        deliver: Callable[[events.ZnodesWritten, int], None],
+    ) -> None:
         self._owner = owner
+        self._deliver = deliver
         self._number = number
         self._plan = plan
         self._room = in_flight
@@ -427,7 +452,7 @@ class _Writing:
         plan.settle(multi, outcome)
         self.go_on()
         if plan.is_done:
-            self._owner.result(events.ZnodesWritten(self._number, plan.outcomes, plan.controller_moved), self._run)
+            self._deliver(events.ZnodesWritten(self._number, plan.outcomes, plan.controller_moved), self._run)
 
 
 def _described(event: Event) -> str:

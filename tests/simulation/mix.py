@@ -171,7 +171,7 @@ def draw(random: Random) -> Mix:
         p_reply_of_write_lost=0 if calm else perhaps(0.5, 0.01, 0.03),
         p_controller_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
         p_agent_crash=0 if calm else perhaps(0.4, 0.003, 0.015),
-        p_disk_refusal=0 if calm else perhaps(0.2, 0.01, 0.05),
+        p_disk_refusal=0 if calm else perhaps(0.4, 0.01, 0.05, 0.15),
         p_look_refused=0,
         one_broker_stays_away=random.random() < 0.6,
         operator_every_ms=random.choice(((20, 400), (100, 1_500))),

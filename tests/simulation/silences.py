@@ -48,7 +48,17 @@ def why_not_shown(cluster: Cluster, writer: Writer, agent: AgentProcess, incarna
         return "it was not told"
     if cluster.world.now_ms - first_ms < cluster.mix.tombstone_timeout_ms or not cluster.mix.tombstone_timeout_ms:
         return "the limit has not passed"
-    return None if channel.holds_tombstone_of(incarnation) else "the tombstone is not on its way"
+    if channel.holds_tombstone_of(incarnation) or _is_asked_again(process, agent, incarnation):
+        return None
+    return "the tombstone is not on its way"
+
+
+def _is_asked_again(process: ControllerProcess, agent: AgentProcess, incarnation: Incarnation) -> bool:
+    """The tombstone was on its way when the removal was written, and the agent has refused it since: the controller
+    knows that it owes another."""
+    deletion = process.context.cluster.deletions.get(incarnation.name)
+    was_asked = agent.id in process.asked_at_removal.get(incarnation.name, ())
+    return was_asked and deletion is not None and agent.id in deletion.owing_tombstone
 
 
 # --- what a broker does -------------------------------------------------------------------------------------------

@@ -21,6 +21,11 @@ SEEDS = range(25)
 ENOUGH_SEEDS = 200
 
 FOUND_BY = {
+    "removed_taken_for_vanished": 0,
+    "changes_during_removal_missed": 1,
+    "removed_twice": 10,
+    "outcome_of_an_earlier_term": 9,
+    "fence_in_background_ignored": 9,
     "fence_off": 1,
     "bounce_unnoticed": 0,
     "unknown_taken_for_done": 10,
@@ -41,7 +46,7 @@ FOUND_BY = {
     "answers_unmatched": 0,
     "tombstone_unanswered": 30,
     "no_evidence": 42,
-    "whole_column_acknowledged": 42,
+    "whole_column_acknowledged": 520,
     "failed_directory_overlooked": 42,
     "doomed_announced_again": 0,
     "marker_first": 0,

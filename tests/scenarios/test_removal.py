@@ -1,0 +1,175 @@
+"""Removing the znodes of deleted topics in the background: what may happen between the write and its outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.controller.core.context import Role
+from lethe.controller.core.events import ResignationRequested, SessionLost
+from lethe.controller.core.removal import GROUPS_AT_ONCE, SLICES_AT_ONCE
+from lethe.protocol.journal import EventRecordType
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, is_gone, led, role, with_topic
+from tests.scenarios.test_pause import pause, resume
+
+PARTITIONS_PER_GROUP = 3
+SMALL_GROUPS = 2 * PARTITIONS_PER_GROUP + 4
+
+
+def being_removed(*names: str) -> OneController:
+    """The znodes of these topics are removed, and the controller does not know it yet."""
+    world = cluster()
+    world.held = []
+    for name in ("kept", *names):
+        with_topic(world, name, (1, 2, 3))
+    for name in names:
+        world.mark(name)
+    world.run()
+    for name in names:
+        assert not world.exists(paths.topic(name))
+        assert name in world.context.cluster.deletions
+    return world
+
+
+def with_slices(slices: int) -> tuple[OneController, list[str]]:
+    """As `being_removed`, with topics that fill so many slices."""
+    world = cluster(world=OneController(max_operations_per_group=SMALL_GROUPS))
+    world.held = []
+    names = [f"t{number}" for number in range(slices * GROUPS_AT_ONCE)]
+    for name in names:
+        world.create_topic(name, *[(1, 2)] * PARTITIONS_PER_GROUP)
+    world.run()
+    world.write(*(Create(paths.delete_topic(name), None) for name in names))
+    world.run()
+    return world, names
+
+
+def phases(world: OneController, name: str) -> list[object]:
+    told = world.recorded(EventRecordType.DELETION_PHASE)
+    return [record.data["phase"] for record in told if record.subject == f"topic/{name}"]
+
+
+def test_leaders_are_elected_while_znodes_are_removed() -> None:
+    world = being_removed("orders")
+    assert led(world, "kept") == (1, 0, (1, 2, 3))
+    world.stop_broker(1)
+    world.run()
+    assert led(world, "kept") == (2, 1, (2, 3))
+    assert "orders" in world.context.cluster.deletions
+    world.release(1)
+    assert is_gone(world, "orders")
+    assert phases(world, "orders")[-2:] == ["removed", "done"]
+
+
+def test_a_topic_that_is_made_again_meanwhile_is_another_one() -> None:
+    world = being_removed("orders")
+    world.take_sent()
+    world.create_topic("orders", (2, 3))
+    world.run()
+    assert world.take_sent() == [], "nothing is sent about a name whose old topic may still be there"
+    world.release(1)
+    assert led(world, "orders") == (2, 0, (2, 3))
+    assert phases(world, "orders")[-2:] == ["removed", "done"]
+
+
+def test_a_topic_that_is_made_and_marked_again_meanwhile_is_deleted_again() -> None:
+    world = being_removed("orders")
+    world.create_topic("orders", (2, 3))
+    world.run()
+    world.mark("orders")
+    world.run()
+    world.release(1)
+    world.release(1)
+    assert is_gone(world, "orders")
+    assert phases(world, "orders").count("done") == 2
+
+
+def test_a_name_is_looked_for_again_where_its_topic_is_still_being_removed_when_another_outcome_comes() -> None:
+    world, names = with_slices(2)
+    world.create_topic(names[-1], (2, 3))
+    world.run()
+    world.release(1)
+    assert is_gone(world, names[0])
+    assert names[-1] in world.context.cluster.deletions
+    world.release(1)
+    assert led(world, names[-1]) == (2, 0, (2, 3))
+
+
+def test_a_topic_under_way_is_neither_continued_nor_taken_for_vanished() -> None:
+    world = being_removed("orders")
+    assert world.held is not None
+    world.stop_broker(3)
+    world.start_broker(3)
+    world.run()
+    world.create_topic("new", (1,))
+    world.run()
+    world.advance(60_000)
+    assert len(world.held) == 1
+    world.release(1)
+    assert is_gone(world, "orders")
+    assert "vanished" not in phases(world, "orders")
+    assert led(world, "new") == (1, 0, (1,))
+
+
+def test_a_topic_that_somebody_removed_first_is_done_all_the_same() -> None:
+    world = cluster()
+    world.held = []
+    with_topic(world, "orders", (1, 2, 3))
+
+    def first(_: object) -> None:
+        if world.context.cluster.deletions and world.context.cluster.deletions["orders"].acknowledged_at_ms is not None:
+            world.meanwhile = lambda _: None
+            for path in (paths.partition_state("orders", 0), paths.topic_partition("orders", 0)):
+                world.write(Delete(path))
+
+    world.meanwhile = first
+    world.mark("orders")
+    world.run()
+    world.release(1)
+    world.release(1)
+    assert is_gone(world, "orders")
+    assert phases(world, "orders")[-2:] == ["removed", "done"]
+
+
+def test_control_is_given_up_after_the_outcome() -> None:
+    world = being_removed("orders")
+    world.feed(ResignationRequested("asked"))
+    world.run()
+    assert role(world) is Role.ACTIVE
+    world.release(1)
+    assert role(world) is not Role.ACTIVE
+    assert phases(world, "orders")[-2:] == ["removed", "done"]
+    assert not world.exists(paths.controller())
+
+
+def test_the_outcome_of_an_earlier_term_counts_no_more() -> None:
+    world = being_removed("orders")
+    world.zookeeper.close_session(world.session)
+    world.feed(SessionLost("it expired"))
+    world.run()
+    world.create_topic("orders", (2, 3))
+    world.elect()
+    assert role(world) is Role.ACTIVE
+    before = phases(world, "orders")
+    world.release(1)
+    assert led(world, "orders") == (2, 0, (2, 3))
+    assert phases(world, "orders") == before
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_few_slices_are_under_way_at_once(paused: bool) -> None:
+    world, names = with_slices(SLICES_AT_ONCE + 1)
+    assert world.held is not None
+    assert len(world.held) == SLICES_AT_ONCE
+    assert sum(not world.exists(paths.topic(name)) for name in names) == SLICES_AT_ONCE * GROUPS_AT_ONCE
+    if paused:
+        pause(world)
+    world.release(SLICES_AT_ONCE)
+    assert len(world.held) == (0 if paused else 1)
+    if paused:
+        assert sum(world.exists(paths.topic(name)) for name in names) == GROUPS_AT_ONCE
+        resume(world)
+    world.release(1)
+    assert all(is_gone(world, name) for name in names)
