@@ -77,7 +77,7 @@ COMMON: Final = (
         PropertyKind.INTEGER,
         str(DEFAULT_SLOW_WRITE_MS),
         "After a write that takes ZooKeeper longer, half as many are sent at once, down to one; quick ones raise it "
-        "again, up to 10. Other clients wait behind them.",
+        "again, up to 20. Other clients wait behind them.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,

@@ -70,7 +70,9 @@ class ZooKeeperConfig:
     connection_timeout_ms: int = 18_000
     """`zookeeper.connection.timeout.ms`: limit for opening a session, all servers together."""
     max_in_flight: int = 10
-    """`zookeeper.max.in.flight.requests`: limit of unanswered requests per session."""
+    """`zookeeper.max.in.flight.requests`: limit of unanswered requests per session, without the multis of plans."""
+    max_multis_in_flight: int = 20
+    """Limit of unanswered multis of plans; fewer are sent while ZooKeeper is slow."""
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
     """`lethe.zookeeper.slow.write.ms`: after a multi that takes longer, half as many may be unanswered."""
     set_acl: bool = False

@@ -1,8 +1,9 @@
 """One ZooKeeper session as Lethe uses it: reads, multis, plans, recursive helpers.
 
-Theory of operation. A request waits for one of the limited places in flight, then for the connection, then is sent. A
-write whose answer is lost is MultiUnknown and is never sent again. A read whose answer is lost is sent again after the
-reconnect. Once the session is lost, every request raises SessionLost; nothing crosses over to another session.
+Theory of operation. A request waits for one of the limited places in flight (a plan's multi at the gate instead), then
+for the connection, then is sent. A write whose answer is lost is MultiUnknown and is never sent again. A read whose
+answer is lost is sent again after the reconnect. Once the session is lost, every request raises SessionLost; nothing
+crosses over to another session.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Session:
         self._connection = connection
         self._config = connection.config
         self._chroot = connection.config.connect.chroot
-        self._gate = WriteGate(WriteWindow(connection.config.max_in_flight, connection.config.slow_write_ms))
+        self._gate = WriteGate(WriteWindow(connection.config.max_multis_in_flight, connection.config.slow_write_ms))
         self._places = asyncio.Semaphore(connection.config.max_in_flight)
         self._sizer = BatchSizer(
             connection.config.reply_target_bytes,
@@ -110,17 +111,24 @@ class Session:
         await self._places.acquire()
         sent: asyncio.Future[Completion] | None = None
         try:
-            while sent is None:
-                await self._connection.online.wait()
-                self._require_session()
-                sent = self._send_now(request, watched)
-                if sent is None:
-                    # The connection is gone, but its loss is not handled yet: yield to the task that does.
-                    await asyncio.sleep(0)
+            sent = await self._send_online(request, watched)
+            sent.add_done_callback(lambda _: self._places.release())
         finally:
             if sent is None:
                 self._places.release()
         return sent
+
+    async def _send_online(
+        self, request: wire.Request, watched: Read | WatchRequest | None = None
+    ) -> asyncio.Future[Completion]:
+        while True:
+            await self._connection.online.wait()
+            self._require_session()
+            sent = self._send_now(request, watched)
+            if sent is not None:
+                return sent
+            # The connection is gone, but its loss is not handled yet: yield to the task that does.
+            await asyncio.sleep(0)
 
     def _send_now(
         self, request: wire.Request, watched: Read | WatchRequest | None
@@ -141,8 +149,6 @@ class Session:
                 if sent is not None:
                     watches.read_sent(read)
                     sent.add_done_callback(lambda _: watches.read_over(read))
-        if sent is not None:
-            sent.add_done_callback(lambda _: self._places.release())
         return sent
 
     def _require_session(self) -> None:
@@ -218,7 +224,7 @@ class Session:
             self._gate.leave(entered, is_answered=False)
             return
         try:
-            sent = await self._send_multi(planned.operations)
+            sent = await self._send_online(self._packed(planned.operations))
             in_flight.append((planned, sent))
         except SessionLost as lost:
             plan.settle(planned, MultiUnknown(f"not sent: {lost}"))
@@ -236,6 +242,10 @@ class Session:
         self._gate.leave(entered, is_answered=not sent.cancelled() and isinstance(sent.result(), Answer))
 
     async def _send_multi(self, operations: Sequence[Operation]) -> asyncio.Future[Completion]:
+        return await self._send(self._packed(operations))
+
+    def _packed(self, operations: Sequence[Operation]) -> wire.Request:
+        """Return the request. Raises SessionLost, and ValueError if it is too large for ZooKeeper."""
         self._require_session()
         if self._config.set_acl:
             operations = [_with_acl(each) for each in operations]
@@ -247,7 +257,7 @@ class Session:
                 f"{counted(size, 'byte')}; "
                 f"ZooKeeper's jute.maxbuffer allows {self._config.jute_max_buffer_bytes}"
             )
-        return await self._send(request)
+        return request
 
     # --- helpers --------------------------------------------------------------------------------------------------
 
