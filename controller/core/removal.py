@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core import missed, owed
 from lethe.controller.core.context import Context
+from lethe.controller.core.creation import forget
 from lethe.controller.core.deletion import phase, retry_later
 from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
 from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
@@ -47,8 +48,11 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
     Delete,
+    Exists,
     GetChildren,
     Operation,
+    Present,
+    Read,
     ReadOutcome,
     read_error,
 )
@@ -186,22 +190,36 @@ def _finish(step: StepContext, name: str) -> None:
 
 
 def search(step: StepContext, task: SearchTopicTrees) -> None:
-    """Read the next level of all these topics' trees."""
-    step.read((GetChildren(path) for tree in task.trees for path in tree.level), TopicTreesSearched(task.trees))
+    """Read the next level of all these topics' trees, and first of all whether they are still the same topics."""
+    step.read((read for tree in task.trees for read in _reads(tree)), TopicTreesSearched(task.trees))
+
+
+def _reads(tree: TopicTree) -> tuple[Read, ...]:
+    identity = (Exists(paths.topic(tree.topic)),) if tree.level == _roots(tree.topic) else ()
+    return (*identity, *(GetChildren(path) for path in tree.level))
 
 
 def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
-    """Search the next level; after the last one, remove the znodes that were found, deepest first."""
+    """Search the next level; after the last one, remove the znodes that were found, deepest first.
+
+    A topic that somebody has removed and made again is another one, and stays."""
     at = 0
     trees: list[TopicTree] = []
+    replaced: list[str] = []
     for tree in task.trees:
-        mine = outcomes[at : at + len(tree.level)]
-        at += len(tree.level)
-        grown = _grown(tree, mine)
-        if isinstance(grown, str):
+        count = len(_reads(tree))
+        mine = outcomes[at : at + count]
+        at += count
+        grown = _grown(tree, mine, step.context.cluster.topics[tree.topic].created_zxid)
+        if grown is None:
+            replaced.append(tree.topic)
+        elif isinstance(grown, str):
             _give_up_for_now(step, tree.topic, grown)
         else:
             trees.append(grown)
+    if replaced:
+        forget(step, replaced)
+        step.do(ListTopics(), ListDeletions())
     if any(tree.level for tree in trees):
         step.do(SearchTopicTrees(tuple(trees)))
         return
@@ -217,12 +235,15 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
     _write_removals(step, chosen, searched=True)
 
 
-def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome]) -> TopicTree | str:
-    """Return the tree with one more level, or the error that prevented reading it."""
+def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome], created_zxid: int) -> TopicTree | str | None:
+    """Return the tree with one more level, the error that prevented reading it, or None for that of another topic."""
     found = list(tree.found)
     below: list[str] = []
-    for path, outcome in zip(tree.level, outcomes, strict=True):
-        if isinstance(outcome, Children):
+    for (path, *_), outcome in zip(_reads(tree), outcomes, strict=True):
+        if isinstance(outcome, Present):
+            if outcome.stat.czxid != created_zxid:
+                return None
+        elif isinstance(outcome, Children):
             found.append(path)
             below.extend(f"{path}/{name}" for name in outcome.names)
         elif (error := read_error(outcome)) is not None:

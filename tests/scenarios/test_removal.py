@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.context import Role
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.events import ResignationRequested, SessionLost
 from lethe.controller.core.removal import GROUPS_AT_ONCE, SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
@@ -131,6 +132,36 @@ def test_a_topic_that_somebody_removed_first_is_done_all_the_same() -> None:
     world.release(1)
     assert is_gone(world, "orders")
     assert phases(world, "orders")[-2:] == ["removed", "done"]
+
+
+def test_a_topic_that_somebody_has_removed_and_made_again_just_before_stays() -> None:
+    world = cluster()
+    with_topic(world, "orders", (1, 2, 3))
+
+    def replace(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and effect.in_background:
+            world.meanwhile = lambda _: None
+            for path in reversed([path for path in world.zookeeper.paths() if "orders" in path.split("/")]):
+                world.write(Delete(path))
+            world.create_topic("orders", (2, 3))
+
+    world.meanwhile = replace
+    world.mark("orders")
+    world.run()
+    assert led(world, "orders") == (2, 0, (2, 3))
+    assert phases(world, "orders")[-1] == "vanished"
+
+
+def test_trees_of_different_depth_are_searched_together() -> None:
+    world = cluster()
+    for name in ("orders", "bills"):
+        with_topic(world, name, (1, 2, 3))
+        world.write(Delete(paths.config_topic(name)))
+    world.write(Delete(paths.partition_state("bills", 0)), Delete(paths.topic_partition("bills", 0)))
+    world.write(*(Create(paths.delete_topic(name), None) for name in ("orders", "bills")))
+    world.run()
+    assert is_gone(world, "orders")
+    assert is_gone(world, "bills")
 
 
 def test_control_is_given_up_after_the_outcome() -> None:
