@@ -283,16 +283,17 @@ def _verdicts(
     for name, bits in asked.items():
         left = bits & ~bits_of(wrong.get(name, ()))
         answered = bits_of(said.get(name, ())) & left
-        failed |= dict.fromkeys(_of(broker, {name: left & ~answered}), NOT_LISTED)
+        if unlisted := left & ~answered:
+            failed |= dict.fromkeys(_of(broker, {name: unlisted}), NOT_LISTED)
         by_look = answered & evidence.awaited(context, name, broker, event.broker_epoch, event.request_id)
         proven = answered & _proven(context.cluster.topics[name], event)
         if by_look:
             awaiting[name] = by_look
         if proven:
             deleted[name] = proven
-        unproven = answered & ~by_look & ~proven
-        note_confirmations(context.cluster, name, broker, unproven, None)
-        failed |= dict.fromkeys(_of(broker, {name: unproven}), UNPROVEN)
+        if unproven := answered & ~by_look & ~proven:
+            note_confirmations(context.cluster, name, broker, unproven, None)
+            failed |= dict.fromkeys(_of(broker, {name: unproven}), UNPROVEN)
     held = tuple(_of(broker, awaiting))
     if held and not evidence.await_proof(context, event, held):
         failed |= dict.fromkeys(held, evidence.NO_LOOK)

@@ -21,7 +21,14 @@ from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction
 from lethe.controller.core.partition_sets import Bits, ReplicaColumns, Sets, bits_of, numbers_in, put
-from lethe.controller.core.replica_counts import add, count_replicas, count_waiting, move_replica, stop_waiting
+from lethe.controller.core.replica_counts import (
+    add,
+    count_replicas,
+    count_waiting,
+    move_doomed,
+    move_replica,
+    stop_waiting,
+)
 from lethe.controller.core.topic import Partition, Reassignment, ReplicaConfirmation, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -224,17 +231,15 @@ def enter_replica_state(
                     before = set_replica_state(cluster, PartitionReplica(name, number, broker), state)
                     _note_moved(moved, name, broker, before, 1 << number)
             continue
-        if deletion is not None:
-            count_replicas(cluster, deletion, -1)
         for broker, bits in columns.items():
             for before, changed in _changes(topic.replicas.get(broker, ()), bits, state):
                 _note_moved(moved, name, broker, before, changed)
                 if deletion is not None:
-                    move_replica(deletion, before, state, changed.bit_count())
-                    count_waiting(cluster, broker, before, state, changed.bit_count())
+                    number = changed.bit_count()
+                    move_replica(deletion, before, state, number)
+                    move_doomed(cluster, before, state, number)
+                    count_waiting(cluster, broker, before, state, number)
             _put(topic.replicas, broker, bits, state)
-        if deletion is not None:
-            count_replicas(cluster, deletion, +1)
     return moved
 
 

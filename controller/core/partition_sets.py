@@ -38,24 +38,36 @@ def key_of(sets: Sets[K], number: int) -> K | None:
 
 def partitions_with(sets: Sets[K], key: K) -> Bits:
     """Return the partitions with this key."""
-    return next((bits for each, bits in sets if each == key), 0)
+    for each, bits in sets:
+        if each == key:
+            return bits
+    return 0
 
 
 def partitions_where(sets: Sets[K], counts: Callable[[K], bool]) -> Bits:
     """Return the partitions whose key counts."""
-    # No partition has two keys, so the sum of the bit sets is their union.
-    return sum(bits for key, bits in sets if counts(key))
+    # Loops over one pair, which most sets have, take a third of the time of `sum` and `next`.
+    found = 0
+    for key, bits in sets:
+        if counts(key):
+            found |= bits
+    return found
 
 
 def partitions_of(sets: Sets[K]) -> Bits:
     """Return the partitions with any key."""
-    return sum(bits for _, bits in sets)
+    found = 0
+    for _, bits in sets:
+        found |= bits
+    return found
 
 
 def put(sets: Sets[K], bits: Bits, key: K | None) -> Sets[K]:
     """Give these partitions the key, or none."""
     if not bits:
         return sets
+    if not sets or (len(sets) == 1 and not sets[0][1] & ~bits):
+        return () if key is None else ((key, bits),)
     kept = [(each, left) for each, had in sets if each != key and (left := had & ~bits)]
     if key is not None and (mine := partitions_with(sets, key) | bits):
         kept.append((key, mine))

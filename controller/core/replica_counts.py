@@ -41,6 +41,12 @@ def move_replica(deletion: Deletion, before: ReplicaState, after: ReplicaState |
         deletion.by_state[after] = deletion.by_state.get(after, 0) + number
 
 
+def move_doomed(cluster: ClusterState, before: ReplicaState, after: ReplicaState, number: int) -> None:
+    """As `move_replica`, for the total of all queued topics."""
+    add(cluster.doomed_replicas, before, -number)
+    add(cluster.doomed_replicas, after, number)
+
+
 def count_waiting(
     cluster: ClusterState, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
 ) -> None:
