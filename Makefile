@@ -127,6 +127,10 @@ report: $(STAMP) java ## a demo with faults, the data pipeline over it, and one 
 bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")
 	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
 
+.PHONY: bench-world
+bench-world: $(STAMP) ## the core up to 1,000 brokers and 1,000,000 partitions: docs/benchmarks.md (25 min, 4 GB; BENCH=--quick)
+	$(BIN)/python -m benchmarks.world $(BENCH)
+
 .PHONY: bench-pipeline
 bench-pipeline: $(STAMP) java ## the pipeline on up to 50 million lines: docs/benchmarks.md (60 GB; BENCH=--quick)
 	$(BIN)/python -m benchmarks.pipeline $(BENCH)

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from benchmarks.core import SimulatedCluster
+from benchmarks.canned_cluster import CannedCluster
 from lethe.adapters.clock import SystemClock
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.controller.core import controller, events
@@ -46,7 +46,7 @@ class Scrape:
 
 def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
     """Return metrics of a controller that leads so many partitions and deletes every other topic."""
-    world = SimulatedCluster(partitions)
+    world = CannedCluster(partitions)
     world.put_topics(with_states=True)
     world.run(events.SessionEstablished(1, bytes(32)))
     world.zookeeper.children["/admin/delete_topics"] = tuple(world.topics[::2])
@@ -55,7 +55,7 @@ def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
     return metrics_over(world, brokers)
 
 
-def metrics_over(world: SimulatedCluster, brokers: int) -> ControllerMetrics:
+def metrics_over(world: CannedCluster, brokers: int) -> ControllerMetrics:
     """Return the real metric sources over this core's memory; nothing else runs."""
     metrics, clock = ControllerMetrics(), SystemClock()
     views = [_channel(number) for number in range(brokers)]

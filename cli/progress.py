@@ -52,6 +52,14 @@ def _display(what: str, total: int, *, quiet: bool) -> AbstractContextManager[Di
 
 
 @contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many items of a long work are done: a bar on a terminal, lines elsewhere."""
+    began = time.monotonic()
+    with _display(what, total, quiet=False) as display:
+        yield lambda done: display(done, time.monotonic() - began)
+
+
+@contextmanager
 def _silence() -> Iterator[Display]:
     yield lambda _settled, _elapsed_s: None
 

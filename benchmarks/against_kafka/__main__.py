@@ -16,14 +16,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import page as whole_page
-from benchmarks.against_kafka import contestants, page, plot, results
+from benchmarks.against_kafka import contestants, many_page, page, plot, results
 from benchmarks.against_kafka.measure import TurnResult, run_turn
-from benchmarks.against_kafka.plan import QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
+from benchmarks.against_kafka.plan import BROKERS, MANY_BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
 from benchmarks.against_kafka.testbed import BenchmarkFailed, Testbed, testbed
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.cluster.daemons import DaemonFailed
@@ -52,6 +52,7 @@ class Options:
     logs: Path | None
     output: Path | None
     """Directory of the page; None: no page is written."""
+    has_many_brokers: bool = False
     earlier: tuple[Any, ...] = ()
     """Turns of earlier runs on the same machine, shown together with those of this run."""
 
@@ -67,10 +68,14 @@ class Benchmark:
 
     async def run(self) -> None:
         """Run all workloads in order; workloads with the same kind of agents run together."""
-        for disk in dict.fromkeys(each.disk for each in self._options.workloads.values()):
-            chosen = {key: each for key, each in self._options.workloads.items() if each.disk is disk}
+        for disk, brokers in dict.fromkeys((each.disk, each.brokers) for each in self._options.workloads.values()):
+            chosen = {
+                key: each
+                for key, each in self._options.workloads.items()
+                if (each.disk, each.brokers) == (disk, brokers)
+            }
             if chosen:
-                async with testbed(self._kafka, disk, self._options.logs) as here:
+                async with testbed(self._kafka, disk, brokers, self._options.logs) as here:
                     for key, workload in chosen.items():
                         await self._rounds(here, key, workload)
 
@@ -81,14 +86,18 @@ class Benchmark:
             if took_s and began_s - self._began_s + took_s > self._options.budget_s:
                 self.tell(f"{workload.name}: {number - 1} rounds; another one would go beyond the time allowed")
                 return
-            names = self._options.names if number % 2 else tuple(reversed(self._options.names))
+            names = self._options.names if workload.brokers == len(BROKERS) else (contestants.LETHE,)
+            names = names if number % 2 else tuple(reversed(names))
             for name in names:
                 self.tell(f"{workload.name}, round {number}: {name}")
-                self.turns.append(await run_turn(here, name, number, workload, self._options.warm_up, self.tell))
+                self.turns.append(await run_turn(here, name, number, workload, self._warm_up(workload), self.tell))
                 self._keep()
                 for line in self.turns[-1].complaints:
                     self.tell(f"  {name} complains: {line[:200]}")
             took_s = time.monotonic() - began_s
+
+    def _warm_up(self, workload: Workload) -> Workload:
+        return replace(self._options.warm_up, brokers=workload.brokers)
 
     def document(self) -> results.Document:
         """Return all measurements so far."""
@@ -100,9 +109,12 @@ class Benchmark:
         output = self._options.output
         if output is not None:
             found = self.document()
-            results.write(found, output / results.JSON_NAME)
+            if self._options.has_many_brokers:
+                results.write(found, output / many_page.JSON_NAME)
+            else:
+                results.write(found, output / results.JSON_NAME)
+                (output / "benchmarks.svg").write_text(plot.svg(found))
             (output / whole_page.NAME).write_text(whole_page.page(output))
-            (output / "benchmarks.svg").write_text(plot.svg(found))
 
     def tell(self, text: str) -> None:
         """Print a line of progress."""
@@ -116,7 +128,11 @@ def parse(arguments: Sequence[str] | None) -> Options:
         prog="python -m benchmarks.against_kafka", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
     parser.add_argument("--quick", action="store_true", help="everything once, in small; writes no page")
-    parser.add_argument("--workloads", default="", help=f"of {', '.join(WORKLOADS)}; all where it is not given")
+    parser.add_argument(
+        "--workloads",
+        default="",
+        help=f"of {', '.join((*WORKLOADS, *MANY_BROKERS))}; the first {len(WORKLOADS)} where it is not given",
+    )
     parser.add_argument("--runs", type=int, default=5, help="rounds of each workload but the large one (5)")
     parser.add_argument("--large-runs", type=int, default=3, help="rounds of the large workload (3)")
     parser.add_argument("--budget-min", type=float, default=35.0, help="minutes that all of it may take (35)")
@@ -126,8 +142,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--logs", type=Path, help="an empty directory in which logs and journals are kept")
     parser.add_argument("--output", type=Path, default=DOCS, help="directory of the page; the project's docs")
     given = parser.parse_args(arguments)
-    known = QUICK if given.quick else WORKLOADS
-    wanted = [each for each in given.workloads.split(",") if each] or list(known)
+    known = QUICK if given.quick else {**WORKLOADS, **MANY_BROKERS}
+    wanted = [each for each in given.workloads.split(",") if each] or list(QUICK if given.quick else WORKLOADS)
     if unknown := [each for each in wanted if each not in known]:
         parser.error(f"no such workload: {', '.join(unknown)} (there are: {', '.join(known)})")
     try:
@@ -145,13 +161,20 @@ def parse(arguments: Sequence[str] | None) -> Options:
     output = None if given.quick or given.only else given.output
     if output is not None and not output.is_dir():
         parser.error(f"--output {output}: there is no such directory")
+    has_many = bool(MANY_BROKERS.keys() & set(wanted))
+    if has_many and not set(wanted) <= MANY_BROKERS.keys():
+        parser.error(f"--workloads: {', '.join(MANY_BROKERS)} have a page of their own, run them apart from the others")
+    if has_many and given.only == contestants.KAFKA:
+        parser.error(f"--only: {', '.join(MANY_BROKERS)} are run with Lethe's controller alone")
     earlier: tuple[Any, ...] = ()
     if given.add and output is not None:
         try:
             earlier = _earlier(output / results.JSON_NAME, version)
         except (OSError, ValueError) as error:
             parser.error(f"--add: {error}")
-    return Options(workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, earlier)
+    return Options(
+        workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, has_many, earlier
+    )
 
 
 def _earlier(path: Path, version: KafkaVersion) -> tuple[Any, ...]:
@@ -174,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FAILURES as failure:
         print(f"the benchmark has failed: {failure}", file=sys.stderr)
         return FAILED
-    print(page.table(benchmark.document()))
+    document = benchmark.document()
+    print(many_page.page(document) if options.has_many_brokers else page.table(document))
     if options.output is not None:
         print(f"written: {options.output / 'benchmarks.md'}, .json, .svg")
     return 0

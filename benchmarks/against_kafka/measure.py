@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.bystander import Latencies
 from benchmarks.against_kafka.observer import ActiveController, AppliedRequest, CounterSnapshot, peak_memory_mb
-from benchmarks.against_kafka.plan import BROKERS, REPLICATION_FACTOR, Phase, Workload
-from benchmarks.against_kafka.testbed import BenchmarkFailed, Testbed
+from benchmarks.against_kafka.plan import Phase, Workload
+from benchmarks.against_kafka.testbed import START_LIMIT_S, BenchmarkFailed, Testbed
 from lethe.admin.topic_plans import creation_operations, deletion_operation
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.zookeeper import paths
@@ -111,6 +111,8 @@ class TurnRunner:
                     await self._creation()
                 case Phase.FAILOVER:
                     await self._failover()
+                case Phase.FAILURE:
+                    await self._failure()
                 case Phase.DELETION:
                     await self._deletion()
 
@@ -136,6 +138,26 @@ class TurnRunner:
             self._holder = elected
             clock.began_ms = elected.since_ms
             clock.ended_ms = await self._all_applied(after_epoch=epoch)
+
+    async def _failure(self) -> None:
+        """Kill the last broker; it is back before the next phase."""
+        here, number = self._testbed, self._workload.brokers - 1
+        victim = here.agents[number]
+        here.observer.leave_out(number)
+
+        async def is_gone() -> bool:
+            return not await here.observer.is_registered(number + 1)
+
+        lost = self._workload.replicas_by_broker()[number + 1]
+        wanted = {(agent, ApiKey.UPDATE_METADATA): lost for agent in range(number)}
+        async with self._measuring(Phase.FAILURE) as clock:
+            await victim.kill()
+            await here.until(is_gone, f"the session of broker {number + 1} is over", PHASE_LIMIT_S)
+            clock.began_ms = time.time() * 1000
+            clock.ended_ms = await self._told(wanted)
+        victim.launch()
+        await victim.wait_ready(START_LIMIT_S)
+        here.observer.count_again()
 
     async def _deletion(self) -> None:
         marks: list[tuple[Operation, ...]] = [(deletion_operation(name),) for name in self._topics]
@@ -204,8 +226,15 @@ class TurnRunner:
     async def _all_applied(self, *, after_epoch: int) -> float:
         """Return when the last agent had applied the last request about all partitions, in milliseconds. Only requests
         after that epoch count."""
+        wanted: dict[tuple[int, ApiKey], int] = {}
+        for broker, replicas in self._workload.replicas_by_broker().items():
+            wanted[broker - 1, ApiKey.LEADER_AND_ISR] = replicas
+            wanted[broker - 1, ApiKey.UPDATE_METADATA] = self._workload.partitions
+        return await self._told(wanted, after_epoch)
+
+    async def _told(self, wanted: Mapping[tuple[int, ApiKey], int], after_epoch: int = -1) -> float:
+        """Return when the last agent had applied requests about so many partitions, in milliseconds."""
         told: dict[tuple[int, str], int] = {}
-        wanted = self._workload.partitions * REPLICATION_FACTOR // len(BROKERS)
 
         def note(found: list[list[AppliedRequest]]) -> None:
             for agent, requests in enumerate(found):
@@ -214,13 +243,9 @@ class TurnRunner:
                         told[agent, request.api] = told.get((agent, request.api), 0) + request.partitions
 
         def is_complete() -> bool:
-            return all(
-                told.get((agent, api.name), 0) >= wanted
-                for agent in range(len(BROKERS))
-                for api in (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA)
-            )
+            return all(told.get((agent, api.name), 0) >= count for (agent, api), count in wanted.items())
 
-        return await self._last_applied(note, is_complete, f"all brokers know {wanted:,} partitions")
+        return await self._last_applied(note, is_complete, "all brokers know their partitions")
 
     async def _last_applied(
         self, note: Callable[[list[list[AppliedRequest]]], None], is_complete: Callable[[], bool], what: str

@@ -25,6 +25,7 @@ from lethe.cluster.daemons import BrokerDaemon
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, four_letter_word
 from lethe.protocol.journal import EventRecordType, JournalEntry, decode_lines
 from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import decode_controller, decode_controller_epoch
@@ -115,6 +116,7 @@ class Observer:
         self._agents = tuple(agents)
         self._tails = [JournalTail(agent.journal_dir) for agent in agents]
         self._requests = 0
+        self._unseen: dict[int, None] = {}
 
     # --- the agents -----------------------------------------------------------------------------------------------
 
@@ -123,6 +125,13 @@ class Observer:
         found = [tail.read() for tail in self._tails]
         self._requests += sum(map(len, found))
         return found
+
+    def leave_out(self, agent: int) -> None:
+        """Count nothing of this agent from now on, because it is killed; `count_again` ends that."""
+        self._unseen[agent] = None
+
+    def count_again(self) -> None:
+        self._unseen.clear()
 
     async def settled(self) -> bool:
         """Return True when no agent has partitions left to catch up."""
@@ -148,6 +157,11 @@ class Observer:
             return None
         znode = decode_controller(found.data)
         return ActiveController(znode.broker_id, found.stat.ephemeral_owner, znode.timestamp_ms, found.stat.czxid)
+
+    async def is_registered(self, broker: int) -> bool:
+        """Return whether the broker's registration exists."""
+        (found,) = await self._session.read([Exists(paths.broker_id(BrokerId(broker)))])
+        return isinstance(found, Present)
 
     async def controller_epoch(self) -> int:
         """Return the epoch of the last election; 0 before the first one."""
@@ -176,7 +190,7 @@ class Observer:
         connections = four_letter_word(host, port, "cons")
         received = re.search(rf"recved=(\d+),sent=\d+,sid=0x{controller_session:x},", connections)
         zxid = re.search(r"^Zxid: 0x([0-9a-f]+)$", four_letter_word(host, port, "srvr"), re.MULTILINE)
-        texts = [await self._metrics(agent) for agent in self._agents]
+        texts = [await self._metrics(agent) for n, agent in enumerate(self._agents) if n not in self._unseen]
         bytes_by_api: Counter[str] = Counter()
         for text in texts:
             for api, size in _REQUEST_BYTES.findall(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,8 @@ class Phase(StrEnum):
     """From the first write of a topic's znode until every broker has received all partitions."""
     FAILOVER = "failover"
     """From the election, by the time in `/controller`, until every broker has received all partitions."""
+    FAILURE = "broker failure"
+    """From the end of a killed broker's session until every other broker has received its partitions."""
     DELETION = "deletion"
     """From the first write of a deletion marker until the last topic and the last marker are removed."""
 
@@ -43,11 +46,14 @@ class Workload:
     partitions_per_topic: int
     disk: AgentMode
     phases: tuple[Phase, ...]
+    brokers: int = len(BROKERS)
 
     @property
     def name(self) -> str:
-        """`1,000×4×3 directories`."""
+        """`1,000×4×3 directories`, `2,000×50×3 on 50 brokers`."""
         size = f"{self.topics:,}×{self.partitions_per_topic}×{REPLICATION_FACTOR}"
+        if self.brokers != len(BROKERS):
+            size += f" on {self.brokers} brokers"
         return size if self.disk is AgentMode.NONE else f"{size} {self.disk}"
 
     @property
@@ -55,15 +61,18 @@ class Workload:
         return self.topics * self.partitions_per_topic
 
     def plans(self, prefix: str) -> Iterator[TopicPlan]:
-        """Return its topics. Each broker has a replica of every partition and leads a third of them."""
+        """Return its topics. Brokers have about the same number of replicas, and lead a third of them."""
         for number in range(self.topics):
             rows = (self._replicas(number + partition) for partition in range(self.partitions_per_topic))
             yield TopicPlan(f"{prefix}-{number:05d}", TopicId(uuid.uuid4()), tuple(rows))
 
-    @staticmethod
-    def _replicas(shift: int) -> tuple[int, ...]:
-        first = shift % len(BROKERS)
-        return BROKERS[first:] + BROKERS[:first]
+    def replicas_by_broker(self) -> Counter[int]:
+        """Return how many replicas each broker has."""
+        shifts = (number + p for number in range(self.topics) for p in range(self.partitions_per_topic))
+        return Counter(broker for shift in shifts for broker in self._replicas(shift))
+
+    def _replicas(self, shift: int) -> tuple[int, ...]:
+        return tuple((shift + n) % self.brokers + 1 for n in range(REPLICATION_FACTOR))
 
 
 WARM_UP: Final = Workload(200, 10, AgentMode.NONE, (Phase.CREATION, Phase.FAILOVER, Phase.DELETION))
@@ -72,10 +81,18 @@ DIRECTORIES: Final = Workload(1_000, 4, AgentMode.REAL, (Phase.CREATION, Phase.D
 LARGE: Final = Workload(2_000, 50, AgentMode.NONE, (Phase.CREATION, Phase.FAILOVER, Phase.DELETION))
 WORKLOADS: Final = {"directories": DIRECTORIES, "small": SMALL, "large": LARGE}
 
+_ALL_PHASES: Final = (Phase.CREATION, Phase.FAILOVER, Phase.FAILURE, Phase.DELETION)
+MANY_BROKERS: Final = {
+    "fifty": Workload(2_000, 50, AgentMode.NONE, _ALL_PHASES, brokers=50),
+    "fifty-directories": Workload(200, 50, AgentMode.REAL, _ALL_PHASES, brokers=50),
+}
+"""Run where they are named, and with Lethe's controller alone: Kafka's would take an hour of the machine."""
+
 QUICK_WARM_UP: Final = Workload(20, 2, AgentMode.NONE, WARM_UP.phases)
 QUICK: Final = {
     "small": Workload(40, 4, AgentMode.NONE, SMALL.phases),
     "directories": Workload(20, 4, AgentMode.REAL, DIRECTORIES.phases),
+    "brokers": Workload(10, 6, AgentMode.NONE, _ALL_PHASES, brokers=6),
 }
 """A smoke test: everything once, in sizes whose results mean nothing."""
 

@@ -164,14 +164,14 @@ def _versions(kafka: str) -> dict[str, str]:
     said = re.search(r'version "([^"]+)"', java.stderr)
     return {
         "Kafka": kafka,
-        "Lethe": _commit(),
+        "Lethe": commit(),
         "Python": platform.python_version(),
         "Java": said[1] if said else "unknown",
         "ZooKeeper": "3.9, as PySpark brings it",
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the measured commit. Pages in docs/, which the run itself writes, do not make it dirty."""
     git = ["git", "-C", str(_ROOT)]
     try:

@@ -1,4 +1,4 @@
-"""ZooKeeper and three agents, which serve all turns with one kind of agents. Controllers come and go.
+"""ZooKeeper and agents, which serve all turns with one kind of agents. Controllers come and go.
 
 ZooKeeper runs with its defaults, as in production: it forces each transaction to the disk. Each turn starts with the
 same state: no topic, no marker.
@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Final
 from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.bystander import Bystander
 from benchmarks.against_kafka.observer import ActiveController, Observer
-from benchmarks.against_kafka.plan import BROKERS, AgentMode
+from benchmarks.against_kafka.plan import AgentMode
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
@@ -42,6 +42,7 @@ class Testbed:
     """ZooKeeper, agents and session of all turns."""
 
     directory: Path
+    agents: Sequence[BrokerDaemon]
     zookeeper: EmbeddedZooKeeper
     session: ZooKeeperSession
     observer: Observer
@@ -96,9 +97,9 @@ class Testbed:
 
 
 @asynccontextmanager
-async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) -> AsyncIterator[Testbed]:
-    """Yield ZooKeeper and the agents, running. Their files are removed at the end, or kept in `logs`."""
-    directory = Path(tempfile.mkdtemp(prefix="lethe-bench-")) if logs is None else logs / str(disk)
+async def testbed(kafka: KafkaDistribution, disk: AgentMode, brokers: int, logs: Path | None) -> AsyncIterator[Testbed]:
+    """Yield ZooKeeper and so many agents, running. Their files are removed at the end, or kept in `logs`."""
+    directory = Path(tempfile.mkdtemp(prefix="lethe-bench-")) if logs is None else logs / f"{disk}-{brokers}"
     settings = ZooKeeperSettings(data_dir=directory / "zookeeper", heap_mb=1024, durable=True)
     agents: list[BrokerDaemon] = []
     zookeeper = EmbeddedZooKeeper(settings)
@@ -109,7 +110,7 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) 
             "zookeeper.connect": zookeeper.connect_string,
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         }
-        agents += [_agent(number, directory, disk, common) for number in BROKERS]
+        agents += [_agent(number, directory, disk, common) for number in range(1, brokers + 1)]
         for agent in agents:
             agent.launch()
         for agent in agents:
@@ -119,7 +120,7 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, logs: Path | None) 
         async with open_session(_config(zookeeper), lambda _: None) as session:
             observer = Observer(zookeeper, session, agents)
             empty_heap_mb = await observer.live_heap_mb()
-            yield Testbed(directory, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka)
+            yield Testbed(directory, agents, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka)
     finally:
         if bystander is not None:
             bystander.close()

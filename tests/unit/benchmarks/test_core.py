@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.core import PARTITIONS_PER_TOPIC, REPLICATION_FACTOR, Phase, phases
+from benchmarks.canned_cluster import PARTITIONS_PER_TOPIC, REPLICATION_FACTOR
+from benchmarks.core import Phase, phases
 
 TOPICS = 20
 

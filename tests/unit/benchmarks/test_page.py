@@ -1,4 +1,4 @@
-"""The page of both benchmarks has the part of each whose results are there."""
+"""The page of the benchmarks has the part of each whose results are there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.against_kafka import results as of_controllers
 from benchmarks.page import DOCS, HEAD, NAME, generated, page
 from benchmarks.pipeline import results as of_pipeline
+from benchmarks.world import page as world
 
 
 def test_the_page_has_the_parts_whose_results_are_there(tmp_path: Path) -> None:
@@ -15,6 +16,7 @@ def test_the_page_has_the_parts_whose_results_are_there(tmp_path: Path) -> None:
     shutil.copy(of_pipeline.JSON, tmp_path)
     assert "## The data pipeline" in page(tmp_path)
     assert "Kafka's, side by side" not in page(tmp_path)
+    shutil.copy(DOCS / world.JSON_NAME, tmp_path)
     shutil.copy(of_controllers.JSON, tmp_path)
     assert page(tmp_path) == generated()
 

@@ -7,7 +7,7 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.core import SimulatedCluster
+from benchmarks.canned_cluster import CannedCluster
 from benchmarks.scrape import loaded, metrics_over
 from lethe.controller.core import mutation
 from lethe.controller.core.context import Role
@@ -19,7 +19,7 @@ MANY_TOPICS = 100_000
 
 def with_topics(count: int) -> ControllerMetrics:
     """A controller that knows so many topics of one partition and deletes all of them."""
-    world = SimulatedCluster(50)
+    world = CannedCluster(50)
     context = world.context
     context.role = Role.ACTIVE
     assignment = {0: ReplicaAssignment((1, 2, 3))}

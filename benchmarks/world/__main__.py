@@ -1,0 +1,85 @@
+"""What a large cluster costs the controller, along each axis: `python -m benchmarks.world`, or `make bench-world`.
+
+Each size is measured in processes of its own, one after the other; the largest takes 4 GB. Without --quick, sizes that
+were measured replace those in docs/benchmarks-world.json, and docs/benchmarks.md is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from benchmarks import page as whole_page
+from benchmarks.against_kafka.results import commit, machine
+from benchmarks.world import page
+from benchmarks.world.measure import PARTS
+from benchmarks.world.page import Document, Row
+from benchmarks.world.plan import AXES, QUICK, Axis, Size
+from lethe.cli.progress import progress
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+
+
+def run(axes: Sequence[Axis]) -> list[Row]:
+    """Measure all sizes."""
+    rows: list[Row] = []
+    total = sum(len(axis.sizes) for axis in axes) * len(PARTS)
+    done = 0
+    with progress("sizes", total) as show:
+        for axis in axes:
+            for size in axis.sizes:
+                phases = []
+                for part in PARTS:
+                    phases += _measured(size, part)
+                    done += 1
+                    show(done)
+                rows.append({"axis": axis.name, **size._asdict(), "phases": phases})
+    return rows
+
+
+def _measured(size: Size, part: str) -> list[Row]:
+    command = [sys.executable, "-m", "benchmarks.world.measure", *map(str, size), part]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: list[Row] = json.loads(done.stdout)
+    return found
+
+
+def merged(earlier: Document | None, rows: Sequence[Row]) -> Document:
+    """Return these rows, and the earlier ones of sizes that were not measured now, in the order of the plan."""
+    found = {page.key(row): row for row in (*(earlier["rows"] if earlier else ()), *rows)}
+    order = [(axis.name, *size) for axis in (*AXES, *QUICK) for size in axis.sizes]
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "versions": {"Lethe": commit(), "Python": platform.python_version()},
+        "rows": [found[key] for key in dict.fromkeys(order) if key in found],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the arguments say; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--axes", nargs="+", choices=[axis.name for axis in AXES], metavar="AXIS", help="only these")
+    parser.add_argument("--quick", action="store_true", help="small sizes, and nothing is written")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    axes = QUICK if options.quick else [axis for axis in AXES if options.axes is None or axis.name in options.axes]
+    stored = DOCS / page.JSON_NAME
+    earlier = page.read(stored) if stored.exists() and not options.quick else None
+    document = merged(earlier, run(axes))
+    print(json.dumps(document, indent=1) if options.json else page.page(document))
+    if not options.quick:
+        stored.write_text(json.dumps(document, indent=1) + "\n")
+        (DOCS / whole_page.NAME).write_text(whole_page.page(DOCS))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The section of docs/benchmarks.md about large clusters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+JSON_NAME: Final = "benchmarks-world.json"
+Row = dict[str, Any]
+Document = dict[str, Any]
+PHASES: Final = ("failover", "broker failure", "creation", "deletion")
+SUMS: Final = ("events", "operations", "requests", "MB", "bytes held, peak")
+METHOD: Final = """\
+Time is the core's processor time within its steps. Events, ZooKeeper operations (reads and writes), requests to brokers
+and their bytes are sums over the four phases; each broker's UpdateMetadata has every partition, so bytes grow with
+brokers × partitions. Memory is what the process holds after the failover, and its peak in any phase, by partition.
+ZooKeeper and brokers answer at once: `python -m benchmarks.world`."""
+
+
+def read(path: Path) -> Document:
+    """Return a stored document."""
+    found: Document = json.loads(path.read_text())
+    return found
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    """Return what tells rows apart."""
+    return row["axis"], row["topics"], row["partitions_per_topic"], row["brokers"]
+
+
+def page(found: Document) -> str:
+    """Return the section as Markdown."""
+    machine, versions = found["machine"], found["versions"]
+    return "\n".join(
+        [
+            "## The controller's core, along each axis",
+            "",
+            f"Measured on {found['when']}: {machine['processor']}; "
+            + ", ".join(f"{name} {version}" for name, version in versions.items())
+            + ".",
+            "",
+            *_table(found["rows"]),
+            "",
+            METHOD,
+            "",
+        ]
+    )
+
+
+def _table(rows: list[Row]) -> list[str]:
+    lines = [
+        f"| brokers | topics × partitions | {' | '.join(PHASES)} | {' | '.join(SUMS)} |",
+        "|---:|---:|" + "---:|" * len((*PHASES, *SUMS)),
+    ]
+    shown: dict[tuple[int, int, int], None] = {}
+    for row in rows:
+        size = (row["brokers"], row["topics"], row["partitions_per_topic"])
+        if size not in shown:
+            shown[size] = None
+            lines.append(_line(row))
+    return lines
+
+
+def _line(row: Row) -> str:
+    phases = {each["phase"]: each for each in row["phases"]}
+    partitions = row["topics"] * row["partitions_per_topic"]
+
+    def total(*what: str) -> int:
+        return sum(int(each[name]) for each in phases.values() for name in what)
+
+    held = phases["failover"]["held_mb"] * 1e6 / partitions
+    peak = max(each["peak_mb"] for each in phases.values()) * 1e6 / partitions
+    cells = [
+        f"{row['brokers']:,}",
+        f"{row['topics']:,} × {row['partitions_per_topic']:,}",
+        *(f"{phases[name]['core_s']:.2f} s" for name in PHASES),
+        f"{total('events'):,}",
+        f"{total('reads', 'operations'):,}",
+        f"{total('requests'):,}",
+        f"{total('wire_bytes') / 1e6:,.0f}",
+        f"{held:,.0f}, {peak:,.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"

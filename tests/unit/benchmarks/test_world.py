@@ -1,0 +1,63 @@
+"""What a phase of a large cluster costs is counted from the core's own effects, and grows with what there is to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.world import page
+from benchmarks.world.__main__ import main, merged
+from benchmarks.world.measure import PARTS, Cost, measure
+from benchmarks.world.plan import QUICK, Size
+
+
+def costs(size: Size) -> dict[str, Cost]:
+    return {cost.phase: cost for part in PARTS for cost in measure(size, part)}
+
+
+@pytest.mark.parametrize(
+    "large, small, factor",
+    [
+        pytest.param(Size(10, 5, 60), Size(10, 5, 6), 10, id="brokers"),
+        pytest.param(Size(60, 5, 6), Size(6, 5, 6), 10, id="topics"),
+        pytest.param(Size(6, 50, 6), Size(6, 5, 6), 10, id="partitions of a topic"),
+    ],
+)
+def test_nothing_that_is_counted_grows_faster_than_the_axis(large: Size, small: Size, factor: int) -> None:
+    grown = costs(large)
+    for phase, before in costs(small).items():
+        after = grown[phase]
+        # Each broker is sent a list of all brokers: those bytes are quadratic, as with Kafka.
+        sized = () if large.brokers > small.brokers else ("wire_bytes",)
+        for what in ("events", "effects", "requests", "reads", "operations", *sized):
+            assert getattr(after, what) <= factor * getattr(before, what), f"{what} of {phase}"
+
+
+def test_requests_and_znodes_are_those_of_the_cluster() -> None:
+    size = Size(4, 5, 3)
+    found = costs(size)
+    assert list(found) == list(page.PHASES)
+    # A state and its two parents, topics and markers: each is written once, and removed once.
+    assert found["creation"].operations >= 2 * size.partitions
+    assert found["deletion"].operations >= 2 * size.partitions + 3 * size.topics
+    # LeaderAndIsr and UpdateMetadata to each broker.
+    assert found["creation"].requests == 2 * size.brokers
+    assert found["creation"].frames == found["creation"].requests
+    assert found["creation"].largest_frame_bytes < found["creation"].wire_bytes
+
+
+def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    sizes = {size for axis in QUICK for size in axis.sizes}
+    assert page.page(found).count("\n| ") == 1 + len(sizes)
+    again = merged(found, [{**found["rows"][0], "phases": []}])
+    assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
+
+
+def test_what_was_stored_is_shown(tmp_path: Path) -> None:
+    rows = [{"axis": "brokers", **Size(20, 10, 3)._asdict(), "phases": []}]
+    (tmp_path / page.JSON_NAME).write_text(json.dumps({"rows": rows}))
+    assert page.read(tmp_path / page.JSON_NAME)["rows"] == rows
