@@ -8,6 +8,7 @@ new epoch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lethe.broker.core import agent
@@ -56,7 +57,7 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
 from tests.simulation import departures, describe, invariants, silences
-from tests.simulation.disk import Disk
+from tests.simulation.disk import Disk, LogDir
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
 from tests.simulation.isr_changes import IsrProposal
@@ -90,7 +91,7 @@ class AgentProcess:
         self.p_refuses = 0.0
         """How often it answers tombstones with an error, and does not take them in."""
         self.client: Client | None = None
-        self.disk = Disk({f"/{number}{letter}": {} for letter in "abc"[: cluster.mix.log_dirs]})
+        self.disk = Disk({f"/{number}{letter}": LogDir() for letter in "abc"[: cluster.mix.log_dirs]})
         self.promise = Promise()
         """What it must not go back behind: the epochs that it has seen."""
         self._cluster = cluster
@@ -264,7 +265,7 @@ class AgentProcess:
         delay_ms = self._world.between(*mix.disk_ms)
         match effect:
             case Reply(token, response):
-                self._world.note(self.name, f"answers {describe.response(response)}")
+                self._world.note(self.name, lambda: f"answers {describe.response(response)}")
                 departures.answered(self._cluster, self.id, response)
                 self._tokens.pop(token)(response)
             case Refuse(token):
@@ -311,7 +312,7 @@ class AgentProcess:
                 break
             invariants.disk_operation_is_allowed(self._cluster, self, operation)
             outcome = self.disk.perform(operation, refuse=world.chance(mix.p_disk_refusal))
-            world.note(self.name, f"{describe.on_disk(operation)}: {outcome.error}")
+            world.note(self.name, partial(_performed, operation, outcome))
             outcomes.append(outcome)
         if crash_at >= 0:
             self._cluster.restart_later(self)
@@ -421,3 +422,7 @@ class AgentProcess:
                 self.feed(TimerFired())
 
         self._timer = self._world.after(max(0, at_ms - self._world.now_ms), fire)
+
+
+def _performed(operation: DiskOperation, outcome: DiskOutcome) -> str:
+    return f"{describe.on_disk(operation)}: {outcome.error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -17,9 +17,10 @@ from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
 from tests.simulation.ledger import Ledger, lasting
-from tests.simulation.mix import DEFAULT_TOMBSTONE_TIMEOUT_MS, Mix, draw
+from tests.simulation.mix import DEFAULT_TOMBSTONE_TIMEOUT_MS, Mix, draw, without_faults
 from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
+from tests.simulation.shared_contents import SharedContents
 from tests.simulation.world import World, is_controller
 
 P_INSISTS = 0.2
@@ -41,13 +42,13 @@ def _max_request_bytes(random: Random) -> int:
 class Cluster:
     """The world, ZooKeeper, controllers, agents, and the ledger of what really happened."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, mix: Mix | None = None) -> None:
         self.world = world
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         insists = Random(f"insists {world.seed}").random() < P_INSISTS
         advertised = Random(f"resident {world.seed}").random() < P_ADVERTISED
         limit_ms = _limit(Random(f"silences {world.seed}"))
-        self.mix: Mix = replace(
+        self.mix: Mix = mix or replace(
             draw(world.random),
             insists=insists,
             advertised=advertised,
@@ -56,6 +57,7 @@ class Cluster:
         )
         self.ledger = Ledger()
         self.announcements = Announcements()
+        self.shared = SharedContents()
         self.ensemble = Ensemble(world, self.mix)
         self.ensemble.observer = self
         self.controllers = [ControllerProcess(self, number) for number in range(self.mix.controllers)]
@@ -100,9 +102,10 @@ class Cluster:
         """No deletion is to go on."""
         return self.ensemble.model.node(paths.DELETIONS_PAUSED) is not None
 
-    def was_told(self, agent: AgentProcess) -> bool:
+    def was_told(self, agent: AgentProcess, registered: Mapping[BrokerId, int] | None = None) -> bool:
         """Up, registered, and told of the cluster under the epoch of that registration."""
-        return agent.alive and self.registered().get(agent.id) == agent.state.cache_epoch
+        found = self.registered() if registered is None else registered
+        return agent.alive and found.get(agent.id) == agent.state.cache_epoch
 
     def says(self, controller: ControllerProcess) -> Said | None:
         """What the configuration says now to this controller, if that was announced."""
@@ -146,7 +149,8 @@ class Cluster:
     def judge(self) -> None:
         """After every event."""
         for controller in self.controllers:
-            belief.s8_memory_equals_znodes(self, controller)
+            if controller.is_idle and controller.may_look_at_all("S8"):
+                belief.s8_memory_equals_znodes(self, controller)
 
     # --- down and up again -----------------------------------------------------------------------------------------
 
@@ -169,21 +173,7 @@ class Cluster:
 
     def end_faults(self) -> None:
         """From now on nothing goes wrong by chance, and whatever is cut is joined again."""
-        self.mix = self.ensemble.mix = replace(
-            self.mix,
-            p_request_lost=0,
-            p_answer_lost=0,
-            p_refused=0,
-            p_sent_twice=0,
-            p_reply_of_write_lost=0,
-            p_controller_crash=0,
-            p_agent_crash=0,
-            p_disk_refusal=0,
-            operator_weights={},
-            theme_weights={},
-            fault_weights={},
-            insists=False,
-        )
+        self.mix = self.ensemble.mix = without_faults(self.mix)
         for controller in self.controllers:
             controller.context.config = replace(controller.context.config, takeover=Takeover.NEVER)
         for link in self._links.values():

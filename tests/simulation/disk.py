@@ -6,8 +6,10 @@ bytes it truly holds. A log directory that is broken fails every operation in it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from lethe.broker.core.effects import (
     AssignTopicId,
@@ -46,11 +48,40 @@ class Directory:
     """It was put here by hand."""
 
 
+class LogDir(dict[str, Directory]):
+    """The directories of one log directory by name, found by whose bytes they hold as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: dict[TopicId | None, dict[str, None]] = {}
+
+    def of(self, topic_id: TopicId) -> Iterable[str]:
+        """Return the names of the directories with bytes of this topic."""
+        return self._of.get(topic_id, ())
+
+    def __setitem__(self, name: str, directory: Directory) -> None:
+        self.pop(name, None)
+        super().__setitem__(name, directory)
+        self._of.setdefault(directory.bytes_of, {})[name] = None
+
+    def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove and return a directory."""
+        if name in self:
+            names = self._of[self[name].bytes_of]
+            del names[name]
+            if not names:
+                del self._of[self[name].bytes_of]
+        return super().pop(name, *default)
+
+
 @dataclass(slots=True)
 class Disk:
     """The log directories of one broker, with their directories by name."""
 
-    log_dirs: dict[str, dict[str, Directory]]
+    log_dirs: dict[str, LogDir]
     broken: dict[str, str] = field(default_factory=dict)
     refused_something: bool = False
     """An operation failed that left its log directory usable; as with Kafka, only a restart helps."""

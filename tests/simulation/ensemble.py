@@ -104,7 +104,7 @@ class Ensemble:
         """Apply a write and let the observer and the watchers know."""
         before = self.epoch_version
         outcome = self.model.multi(session, operations)
-        self.world.note(writer.name, f"writes {describe.write(operations, outcome)}")
+        self.world.note(writer.name, lambda: f"writes {describe.write(operations, outcome)}")
         if isinstance(outcome, MultiDone) and self.observer is not None:
             self.observer.applied(writer, operations, before)
         self.dispatch()

@@ -66,13 +66,14 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
     """
     if not incarnation.asked:
         raise Violation("S1", f"the znode of {incarnation} is removed, and nobody asked for that")
+    registered = cluster.registered()
     for agent in cluster.agents.values():
-        for log_dir, name, directory in agent.disk.directories():
-            if not is_live(name) or incarnation.topic_id is None or directory.bytes_of != incarnation.topic_id:
-                continue
-            if (directory.topic_partition.partition, agent.id) not in incarnation.strays:
-                raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
-        if cluster.was_told(agent) and silences.is_shown(agent.state.cache, incarnation):
+        for log_dir, names in agent.disk.log_dirs.items():
+            for name in () if incarnation.topic_id is None else names.of(incarnation.topic_id):
+                partition = names[name].topic_partition.partition
+                if is_live(name) and (partition, agent.id) not in incarnation.strays:
+                    raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
+        if cluster.was_told(agent, registered) and silences.is_shown(agent.state.cache, incarnation):
             problem = silences.why_not_shown(cluster, writer, agent, incarnation)
             if problem is not None:
                 where = f"while the cache of {agent.name} still shows it"

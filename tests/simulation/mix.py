@@ -195,3 +195,22 @@ def draw(random: Random) -> Mix:
         p_look_refused=perhaps(0.2, 0.1, 1),
         stays_paused="pause" in chosen and random.random() < 0.5,
     )
+
+
+def without_faults(mix: Mix) -> Mix:
+    """The same, with nothing that goes wrong by chance and nobody who does anything."""
+    return replace(
+        mix,
+        p_request_lost=0,
+        p_answer_lost=0,
+        p_refused=0,
+        p_sent_twice=0,
+        p_reply_of_write_lost=0,
+        p_controller_crash=0,
+        p_agent_crash=0,
+        p_disk_refusal=0,
+        operator_weights={},
+        theme_weights={},
+        fault_weights={},
+        insists=False,
+    )

@@ -113,7 +113,9 @@ class Channel:
         """Send the next request, if nothing is in flight; a process that is paused sends nothing."""
         if self._in_flight is None and self._queue and not self.closed and not self._owner.paused:
             self._in_flight = self._queue.popleft()
-            self._parts = deque(parts.parts_of(self._in_flight.request, self._cluster.mix.max_request_bytes))
+            self._parts = deque(
+                self._cluster.shared.parts_of(self._in_flight.request, self._cluster.mix.max_request_bytes)
+            )
             self._answers = []
             self._send()
 

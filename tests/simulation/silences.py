@@ -20,6 +20,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
+from tests.simulation.shared_contents import SharedContents
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -65,13 +66,20 @@ def _is_asked_again(process: ControllerProcess, agent: AgentProcess, incarnation
 
 
 class WatchedCache(MetadataCache):
-    """A cache that is looked at before it changes."""
+    """A cache that is looked at before it changes, and shares its contents with others."""
 
     judge: Callable[[MetadataCache, UpdateMetadataRequest], None]
+    shared: SharedContents
 
     def apply(self, request: UpdateMetadataRequest) -> tuple[str, ...]:
         self.judge(self, request)
-        return MetadataCache.apply(self, request)
+        return self.shared.apply(self, request)
+
+    def forget_topics(self) -> tuple[str, ...]:
+        topics, brokers, controller_id = tuple(self.topics), self.brokers, self.controller_id
+        self.shared.clear(self)
+        self.brokers, self.controller_id = brokers, controller_id
+        return topics
 
 
 def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
@@ -89,7 +97,8 @@ def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
                 raise Violation("S1", f"{agent.name} is told of the next {topic.topic} while it still shows {before}")
 
     cache = WatchedCache()
-    cache.judge = judge
+    cache.judge, cache.shared = judge, cluster.shared
+    cluster.shared.clear(cache)
     return cache
 
 

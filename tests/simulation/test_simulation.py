@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.big import Big
 from tests.simulation.planted import BUGS
 from tests.simulation.runner import simulate
+from tests.simulation.world import Violation
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(25)
@@ -123,3 +125,20 @@ def test_a_planted_bug_is_gone_after_the_run() -> None:
     sound = simulate(seed)
     assert simulate(seed, planted=BUGS["marker_first"]()).violation is not None
     assert simulate(seed).digest == sound.digest
+
+
+def big() -> Big:
+    return Big(8, 12, 10, lambda act, events: None)
+
+
+def test_a_large_cluster_keeps_every_promise() -> None:
+    run = big()
+    run.play()
+    assert [act.name for act in run.acts][-1] == "deletion"
+    assert not run.cluster.ledger.living
+
+
+def test_a_promise_that_is_broken_in_a_large_cluster_is_found() -> None:
+    run = big()
+    with BUGS["marker_first"](), pytest.raises(Violation, match="removes the marker of topic-"):
+        run.play()

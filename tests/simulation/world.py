@@ -47,8 +47,10 @@ class Scheduled:
 class World:
     """Time, order and chance."""
 
-    def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
+    def __init__(self, seed: int, *, keep_trace: bool = False, traced: bool = True) -> None:
         self.seed = seed
+        self.traced = traced
+        """False: nothing is noted, and there is no digest: in a large cluster the trace costs more than the cores."""
         self.random = random.Random(seed)
         self.now_ms = START_MS
         self.events = 0
@@ -105,9 +107,11 @@ class World:
 
     # --- trace -----------------------------------------------------------------------------------------------------
 
-    def note(self, who: str, what: str) -> None:
-        """Add a line to the trace."""
-        line = f"{self.now_ms} {who} {what}"
+    def note(self, who: str, what: str | Callable[[], str]) -> None:
+        """Add a line to the trace; what is long is made only where it is noted."""
+        if not self.traced:
+            return
+        line = f"{self.now_ms} {who} {what if isinstance(what, str) else what()}"
         self._hash.update(line.encode())
         self.lines.append(line)
 
