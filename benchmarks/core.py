@@ -1,11 +1,11 @@
 """What the controller's core costs: loading, taking over, creating and deleting many partitions, and single steps.
 
-`python -m benchmarks.core [--partitions 100000] [--brokers 3 30 1000] [--json]`. 50 partitions to a topic, replication
-factor 3, three brokers; with `--brokers`, the phases alone for each of these numbers. ZooKeeper and brokers are played
-by canned results that are made before the clock runs: only the core is measured, not the wire and not ZooKeeper. Times
-are processor time of one run each, so that a busy machine shows little, once with Python's cyclic garbage collector as
-it is by default and once without it. Memory is that of the whole process (resident) and of what the core has allocated
-(tracemalloc, in a run of its own, since it slows everything down).
+`python -m benchmarks.core [--partitions 100000] [--json]`. 50 partitions to a topic, replication factor 3, three
+brokers; `benchmarks.world` has other numbers. ZooKeeper and brokers are played by canned results, which are made while
+the clock stands: only the core is measured, not the wire and not ZooKeeper. Times are processor time of one run each,
+so that a busy machine shows little, once with Python's cyclic garbage collector as it is by default and once without
+it. Memory is that of the whole process (resident) and of what the core has allocated (tracemalloc, in a run of its own,
+since it slows everything down).
 """
 
 from __future__ import annotations
@@ -142,12 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--partitions", type=int, default=100_000)
-    parser.add_argument("--brokers", type=int, nargs="+", help="measure the phases with each of these numbers")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    if options.brokers:
-        _by_brokers(options.partitions, options.brokers, as_json=options.json)
-        return
     report = measure(options.partitions)
     if options.json:
         print(json.dumps(asdict(report), indent=2))
@@ -161,26 +157,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     print(f"small steps per second: {report.small_steps_per_second}")
     print(f"traced: {report.traced_mb_loaded} MB held after loading, peak {report.traced_peak_mb_taking_over} MB")
-
-
-def _by_brokers(partitions: int, numbers: Sequence[int], *, as_json: bool) -> None:
-    """Print each phase with each number of brokers, as a table or as one JSON object for each number."""
-    if not as_json:
-        print(f"{partitions} partitions, replication factor {REPLICATION_FACTOR}, without garbage collection")
-        print(f"{'brokers':>7}  {'phase':<20}{'core ms':>10}{'steps':>8}{'effects':>10}{'resident MB':>13}")
-    gc.disable()
-    for brokers in numbers:
-        for phase in phases(partitions, brokers):
-            if as_json:
-                print(json.dumps({"brokers": brokers, **asdict(phase)}), flush=True)
-                continue
-            print(
-                f"{brokers:>7}  {phase.name:<20}{phase.core_ms:>10}{phase.steps:>8}{phase.effects:>10}"
-                f"{phase.resident_mb:>13}",
-                flush=True,
-            )
-        gc.collect()
-    gc.enable()
 
 
 if __name__ == "__main__":

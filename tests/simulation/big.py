@@ -1,4 +1,4 @@
-"""A large cluster without faults: `python -m tests.simulation.big --agents 1000 --topics 20000 --partitions 50`.
+"""A large cluster without faults: `python -m tests.simulation.big --agents 999 --topics 20000 --partitions 5`.
 
 The same cores, agents, ZooKeeper model and checkers as with a seed, in five acts: start, creation of all topics, the
 end of the active controller, the end of a broker and its return, deletion of all topics. After the last act every
@@ -29,7 +29,7 @@ from tests.simulation.agents import AgentProcess
 from tests.simulation.cluster import Cluster
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.mix import draw, without_faults
-from tests.simulation.world import Violation, World
+from tests.simulation.world import FIRST_CONTROLLER, Violation, World
 
 REPLICATION_FACTOR = 3
 LIMIT_MS = 24 * 3_600_000
@@ -134,6 +134,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, default=50, help="of each topic")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    if not REPLICATION_FACTOR <= options.agents < FIRST_CONTROLLER:
+        parser.error(f"--agents: from {REPLICATION_FACTOR} to {FIRST_CONTROLLER - 1}; higher ids are controllers'")
     columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed:,} events"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("start", total=None)
