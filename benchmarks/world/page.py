@@ -10,12 +10,12 @@ JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
 Document = dict[str, Any]
 PHASES: Final = ("failover", "broker failure", "creation", "deletion")
-SUMS: Final = ("events", "operations", "requests", "MB", "bytes held, peak")
+SUMS: Final = ("events", "operations", "requests", "MB", "bytes held/peak")
 METHOD: Final = """\
-Time is the core's processor time within its steps. Events, ZooKeeper operations (reads and writes), requests to brokers
-and their bytes are sums over the four phases; each broker's UpdateMetadata has every partition, so bytes grow with
-brokers × partitions. Memory is what the process holds after the failover, and its peak in any phase, by partition.
-ZooKeeper and brokers answer at once: `python -m benchmarks.world`."""
+Seconds are the core's processor time within its steps, on a machine that did other work. Events, ZooKeeper operations
+(reads and writes), requests to brokers and their bytes are sums over the four phases; each broker's UpdateMetadata has
+every partition, so bytes grow with brokers × partitions. Memory is what the process holds after the failover, and its
+peak in any phase, by partition. ZooKeeper and brokers answer at once: `make bench-world`."""
 
 
 def read(path: Path) -> Document:
@@ -73,12 +73,12 @@ def _line(row: Row) -> str:
     peak = max(each["peak_mb"] for each in phases.values()) * 1e6 / partitions
     cells = [
         f"{row['brokers']:,}",
-        f"{row['topics']:,} × {row['partitions_per_topic']:,}",
-        *(f"{phases[name]['core_s']:.2f} s" for name in PHASES),
+        f"{row['topics']:,}×{row['partitions_per_topic']:,}",
+        *(f"{phases[name]['core_s']:.2f}" for name in PHASES),
         f"{total('events'):,}",
         f"{total('reads', 'operations'):,}",
         f"{total('requests'):,}",
         f"{total('wire_bytes') / 1e6:,.0f}",
-        f"{held:,.0f}, {peak:,.0f}",
+        f"{held:,.0f}/{peak:,.0f}",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return f"|{'|'.join(cells)}|"

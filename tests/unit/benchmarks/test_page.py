@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from benchmarks.against_kafka import many_page as many
 from benchmarks.against_kafka import results as of_controllers
 from benchmarks.page import DOCS, HEAD, NAME, generated, page
 from benchmarks.pipeline import results as of_pipeline
@@ -17,6 +18,7 @@ def test_the_page_has_the_parts_whose_results_are_there(tmp_path: Path) -> None:
     assert "## The data pipeline" in page(tmp_path)
     assert "Kafka's, side by side" not in page(tmp_path)
     shutil.copy(DOCS / world.JSON_NAME, tmp_path)
+    shutil.copy(DOCS / many.JSON_NAME, tmp_path)
     shutil.copy(of_controllers.JSON, tmp_path)
     assert page(tmp_path) == generated()
 

@@ -52,7 +52,7 @@ def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(capsys: pytes
     assert main(["--quick", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     sizes = {size for axis in QUICK for size in axis.sizes}
-    assert page.page(found).count("\n| ") == 1 + len(sizes)
+    assert page.page(found).count("\n|") == 2 + len(sizes)
     again = merged(found, [{**found["rows"][0], "phases": []}])
     assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
 
