@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not is_installed(), reason="no prometheus here: apt-get install -y prometheus"),
 ]

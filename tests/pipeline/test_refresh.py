@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -17,6 +18,8 @@ from tests.pipeline.journals import Journal, events
 DAY = datetime.date(2026, 1, 2)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     journal = Journal()
     journal.phases(0, "waits", ("queued", "started"))
