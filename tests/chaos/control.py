@@ -26,13 +26,17 @@ ANSWER_LIMIT_S: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """One fault that hit the active controller, and the seconds until the next one was active and announced."""
+    """One fault that hit the active controller, and the seconds until the next one was active and announced.
+
+    `others` is the number of further faults of controllers and ZooKeeper servers meanwhile.
+    """
 
     fault: str
     at_s: float
     seconds: float
     epoch: int
     controller: int
+    others: int = 0
 
 
 @dataclass(slots=True)
@@ -146,16 +150,18 @@ class ControlWatch:
 
 @dataclass(frozen=True, slots=True)
 class Unavailability:
-    """Seconds without control per failover."""
+    """Seconds without control per failover. `worst_alone_s` is the worst without another fault meanwhile."""
 
     failovers: int
     median_s: float | None
     worst_s: float | None
+    worst_alone_s: float | None
 
 
 def unavailability(failovers: list[Failover]) -> Unavailability:
     """Return the number, median and worst."""
     seconds = [each.seconds for each in failovers]
     if not seconds:
-        return Unavailability(0, None, None)
-    return Unavailability(len(seconds), round(statistics.median(seconds), 2), max(seconds))
+        return Unavailability(0, None, None, None)
+    alone = max((each.seconds for each in failovers if not each.others), default=None)
+    return Unavailability(len(seconds), round(statistics.median(seconds), 2), max(seconds), alone)

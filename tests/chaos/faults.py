@@ -72,6 +72,16 @@ class Faults:
         """Number of performed faults by what was done to whom."""
         return dict(Counter(each.label for each in self.performed if each.skipped is None))
 
+    def of_control(self, began_s: float, ended_s: float) -> int:
+        """Number of faults of controllers, their ways to ZooKeeper and its servers that go on within this time."""
+        kinds = ("controller", "zookeeper", Target.ACTIVE_TO_ZOOKEEPER.value)
+        return sum(
+            any(victim.startswith(kinds) for victim in each.victims)
+            and each.at_s <= ended_s
+            and (each.ended_s is None or each.ended_s >= began_s)
+            for each in self.performed
+        )
+
     async def _perform(self, planned: PlannedFault) -> None:
         record = PerformedFault(planned, round(self.clock(), 2), planned.label)
         self.performed.append(record)

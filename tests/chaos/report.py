@@ -23,6 +23,8 @@ class Report:
     kafka: str
     faults: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
+    performed: list[str] = field(default_factory=list)
+    """Every fault with its victims, in order: for JSON."""
     fault_problems: list[str] = field(default_factory=list)
     topics: Mapping[str, int] = field(default_factory=dict)
     records: int = 0
@@ -71,10 +73,12 @@ class Report:
         if found.failovers:
             yield (
                 f"Control: {self.terms} terms; unavailable in {found.failovers} failovers: "
-                f"median {found.median_s} s, worst {found.worst_s} s"
+                f"median {found.median_s} s, worst {found.worst_s} s, "
+                f"worst without a second fault meanwhile {found.worst_alone_s} s"
             )
             for each in sorted(self.failovers, key=lambda each: -each.seconds)[:5]:
-                yield f"  {each.seconds:6.2f} s after {each.fault}"
+                more = f", and {each.others} more meanwhile" if each.others else ""
+                yield f"  {each.seconds:6.2f} s after {each.fault}{more}"
         yield "\nGrowth from 20 s after its start to its end, in each process's longest life:"
         yield "  process            life      memory          descriptors   threads"
         for grown in self.growth:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from tests.chaos.checker import RESIDUE, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.disks import DiskWatch, unlawful
-from tests.chaos.faults import Faults
+from tests.chaos.faults import Faults, PerformedFault
 from tests.chaos.gate import Mode
 from tests.chaos.history import History
 from tests.chaos.looking import ReadFailed, look, read_transactions
@@ -89,7 +89,10 @@ class _Performance:
             await self._settle()
         self._tell_faults()
         self.report.growth = growths(self.vitals.lives.values())
-        self.report.failovers = self.control.failovers
+        self.report.failovers = [
+            replace(each, others=max(0, self.faults.of_control(each.at_s, each.at_s + each.seconds) - 1))
+            for each in self.control.failovers
+        ]
         self.report.scans = self.disks.scans
         self.report.ended = self.cluster.ended
 
@@ -173,9 +176,15 @@ class _Performance:
         report = self.report
         report.faults = self.faults.by_label()
         report.skipped = sum(each.skipped is not None for each in self.faults.performed)
+        report.performed = [_as_line(each) for each in self.faults.performed]
         report.fault_problems = [
             f"{each.label} at {each.at_s:g} s: {each.problem}" for each in self.faults.performed if each.problem
         ]
+
+
+def _as_line(fault: PerformedFault) -> str:
+    what = f"skipped: {fault.skipped}" if fault.skipped else ", ".join(fault.victims)
+    return f"{fault.at_s:7.2f} s to {fault.ended_s:7.2f} s  {fault.label}: {what}"
 
 
 def _faults_in_logs(cluster: ChaosCluster) -> Iterator[str]:

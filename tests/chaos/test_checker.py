@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -208,3 +210,13 @@ def test_the_excuse_holds_for_that_replica_alone() -> None:
     world.history.incarnations[0].moved_from_dead.add((0, 4))
     leave_directory(world)
     assert kinds(world.verdict().findings) == {(RESIDUE, "disks")}
+
+
+@pytest.mark.parametrize("module", ["checker", "disks", "history", "raw_kafka", "raw_zookeeper", "txn_log"])
+def test_what_decides_shares_no_code_with_what_it_judges(module: str) -> None:
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text())
+    imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    assert imported
+    foreign = [each for each in imported if each.partition(".")[0] not in sys.stdlib_module_names]
+    assert [each for each in foreign if not each.startswith("tests.chaos.")] == []

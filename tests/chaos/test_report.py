@@ -23,13 +23,13 @@ def test_a_seed_draws_the_same_schedule_and_a_longer_run_begins_with_it() -> Non
     assert all(before.at_s <= after.at_s < 6_000 for before, after in itertools.pairwise(long))
 
 
-def failover(seconds: float) -> Failover:
-    return Failover("SIGKILL of controller 1001", 1.0, seconds, 2, 1002)
+def failover(seconds: float, others: int = 0) -> Failover:
+    return Failover("SIGKILL of controller 1001", 1.0, seconds, 2, 1002, others)
 
 
 def test_unavailability_is_the_median_and_the_worst() -> None:
-    found = unavailability([failover(seconds) for seconds in (9.0, 1.0, 2.0)])
-    assert (found.failovers, found.median_s, found.worst_s) == (3, 2.0, 9.0)
+    found = unavailability([failover(seconds) for seconds in (1.0, 2.0)] + [failover(9.0, 1)])
+    assert (found.failovers, found.median_s, found.worst_s, found.worst_alone_s) == (3, 2.0, 9.0, 2.0)
     assert unavailability([]).median_s is None
 
 
