@@ -58,7 +58,7 @@ from lethe.protocol.zookeeper.operations import (
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
-GROUPS_AT_ONCE: Final = 12
+GROUPS_AT_ONCE: Final = 4
 """Size of a slice, in full groups."""
 SLICES_AT_ONCE: Final = 2
 """While one slice is answered, ZooKeeper has the next."""
@@ -148,6 +148,9 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     removals = cluster.removals
     for name in task.topics:
         del removals.under_way[name]
+    if removals.then_resign is not None:
+        # It waits again if what follows is written.
+        step.do(GiveUp(removals.then_resign))
     if removals.look_again:
         removals.look_again = False
         step.do(ListTopics(), ListDeletions())
@@ -171,8 +174,6 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     if cluster.paused is None:
         _write_removals(step, following, searched=task.searched)
     _go_on(step)
-    if removals.then_resign is not None and not cluster.background:
-        step.do(GiveUp(removals.then_resign))
 
 
 def _finish(step: StepContext, name: str) -> None:

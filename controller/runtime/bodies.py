@@ -11,6 +11,7 @@ import logging
 from concurrent.futures import Executor
 from typing import Final
 
+from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import EncodedBody, encode_control_body
 from lethe.protocol.kafka.parts import exceeds, parts_of
 from lethe.protocol.kafka.queries import ChannelRequest
@@ -71,9 +72,9 @@ class SharedBody:
         largest = max(self._encoded, key=lambda body: body.size_bytes)
         if self.is_oversized(largest):
             logger.warning(
-                "%s needs %d bytes for one partition, above lethe.broker.request.max.bytes (%d), and is sent as it is: "
+                "%s needs %s for one partition, above lethe.broker.request.max.bytes (%d), and is sent as it is: "
                 "raise that limit, and socket.request.max.bytes of brokers that refuse it",
                 largest.api.name,
-                largest.size_bytes,
+                counted(largest.size_bytes, "byte"),
                 self._max_bytes,
             )

@@ -275,7 +275,7 @@ async def test_a_deletion_that_is_disabled(zookeeper_chroot: str) -> None:
         assert paths.config_broker_default() in "\n".join(answer.lines)
 
 
-@pytest.mark.parametrize("where", ["default", "own"])
+@pytest.mark.parametrize("where", ["default", pytest.param("own", marks=pytest.mark.long)])
 async def test_a_pause_that_the_controller_holds_itself(zookeeper_chroot: str, where: str) -> None:
     settings = ClusterSettings(
         controllers=1,

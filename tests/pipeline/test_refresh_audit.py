@@ -103,9 +103,9 @@ def subjects(rows: list[dict[str, Any]], rule: str) -> set[str]:
     return {row["subject"] for row in rows if row["rule"] == rule}
 
 
-@pytest.mark.parametrize(
-    "seed", [None, *(pytest.param(seed, marks=[pytest.mark.slow, pytest.mark.long]) for seed in (1, 2))]
-)
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int | None) -> None:
     lake = lake_of(spark, tmp_path, over_days())
     days = lake.days(tables.CONTROLLER_EVENTS)

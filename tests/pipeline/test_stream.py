@@ -52,7 +52,9 @@ def assert_like_batch(spark: SparkSession, root: Path, growing: Growing) -> None
 EACH_STAGE: Final = (0, AT_THE_END, 2, 12)
 
 
-@pytest.mark.parametrize("stages", [(2,), pytest.param(EACH_STAGE, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("stages", [(2,), EACH_STAGE])
 def test_a_stream_that_is_interrupted_gives_the_tables_of_one_run(
     spark: SparkSession, tmp_path: Path, stages: tuple[int, ...]
 ) -> None:

@@ -164,12 +164,22 @@ def test_trees_of_different_depth_are_searched_together() -> None:
     assert is_gone(world, "bills")
 
 
-def test_control_is_given_up_after_the_outcome() -> None:
-    world = being_removed("orders")
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_control_is_given_up_after_the_outcome(is_whole: bool) -> None:
+    world = cluster()
+    world.held = []
+    with_topic(world, "orders", (1, 2, 3))
+    if not is_whole:
+        world.write(Delete(paths.config_topic("orders")))
+    world.mark("orders")
+    world.run()
     world.feed(ResignationRequested("asked"))
     world.run()
     assert role(world) is Role.ACTIVE
     world.release(1)
+    if not is_whole:
+        assert role(world) is Role.ACTIVE
+        world.release(1)
     assert role(world) is not Role.ACTIVE
     assert phases(world, "orders")[-2:] == ["removed", "done"]
     assert not world.exists(paths.controller())
