@@ -10,8 +10,8 @@ topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing
 and removed in the same way.
 
 Removals are written in the background, in slices, `SLICES_AT_ONCE` at a time: leaders are elected and replicas are
-stopped meanwhile. Three rules follow, because the znodes of a
-topic under way (`Removals.under_way`) may exist, be gone, or be those of a topic made again under its name:
+stopped meanwhile. Three rules follow, because the znodes of a topic under way (`Removals.under_way`) may exist, be
+gone, or be those of a topic made again under its name:
 
     what happens meanwhile                   what follows
     ---------------------------------------  ------------------------------------------------------------------
@@ -77,28 +77,15 @@ def _go_on(step: StepContext) -> None:
     """Write the next slices; search the trees of topics that memory does not have whole."""
     cluster = step.context.cluster
     removals = cluster.removals
-    limit = GROUPS_AT_ONCE * step.context.config.max_operations_per_group
     if cluster.paused is not None or removals.then_resign is not None:
         # Every topic is continued when the pause ends.
         removals.waiting.clear()
     unclear: list[str] = []
     while removals.waiting and len(cluster.background) < SLICES_AT_ONCE:
-        chosen: list[_TopicRemoval] = []
-        operations = 0
-        while removals.waiting and operations < limit:
-            name = next(iter(removals.waiting))
-            del removals.waiting[name]
-            if not cluster.is_queued(name):
-                continue
-            if any(partition.leader_and_isr is None for _, partition in cluster.partitions_of(name)):
-                unclear.append(name)
-                continue
-            rest = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
-            chosen.append(_TopicRemoval(name, list(_partition_deletes(step.context, name)), rest))
-            operations += len(chosen[-1].inner) + len(rest)
+        chosen, not_whole = _next_slice(step.context)
+        unclear += not_whole
         _write_removals(step, chosen, searched=False)
-    if unclear:
-        step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
+    _begin_search(step, unclear)
 
 
 class _TopicRemoval(NamedTuple):
@@ -107,6 +94,27 @@ class _TopicRemoval(NamedTuple):
     topic: str
     inner: list[Operation]
     last: tuple[Operation, ...]
+
+
+def _next_slice(context: Context) -> tuple[list[_TopicRemoval], list[str]]:
+    """Take waiting topics for one slice; second, those met on the way that memory does not have whole."""
+    cluster = context.cluster
+    waiting = cluster.removals.waiting
+    room = GROUPS_AT_ONCE * context.config.max_operations_per_group
+    chosen: list[_TopicRemoval] = []
+    unclear: list[str] = []
+    while waiting and room > 0:
+        name = next(iter(waiting))
+        del waiting[name]
+        if not cluster.is_queued(name):
+            continue
+        if any(partition.leader_and_isr is None for _, partition in cluster.partitions_of(name)):
+            unclear.append(name)
+            continue
+        last = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
+        chosen.append(_TopicRemoval(name, list(_partition_deletes(context, name)), last))
+        room -= len(chosen[-1].inner) + len(last)
+    return chosen, unclear
 
 
 def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched: bool) -> None:
@@ -169,9 +177,8 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
             following.append(_TopicRemoval(name, [], last))
         else:
             _finish(step, name)
-    if unclear and cluster.paused is None:
-        step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in unclear)))
     if cluster.paused is None:
+        _begin_search(step, unclear)
         _write_removals(step, following, searched=task.searched)
     _go_on(step)
 
@@ -188,6 +195,11 @@ def _finish(step: StepContext, name: str) -> None:
 
 
 # --- znodes from ZooKeeper ----------------------------------------------------------------------------------------
+
+
+def _begin_search(step: StepContext, names: Sequence[str]) -> None:
+    if names:
+        step.do(SearchTopicTrees(tuple(TopicTree(name, (), _roots(name)) for name in names)))
 
 
 def search(step: StepContext, task: SearchTopicTrees) -> None:
