@@ -49,11 +49,8 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 
 def topics_changed(step: StepContext) -> None:
-    """List the topics, but while znodes are removed after the next outcome: each removal changes the list."""
-    removals = step.context.cluster.removals
-    if removals.under_way:
-        removals.look_again = True
-    else:
+    """List the topics, now or after the removals under way."""
+    if not step.context.cluster.removals.postpone_listing():
         step.do(ListTopics())
 
 
@@ -71,8 +68,8 @@ def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[R
     unreadable = [name for name in cluster.quarantined_topics if name not in present]
     for name in unreadable:
         _forget_unreadable(step, name)
+    cluster.removals.note_listed(present)
     under_way = cluster.removals.under_way
-    cluster.removals.look_again |= any(name in present for name in under_way)
     vanished = [name for name in cluster.topics if name not in present and name not in under_way]
     if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
         # Their markers have no topic any more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -116,6 +116,17 @@ class Removals:
     """Topics and markers are to be listed once an outcome is there."""
     then_resign: str | None = None
     """Why control is given up after the outstanding writes; None: it is not."""
+
+    def postpone_listing(self) -> bool:
+        """List topics or markers after the next outcome instead of now; return False if no removal is under way.
+
+        Each removal changes both lists."""
+        self.look_again |= bool(self.under_way)
+        return bool(self.under_way)
+
+    def note_listed(self, names: Iterable[str]) -> None:
+        """List again after the next outcome if a topic under way is among these topics or markers."""
+        self.look_again |= not self.under_way.keys().isdisjoint(names)
 
 
 METADATA_CACHE: Final = -1

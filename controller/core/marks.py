@@ -81,11 +81,8 @@ _CONFIG: Final = 2
 
 
 def deletions_requested(step: StepContext) -> None:
-    """List the marked topics, but while znodes are removed after the next outcome: each removal changes the list."""
-    removals = step.context.cluster.removals
-    if removals.under_way:
-        removals.look_again = True
-    else:
+    """List the marked topics, now or after the removals under way."""
+    if not step.context.cluster.removals.postpone_listing():
         step.do(ListDeletions())
 
 
@@ -98,7 +95,7 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     """Read when the new markers were created; continue at once if there are none."""
     cluster = step.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
-    cluster.removals.look_again |= any(name in cluster.removals.under_way for name in marked)
+    cluster.removals.note_listed(marked)
     _let_go(step, marked)
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     undated = tuple(name for name in marked if name not in cluster.marker_times and not cluster.is_queued(name))
