@@ -254,7 +254,7 @@ ZOOKEEPER_FAILED: Final = Metric(
 ZOOKEEPER_WRITE_WINDOW: Final = Metric(
     "lethe_zookeeper_write_window",
     MetricKind.GAUGE,
-    "Multis of one write that may be unanswered at once: 20, fewer while they take longer than "
+    "Multis of all plans together that may be unanswered: 20, fewer while they take longer than "
     "lethe.zookeeper.slow.write.ms; 0 without a session",
 )
 ZOOKEEPER_LATENCY_MS: Final = Metric(
