@@ -69,10 +69,6 @@ class ZooKeeperConfig:
     """`zookeeper.session.timeout.ms`: the request; the server may grant another value."""
     connection_timeout_ms: int = 18_000
     """`zookeeper.connection.timeout.ms`: limit for opening a session, all servers together."""
-    max_in_flight: int = 10
-    """`zookeeper.max.in.flight.requests`: limit of unanswered requests per session, without the multis of plans."""
-    max_multis_in_flight: int = 20
-    """Limit of unanswered multis of plans; fewer are sent while ZooKeeper is slow."""
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
     """`lethe.zookeeper.slow.write.ms`: after a multi that takes longer, half as many may be unanswered."""
     set_acl: bool = False
@@ -91,8 +87,6 @@ class ZooKeeperConfig:
     def __post_init__(self) -> None:
         if self.session_timeout_ms <= 0 or self.connection_timeout_ms <= 0:
             raise ValueError("zookeeper.session.timeout.ms and zookeeper.connection.timeout.ms must be positive")
-        if self.max_in_flight < 1:
-            raise ValueError("zookeeper.max.in.flight.requests must be at least 1")
         if self.set_acl and not self.credentials:
             raise ValueError(
                 "zookeeper.set.acl is on, but there are no credentials whose owner the znodes could belong to; "

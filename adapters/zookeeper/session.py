@@ -47,6 +47,10 @@ logger = logging.getLogger(__name__)
 
 _InFlight = deque[tuple[PlannedMulti, asyncio.Future[Completion]]]
 _ROUNDS: Final = 20
+MAX_IN_FLIGHT: Final = 10
+"""Limit of unanswered requests, without the multis of plans: Kafka's default for a session."""
+MAX_MULTIS_IN_FLIGHT: Final = 20
+"""Limit of unanswered multis of plans; fewer are sent while ZooKeeper is slow."""
 _OPEN_ROOT: Final = "/consumers"
 
 
@@ -57,8 +61,8 @@ class Session:
         self._connection = connection
         self._config = connection.config
         self._chroot = connection.config.connect.chroot
-        self._gate = WriteGate(WriteWindow(connection.config.max_multis_in_flight, connection.config.slow_write_ms))
-        self._places = asyncio.Semaphore(connection.config.max_in_flight)
+        self._gate = WriteGate(WriteWindow(MAX_MULTIS_IN_FLIGHT, connection.config.slow_write_ms))
+        self._places = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._sizer = BatchSizer(
             connection.config.reply_target_bytes,
             chroot_bytes=len(self._chroot.encode()),
@@ -163,7 +167,7 @@ class Session:
         queue = ReadQueue(reads, self._sizer)
         sent: deque[tuple[Job, asyncio.Future[Completion]]] = deque()
         while True:
-            while len(sent) < self._config.max_in_flight and (job := queue.next_job()):
+            while len(sent) < MAX_IN_FLIGHT and (job := queue.next_job()):
                 sent.append((job, await self._send_job(reads, job)))
             if not sent:
                 return queue.outcomes

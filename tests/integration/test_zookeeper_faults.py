@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from lethe.adapters.zookeeper.config import ConnectString, Server, ZooKeeperConfig, parse_connect_string
-from lethe.adapters.zookeeper.session import Session, open_session
+from lethe.adapters.zookeeper.session import MAX_IN_FLIGHT, Session, open_session
 from lethe.protocol.zookeeper.operations import (
     Children,
     Create,
@@ -220,7 +220,7 @@ async def test_of_pipelined_multis_each_is_applied_at_most_once(world: World, fa
     present = set(children.names)
     unknown = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, MultiUnknown)]
     assert 9 in unknown
-    assert len(unknown) <= world.session._config.max_in_flight
+    assert len(unknown) <= MAX_IN_FLIGHT
     for n, outcome in enumerate(outcomes):
         assert not isinstance(outcome, MultiFailed), "created twice"
         assert isinstance(outcome, MultiUnknown) or f"n{n}" in present

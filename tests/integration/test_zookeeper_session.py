@@ -12,7 +12,7 @@ import pytest
 from lethe.adapters.zookeeper import connection, wire
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
-from lethe.adapters.zookeeper.session import Session, open_session
+from lethe.adapters.zookeeper.session import MAX_IN_FLIGHT, Session, open_session
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from lethe.protocol.zookeeper.operations import (
     Acl,
@@ -347,7 +347,7 @@ async def test_a_cancelled_request_does_no_harm_to_the_others(zookeeper_chroot: 
             (found,) = await asyncio.wait_for(session.read([GetData("/v")]), LIMIT_S)
             assert isinstance(found, Data)
             await asyncio.wait(doomed)
-        assert session._places._value == session._config.max_in_flight
+        assert session._places._value == MAX_IN_FLIGHT
 
 
 async def test_a_listener_that_fails_is_not_taken_for_a_broken_connection(zookeeper_chroot: str) -> None:

@@ -48,8 +48,6 @@ def test_contradictions_are_refused() -> None:
     connect = parse_connect_string("h")
     with pytest.raises(ValueError, match="must be positive"):
         ZooKeeperConfig(connect, session_timeout_ms=0)
-    with pytest.raises(ValueError, match=r"max.in.flight"):
-        ZooKeeperConfig(connect, max_in_flight=0)
     with pytest.raises(ValueError, match=r"set.acl.*credentials"):
         ZooKeeperConfig(connect, set_acl=True)
     secured = ZooKeeperConfig(connect, set_acl=True, credentials=(Credentials("digest", b"u:hunter2"),))
