@@ -29,7 +29,7 @@ from lethe.protocol.zookeeper.znodes import (
     is_controller_registration,
 )
 
-A = TypeVar("A", Data, Present, Children)
+Outcome = TypeVar("Outcome", Data, Present, Children)
 
 
 class ZnodeUnreadable(Exception):
@@ -59,7 +59,7 @@ def children_of(outcome: ReadOutcome, path: str) -> tuple[str, ...] | None:
     return None if listed is None else listed.names
 
 
-def _found(outcome: ReadOutcome, kind: type[A], path: str, what: str) -> A | None:
+def _found(outcome: ReadOutcome, kind: type[Outcome], path: str, what: str) -> Outcome | None:
     if isinstance(outcome, kind):
         return outcome
     if is_absent(outcome):
