@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper import wire, wire_multi
 from lethe.adapters.zookeeper.bulk import BatchSizer, Job, ReadQueue, RequestMode, outcome_of
 from lethe.adapters.zookeeper.config import ZooKeeperConfig
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
@@ -253,7 +253,7 @@ class Session:
         self._require_session()
         if self._config.set_acl:
             operations = [_with_acl(each) for each in operations]
-        request = wire.pack_multi(self._chroot, operations, set_acl=self._config.set_acl)
+        request = wire_multi.pack_multi(self._chroot, operations, set_acl=self._config.set_acl)
         size = len(request.payload) + 4
         if size > self._config.jute_max_buffer_bytes:
             raise ValueError(
@@ -292,7 +292,7 @@ class Session:
             if not isinstance(found, ReadFailed):
                 return
             for path in (*ancestors_of(self._chroot), self._chroot):
-                request = wire.pack_multi("", [Create(path, None)], set_acl=self._config.set_acl)
+                request = wire_multi.pack_multi("", [Create(path, None)], set_acl=self._config.set_acl)
                 await (await self._send(request))
             (found,) = await self.read([Exists("/")])
         except SessionLost as lost:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol, assert_never
 
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
@@ -171,7 +172,7 @@ class Performer:
             match asked:
                 case ReadZnodes(id=number, reads=reads):
                     result: Result = ZnodesRead(number, tuple(await session.read(reads)))
-                    self._note_latency(*_measured("read", reads, time.monotonic() - started_s))
+                    self._note_latency(*_measured("read", _counted(reads), time.monotonic() - started_s))
                 case WriteZnodes():
                     result = await self._written(asked, session)
                 case ProbeBrokers(id=number):
@@ -192,9 +193,9 @@ class Performer:
         plan = MultiPlan(effect.groups, effect.fence)
         written = ZnodesWritten(effect.id, await session.write(plan), plan.controller_moved)
         took_s = time.monotonic() - started_s
-        operations = [operation for group in effect.groups for operation in group]
-        self._note_latency(*_measured("write", operations, took_s))
-        self._record(_write_record(self._subject, effect, written.outcomes, took_s))
+        counts = _counted(chain.from_iterable(effect.groups))
+        self._note_latency(*_measured("write", counts, took_s))
+        self._record(_write_record(self._subject, effect, counts, written.outcomes, took_s))
         return written
 
     def _write_in_background(self, effect: WriteZnodes) -> None:
@@ -225,16 +226,23 @@ class Performer:
         self._channels.close_all()
 
 
-def _measured(kind: str, operations: Sequence[Operation | Read], took_s: float) -> tuple[str, float, Mapping[str, int]]:
+def _counted(operations: Iterable[Operation | Read]) -> dict[str, int]:
+    """Return the number of operations by type."""
+    return {each.__name__: count for each, count in Counter(map(type, operations)).items()}
+
+
+def _measured(kind: str, counts: Mapping[str, int], took_s: float) -> tuple[str, float, Mapping[str, int]]:
     """Return the metric's label, the time, and the number of operations by type. The label is the type; for several
     types, `reads` or `writes`."""
-    counts = {each.__name__: count for each, count in Counter(map(type, operations)).items()}
     return (next(iter(counts)) if len(counts) == 1 else f"{kind}s"), took_s, counts
 
 
-def _write_record(subject: str, asked: WriteZnodes, outcomes: Sequence[GroupOutcome], took_s: float) -> EventRecord:
-    operations = Counter(type(operation).__name__ for group in asked.groups for operation in group)
-    results = Counter(map(_outcome_name, outcomes))
+def _write_record(
+    subject: str, asked: WriteZnodes, operations: Mapping[str, int], outcomes: Sequence[GroupOutcome], took_s: float
+) -> EventRecord:
+    results = Counter(_outcome_name(each) for each in outcomes if type(each) is not GroupDone)
+    if done := len(outcomes) - results.total():
+        results["done"] = done
     return EventRecord(
         EventRecordType.ZNODE_WRITE,
         subject,

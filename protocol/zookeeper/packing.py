@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lethe.protocol.counting import counted
@@ -55,8 +56,11 @@ REQUEST_LIMIT_BYTES: Final = 1_000_000
 """Size limit of a group alone in its multi: slightly below the default `jute.maxbuffer` of 1,048,575."""
 
 _MULTI_OVERHEAD_BYTES: Final = 4 + 8 + 9
-_OPERATION_HEADER_BYTES: Final = 9
+_OPERATION_BYTES: Final = 9 + 8
+"""Header of an operation, the length of its path and its version."""
 _ACL_BYTES: Final = 64
+_PATH: Final = attrgetter("path")
+_WITHOUT_DATA: Final = frozenset((Delete, Check))
 
 
 class GroupDone(NamedTuple):
@@ -252,7 +256,7 @@ class MultiPlan:
 
 def operation_bytes(operation: Operation) -> int:
     """Return the largest size of the operation in a multi request, without a chroot."""
-    size = _OPERATION_HEADER_BYTES + 8 + _utf8_length(operation.path)
+    size = _OPERATION_BYTES + _utf8_length(operation.path)
     match operation:
         case Create(data=data):
             return size + 4 + len(data or b"") + _ACL_BYTES + 4
@@ -262,14 +266,21 @@ def operation_bytes(operation: Operation) -> int:
             return size
 
 
-def _utf8_length(path: str) -> int:
-    return len(path) if path.isascii() else len(path.encode())
+def _group_bytes(group: Group) -> int:
+    """Return the sum of `operation_bytes`. The groups of large deletions have deletes only, which need no loop."""
+    if len(group) > 1 and _WITHOUT_DATA.issuperset(map(type, group)):
+        return _OPERATION_BYTES * len(group) + _utf8_length("".join(map(_PATH, group)))
+    return sum(map(operation_bytes, group))
+
+
+def _utf8_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _checked_size(number: int, group: Group, limit_bytes: int) -> int:
     if not group:
         raise ValueError(f"group {number} has no operations")
-    size = sum(map(operation_bytes, group))
+    size = _group_bytes(group)
     if size > limit_bytes:
         raise ValueError(
             f"group {number}, which begins with {type(group[0]).__name__} {group[0].path}, "

@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper import wire, wire_multi
 from lethe.cluster.recording_proxy import Frame
 from lethe.protocol.kafka.codec import encode_control_body, encode_response
 from lethe.protocol.kafka.control import (
@@ -54,7 +54,7 @@ def frame(time_ns: int, to_server: bool, payload: bytes) -> Frame:
 
 @given(st.lists(OPERATIONS, max_size=5))
 def test_a_multi_is_read_as_it_was_written(operations: list[Operation]) -> None:
-    payload = struct.pack("!i", 7) + wire.pack_multi("", operations, set_acl=False).payload
+    payload = struct.pack("!i", 7) + wire_multi.pack_multi("", operations, set_acl=False).payload
     answer = struct.pack("!iqi", 7, 99, 0)
     (found,) = zookeeper_exchanges([frame(5, True, payload), frame(6, False, answer)])
     assert (found.what, found.time_ns, found.answered_ns, found.answer) == ("multi", 5, 6, {"zxid": 99})

@@ -15,7 +15,7 @@ from aiozk.protocol.watches import SetWatchesRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper import wire, wire_multi
 from lethe.protocol.zookeeper.operations import (
     Acl,
     Check,
@@ -77,7 +77,7 @@ def by_aiozk(chroot: str, operations: list[Operation]) -> bytes:
 
 @given(st.lists(OPERATIONS, max_size=6), st.sampled_from(["", "/kafka"]))
 def test_a_multi_is_packed_as_aiozk_does(operations: list[Operation], chroot: str) -> None:
-    assert wire.pack_multi(chroot, operations, set_acl=False).payload == by_aiozk(chroot, operations)
+    assert wire_multi.pack_multi(chroot, operations, set_acl=False).payload == by_aiozk(chroot, operations)
 
 
 def test_the_root_under_a_chroot_is_the_chroot() -> None:
@@ -87,7 +87,7 @@ def test_the_root_under_a_chroot_is_the_chroot() -> None:
 
 def test_access_lists_differ_with_the_setting_only() -> None:
     def packed(acl: Acl, set_acl: bool) -> bytes:
-        return wire.pack_multi("", [Create("/a", None, acl=acl)], set_acl=set_acl).payload
+        return wire_multi.pack_multi("", [Create("/a", None, acl=acl)], set_acl=set_acl).payload
 
     assert len({packed(acl, False) for acl in Acl}) == 1
     assert len({packed(acl, True) for acl in Acl}) == 3
@@ -110,7 +110,7 @@ def test_a_good_answer_to_a_multi() -> None:
         Delete("/c"),
     ]
     body = result(15, text("/kafka/n_0000000007") + STAT_BYTES) + result(5, STAT_BYTES) + result(13) + result(2) + DONE
-    parse = wire.pack_multi("/kafka", operations, set_acl=False).parse
+    parse = wire_multi.pack_multi("/kafka", operations, set_acl=False).parse
     assert parse(body, 99) == MultiDone((STAT, STAT, None, None), ("/n_0000000007", "/a", "/b", "/c"), 99)
 
 
@@ -126,14 +126,14 @@ def test_znodes_that_one_multi_created_share_their_stat_and_keep_the_operations_
         result(15, text(f"/{name}") + stat)
         for name, stat in zip("abc", (STAT_BYTES, other_bytes, STAT_BYTES), strict=True)
     )
-    answer = wire.pack_multi("", operations, set_acl=False).parse(body + DONE, 1)
+    answer = wire_multi.pack_multi("", operations, set_acl=False).parse(body + DONE, 1)
     assert answer == MultiDone((STAT, other, STAT), ("/a", "/b", "/c"), 1)
     assert answer.stats[0] is answer.stats[2]
     assert all(path is operation.path for path, operation in zip(answer.paths, operations, strict=True))
 
 
 def test_a_bad_answer_to_a_multi_names_the_first_failure() -> None:
-    parse = wire.pack_multi("", [Delete("/a"), Delete("/b"), Delete("/c")], set_acl=False).parse
+    parse = wire_multi.pack_multi("", [Delete("/a"), Delete("/b"), Delete("/c")], set_acl=False).parse
     assert parse(failures(0, -101, -2), 1) == MultiFailed(1, ZkError.NO_NODE)
     assert parse(failures(-4242, -2, -2), 1) == MultiFailed(0, ZkError.OTHER)
 
@@ -156,7 +156,7 @@ def test_a_bad_answer_to_a_multi_names_the_first_failure() -> None:
 )
 def test_an_answer_to_another_multi_is_refused(body: bytes) -> None:
     with pytest.raises((struct.error, *wire.UNPARSABLE)):
-        wire.pack_multi("", [Delete("/a"), Delete("/b")], set_acl=False).parse(body, 1)
+        wire_multi.pack_multi("", [Delete("/a"), Delete("/b")], set_acl=False).parse(body, 1)
 
 
 def data(value: bytes | None) -> bytes:
@@ -239,11 +239,11 @@ def test_the_answer_to_a_connect_request() -> None:
 
 GOOD = [
     (
-        wire.pack_multi("", [Delete("/a"), SetData("/a", None, 1)], set_acl=False),
+        wire_multi.pack_multi("", [Delete("/a"), SetData("/a", None, 1)], set_acl=False),
         result(2) + result(5, STAT_BYTES) + DONE,
     ),
-    (wire.pack_multi("", [Create("/a", None)], set_acl=False), result(15, text("/a") + STAT_BYTES) + DONE),
-    (wire.pack_multi("", [Delete("/a"), Delete("/b")], set_acl=False), failures(0, -101)),
+    (wire_multi.pack_multi("", [Create("/a", None)], set_acl=False), result(15, text("/a") + STAT_BYTES) + DONE),
+    (wire_multi.pack_multi("", [Delete("/a"), Delete("/b")], set_acl=False), failures(0, -101)),
     (wire.pack_multi_read("", READS[:3]), result(4, data(b"x")) * 2 + result(8, names("a")) + DONE),
     (wire.pack_multi_read("", [Exists("/a"), Exists("/b")]), result(4, data(b"x")) * 2 + DONE),
     (wire.pack_read("", GetData("/a")), data(b"abc")),
