@@ -160,6 +160,30 @@ def all_waits(context: Context, at_most: int | None = None) -> dict[str, tuple[W
     return {topic: waits(context, topic) for topic in marked_topics(context)[:at_most]}
 
 
+def is_undisturbed(context: Context) -> bool:
+    """Return whether no broker and no pause delays deletions. A queued topic without problems then waits only for its
+    turn, for answers that were asked for, or for the removal of its znodes."""
+    cluster = context.cluster
+    return (
+        cluster.paused is None
+        and not cluster.shutting_down
+        and not any(cluster.offline_dirs.values())
+        and all(broker in cluster.brokers for broker in cluster.waiting_replicas)
+        and all(_refusal(context, broker, 0) is None for broker in cluster.brokers)
+    )
+
+
+def goes_on(context: Context, topic: str, since_ms: int) -> bool:
+    """Return True for a queued topic that waits for nothing but its turn, or for something that began after `since_ms`,
+    while `is_undisturbed` holds. `waits` tells of the others. The cost does not depend on the number of replicas."""
+    deletion = context.cluster.deletions.get(topic)
+    if deletion is None or deletion.problems or deletion.znode_problem is not None:
+        return False
+    if deletion.all_acknowledged:
+        return (deletion.acknowledged_at_ms or deletion.queued_at_ms) > since_ms
+    return not deletion.in_progress or (deletion.asked_at_ms or deletion.queued_at_ms) > since_ms
+
+
 def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
     if deletion.all_acknowledged:
         yield from _after_acknowledgement(context, deletion, topic)

@@ -2,8 +2,8 @@
 
 A cause is a kind and a broker (`protocol.causes`), however many topics wait for it. It blocks once it has lasted for
 `LASTS_MS`; a healthy deletion waits for each answer, but for less time. The marked topics are examined in slices, so
-that the event loop continues. The pause before the next pass is twenty times as long as the pass, and at least
-`REST_S`.
+that the event loop continues; the replicas of topics that go on are not looked at. The pause before the next pass is
+twenty times as long as the pass, and at least `REST_S`.
 
     900 topics wait for broker 3, which is down   one warning with three names and the remedy
     the same causes at the next pass              nothing
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.clock import Clock
 from lethe.controller.core.context import Context
-from lethe.controller.core.waiting import Wait, marked_topics, waits
+from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
 from lethe.controller.runtime.explanation import path_of
 from lethe.protocol import causes
 from lethe.protocol.causes import CauseKind
@@ -138,9 +138,7 @@ async def log_blockers(between_steps: Callable[[], Awaitable[Context]], clock: C
         found: dict[Blocker, Blocked] = {}
         context = await between_steps()
         topics = iter(marked_topics(context) if context.is_leading else ())
-        while slice_of_topics := _slice(context, topics):
-            for topic in slice_of_topics:
-                collect(found, waits(context, topic), clock.now_ms())
+        while examine_slice(found, context, topics, clock.now_ms()):
             await asyncio.sleep(0)
             context = await between_steps()
         if context.is_leading:
@@ -153,14 +151,16 @@ async def log_blockers(between_steps: Callable[[], Awaitable[Context]], clock: C
         await asyncio.sleep(max(REST_S, 20 * (time.monotonic() - began_s)))
 
 
-def _slice(context: Context, topics: Iterator[str]) -> list[str]:
-    """Take topics with about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice."""
-    taken: list[str] = []
+def examine_slice(found: dict[Blocker, Blocked], context: Context, topics: Iterator[str], now_ms: int) -> bool:
+    """Examine topics with about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice. Return False at the end."""
+    may_go_on = is_undisturbed(context)
     rows = 0
     for topic in topics:
-        known = context.cluster.topics.get(topic)
-        rows += 1 if known is None else known.replica_count
-        taken.append(topic)
+        rows += 1
+        if not (may_go_on and goes_on(context, topic, now_ms - LASTS_MS)):
+            known = context.cluster.topics.get(topic)
+            rows += 0 if known is None else known.replica_count
+            collect(found, waits(context, topic), now_ms)
         if rows >= _ROWS_IN_A_SLICE:
-            break
-    return taken
+            return True
+    return False

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
-from lethe.controller.core.waiting import Wait, waits
-from lethe.controller.runtime.blockers import LASTS_MS, Blocked, Blocker, BlockerLog, collect, collect_owed
+from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
+from lethe.controller.runtime.blockers import (
+    LASTS_MS,
+    Blocked,
+    Blocker,
+    BlockerLog,
+    collect,
+    collect_owed,
+    examine_slice,
+)
 from lethe.controller.runtime.recorder import LEVELS
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import BrokerId
-from tests.fakes.one_controller import Refusing, consent
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ZkError
+from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 
 NOW_MS = 1_000_000
@@ -149,3 +160,80 @@ def test_a_broker_that_still_owes_is_told_when_its_topics_no_longer_wait(caplog:
     assert warned[1].startswith("topic t is gone from ZooKeeper, but broker 2 has not confirmed"), warned
     log.tell({})
     assert caplog.records[-1].getMessage() == "ended: broker 2 has confirmed what it owed, or is no longer registered"
+
+
+def silent(world: OneController) -> None:
+    world.silent[2] = None
+
+
+def unregistered(world: OneController) -> None:
+    world.stop_broker(2)
+
+
+def failing(world: OneController) -> None:
+    world.answer = Refusing(2, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def without_rights(world: OneController) -> None:
+    world.answer = Refusing(2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def shutting_down(world: OneController) -> None:
+    silent(world)
+    world.context.cluster.shutting_down[BrokerId(2)] = None
+
+
+def unremovable(world: OneController) -> None:
+    world.refusals[paths.config_topic("t")] = ZkError.NO_AUTH
+
+
+def waiting_for_the_tombstone(world: OneController) -> None:
+    world.silent[3] = None
+
+
+def on_a_failed_disk(world: OneController) -> None:
+    world.context.cluster.offline_dirs[BrokerId(2)] = {TopicPartition("t", 0): None}
+
+
+TROUBLES: list[Callable[[OneController], None]] = [
+    *(silent, unregistered, failing, without_rights, shutting_down, unremovable),
+    *(waiting_for_the_tombstone, on_a_failed_disk),
+]
+
+
+@pytest.mark.parametrize("later_ms", [0, LASTS_MS - 1, LASTS_MS])
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda each: each.__name__)
+def test_passing_over_topics_that_go_on_loses_no_blocker(
+    trouble: Callable[[OneController], None], later_ms: int
+) -> None:
+    world = with_topic(with_topic(cluster(), "t", (1, 2), (2, 3)), "u", (1, 3))
+    trouble(world)
+    world.mark("t")
+    world.mark("u")
+    world.run()
+    world.advance(later_ms)
+    expected: dict[Blocker, Blocked] = {}
+    for topic in marked_topics(world.context):
+        collect(expected, waits(world.context, topic), world.now_ms)
+    found: dict[Blocker, Blocked] = {}
+    assert not examine_slice(found, world.context, iter(marked_topics(world.context)), world.now_ms)
+    assert found == expected
+    if later_ms == LASTS_MS:
+        assert found, "after this time each of these troubles blocks"
+
+
+def test_topics_that_go_on_take_little_of_a_slice() -> None:
+    world = cluster()
+    silent(world)
+    names = [f"t-{number}" for number in range(30)]
+    for name in names:
+        with_topic(world, name, *[(1, 2, 3)] * 100)
+        world.mark(name)
+    world.run()
+    assert is_undisturbed(world.context)
+    assert all(goes_on(world.context, name, world.now_ms - 1) for name in names)
+    topics = iter(marked_topics(world.context))
+    assert not examine_slice({}, world.context, topics, world.now_ms)
+    topics = iter(marked_topics(world.context))
+    assert examine_slice({}, world.context, topics, world.now_ms + LASTS_MS)
+    assert len(list(topics)) == 30 - 7, "seven topics have more than 2,000 replicas"
