@@ -16,10 +16,10 @@ import contextlib
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-Address = tuple[str, int]
+from lethe.cluster.loopback_server import Address, LoopbackServer
+
 FindAddress = Callable[[], Awaitable[Address]]
 """Return the server's address, possibly after waiting. After OSError the proxy closes the client's connection."""
 
@@ -37,58 +37,32 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class RecordingProxy:
+class RecordingProxy(LoopbackServer):
     """Listens on a free port of the loopback interface. `name` is the server's name in the recording."""
 
     def __init__(self, name: str, find_address: FindAddress) -> None:
+        super().__init__()
         self.name = name
         self.frames: list[Frame] = []
-        self.port = 0
         self._find_address = find_address
-        self._server: asyncio.Server | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
         self._connections = 0
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward until one side closes."""
         self._connections += 1
         number = self._connections
-        writers = [writer]
+        upstream_reader, upstream = await asyncio.open_connection(*await self._find_address())
         try:
-            upstream_reader, upstream = await asyncio.open_connection(*await self._find_address())
-            writers.append(upstream)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pass(reader, upstream, number, True), name=f"{self.name}: requests")
                 group.create_task(self._pass(upstream_reader, writer, number, False), name=f"{self.name}: replies")
-        except* (OSError, asyncio.IncompleteReadError):
-            pass  # either side has closed, so the other one is closed too
-        except* asyncio.CancelledError:
-            pass  # the proxy is closing; asyncio would log the cancellation
         finally:
-            for each in writers:
-                each.close()
+            upstream.close()
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int, to_server: bool
     ) -> None:
-        """Forward until one side closes. A frame is recorded before it is sent, so that it precedes its answer."""
+        """Forward one direction. A frame is recorded before it is sent, so that it precedes its answer."""
         while True:
             head = await reader.readexactly(_LENGTH.size)
             (size,) = _LENGTH.unpack(head)

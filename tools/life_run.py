@@ -21,7 +21,8 @@ from lethe.admin.topic_plans import TopicPlan
 from lethe.admin.topic_znodes import create_topics, mark_for_deletion
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
+from lethe.cluster.loopback_server import Address
+from lethe.cluster.recording_proxy import FindAddress, Frame, RecordingProxy
 from lethe.cluster.zookeeper import EmbeddedZooKeeper
 from lethe.protocol.journal import JournalEntry, decode_lines
 from lethe.protocol.vocabulary import TopicId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +16,9 @@ from lethe.cluster.daemons import BrokerDaemon, ControllerDaemon, Daemon, Member
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.local import FIRST_BROKER_ID, FIRST_CONTROLLER_ID, ClusterSettings, LocalCluster
+from lethe.cluster.loopback_server import Address
 from tests.chaos.ensemble import HOST, Ensemble, free_ports
-from tests.chaos.gate import Address, Gate, lose_elections
+from tests.chaos.gate import Gate, lose_elections
 from tests.fakes.full_disk import small_disk
 
 CONTROLLERS, AGENTS, KAFKA_BROKERS, SERVERS = 3, 5, 2, 3
@@ -86,7 +87,7 @@ async def chaos_cluster(directory: Path, kafka: KafkaDistribution) -> AsyncItera
     numbers = (*CONTROLLER_IDS, *AGENT_IDS, *KAFKA_IDS)
     listener_ports = {number: next(ports) for number in numbers}
     zookeeper_gates = {number: _zookeeper_gates(ensemble, number) for number in numbers}
-    listener_gates = {number: _gate(f"listener of {number}", listener_ports[number]) for number in numbers}
+    listener_gates = {number: Gate((HOST, listener_ports[number])) for number in numbers}
     with contextlib.ExitStack() as mounts:
         disk, no_disk = _mount(mounts, directory / "disk")
         gates = [*listener_gates.values(), *(gate for some in zookeeper_gates.values() for gate in some)]
@@ -143,11 +144,7 @@ def _settings(
 
 def _zookeeper_gates(ensemble: Ensemble, number: int) -> tuple[Gate, ...]:
     change = lose_elections if number in KAFKA_IDS else None
-    return tuple(_gate(f"ZooKeeper {server.id} of {number}", server.port, change) for server in ensemble.servers)
-
-
-def _gate(name: str, port: int, change: Callable[[bytes], bytes] | None = None) -> Gate:
-    return Gate(name, lambda: (HOST, port), change)
+    return tuple(Gate((HOST, server.port), change) for server in ensemble.servers)
 
 
 def _mount(mounts: contextlib.ExitStack, place: Path) -> tuple[Path | None, str | None]:

@@ -8,15 +8,14 @@ fails: see `lose_elections`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
-import socket
 import struct
 from collections.abc import Callable
 from typing import Final
 
+from lethe.cluster.loopback_server import Address, LoopbackServer, reset
+
 CHUNK: Final = 65_536
-Address = tuple[str, int]
 
 
 class Mode(enum.Enum):
@@ -28,23 +27,18 @@ class Mode(enum.Enum):
     REFUSE = "connections are reset, new ones too"
 
 
-class Gate:
-    """Listens on a free loopback port and passes everything on to the address that `upstream` returns now."""
+class Gate(LoopbackServer):
+    """Passes everything on to this address."""
 
-    def __init__(
-        self, name: str, upstream: Callable[[], Address | None], change: Callable[[bytes], bytes] | None = None
-    ) -> None:
+    def __init__(self, upstream: Address, change: Callable[[bytes], bytes] | None = None) -> None:
         """`change` gets each frame (without its length) that the client sends, and returns what to send instead."""
-        self.name: Final = name
-        self.port = 0
+        super().__init__()
         self.delay_s = 0.0
         self._upstream, self._change = upstream, change
         self._mode = Mode.OPEN
         self._moving = asyncio.Event()
         self._moving.set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
 
     # --- harm -----------------------------------------------------------------------------------------------------
 
@@ -61,46 +55,27 @@ class Gate:
     def cut(self) -> None:
         """Reset all connections; new ones are taken."""
         for writer in list(self._writers):
-            _reset(writer)
+            reset(writer)
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- passing on -----------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers = [writer]
         self._writers.add(writer)
-        upstream: asyncio.StreamWriter | None = None
         try:
-            address = self._upstream()
-            if self._mode is Mode.REFUSE or address is None:
+            if self._mode is Mode.REFUSE:
                 return
             await self._moving.wait()
-            there, upstream = await asyncio.open_connection(*address)
+            there, upstream = await asyncio.open_connection(*self._upstream)
+            writers.append(upstream)
             self._writers.add(upstream)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._requests(reader, upstream))
                 group.create_task(self._pass(there, writer))
-        except* (OSError, asyncio.IncompleteReadError):
-            pass
         finally:
-            for each in (writer, upstream):
-                if each is not None:
-                    self._writers.discard(each)
-                    _reset(each)
+            self._writers.difference_update(writers)
+            for each in writers:
+                reset(each)
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._change is None:
@@ -129,14 +104,6 @@ class Gate:
         if self._mode is Mode.DELAY:
             await asyncio.sleep(self.delay_s)
         await self._moving.wait()
-
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    raw: socket.socket | None = writer.get_extra_info("socket")
-    if raw is not None:
-        with contextlib.suppress(OSError):
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
 
 
 _MULTI: Final = 14

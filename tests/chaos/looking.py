@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from lethe.cluster.loopback_server import Address
 from tests.chaos.checker import Seen, Verdict, judge
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.disks import scan
 from tests.chaos.ensemble import HOST
-from tests.chaos.gate import Address
 from tests.chaos.history import CONFIGS, MARKERS, REASSIGN, TOPICS, History, read_history
 from tests.chaos.raw_kafka import NoAnswer, SeenCache, read_cache
 from tests.chaos.raw_zookeeper import RawZooKeeper, ReadFailed

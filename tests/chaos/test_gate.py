@@ -23,13 +23,8 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 @asynccontextmanager
 async def gated() -> AsyncIterator[Gate]:
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    gate = Gate("test", lambda: server.sockets[0].getsockname()[:2])
-    await gate.open()
-    try:
+    async with server, Gate(server.sockets[0].getsockname()[:2]) as gate:
         yield gate
-    finally:
-        await gate.close()
-        server.close()
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: bytes, limit_s: float = 10.0) -> bytes:

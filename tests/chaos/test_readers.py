@@ -81,20 +81,18 @@ async def test_a_server_that_is_gone_is_unseen(own_zookeeper: EmbeddedZooKeeper)
 
 @pytest.mark.zookeeper
 async def test_a_kafka_broker_behind_a_gate_loses_every_election(own_zookeeper: EmbeddedZooKeeper) -> None:
-    gate = Gate("test", lambda: ("127.0.0.1", own_zookeeper.port), lose_elections)
-    await gate.open()
-    try:
-        async with open_session(config(f"127.0.0.1:{gate.port}"), lambda _: None) as session:
-            await session.multi([Create("/brokers", b""), Create("/controller_epoch", b"1")])
-            election: list[Operation] = [
-                Create("/controller", b"{}", ephemeral=True),
-                SetData("/controller_epoch", b"2", 0),
-            ]
-            assert await session.multi(election) == MultiFailed(0, ZkError.NODE_EXISTS)
-            assert isinstance(await session.multi([Create("/controllers", b"")]), MultiDone)
-            assert isinstance(await session.multi([SetData("/controller_epoch", b"2", 0)]), MultiDone)
-    finally:
-        await gate.close()
+    async with (
+        Gate(("127.0.0.1", own_zookeeper.port), lose_elections) as gate,
+        open_session(config(f"127.0.0.1:{gate.port}"), lambda _: None) as session,
+    ):
+        await session.multi([Create("/brokers", b""), Create("/controller_epoch", b"1")])
+        election: list[Operation] = [
+            Create("/controller", b"{}", ephemeral=True),
+            SetData("/controller_epoch", b"2", 0),
+        ]
+        assert await session.multi(election) == MultiFailed(0, ZkError.NODE_EXISTS)
+        assert isinstance(await session.multi([Create("/controllers", b"")]), MultiDone)
+        assert isinstance(await session.multi([SetData("/controller_epoch", b"2", 0)]), MultiDone)
 
 
 async def test_the_cache_of_a_whole_agent(tmp_path: Path) -> None:

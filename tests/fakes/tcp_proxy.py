@@ -14,14 +14,12 @@ to have been carried out; requests and replies are matched by a key that the pro
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import enum
-import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+
+from lethe.cluster.loopback_server import LoopbackServer, reset
 
 
 class Stage(enum.Enum):
@@ -78,26 +76,22 @@ class _Link:
     doomed: dict[bytes, _Rule] = field(default_factory=dict)
     may_pass: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def end(self, *, reset: bool) -> None:
+    def end(self, *, by_reset: bool) -> None:
         for writer in (self.client, self.server):
-            if reset:
-                raw: socket.socket = writer.get_extra_info("socket")
-                with contextlib.suppress(OSError):
-                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                writer.transport.abort()
+            if by_reset:
+                reset(writer)
             else:
                 writer.close()
 
 
-class TcpProxy:
+class TcpProxy(LoopbackServer):
     """Listens on a free loopback port and passes everything on, but for the harm it is asked to do."""
 
     def __init__(self, host: str, port: int, *, key: Callable[[bytes, bool], bytes] = zookeeper_key) -> None:
+        super().__init__()
         self._host, self._upstream_port, self._key = host, port, key
         self._rules: list[_Rule] = []
         self._links: set[_Link] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
         self._changed = asyncio.Condition()
         self._done = 0
         self._accepting = True
@@ -107,7 +101,6 @@ class TcpProxy:
         """How many were accepted so far."""
         self.requests: list[bytes] = []
         """Every request frame that came in, harmed or not."""
-        self.port = 0
 
     # --- what a test asks for -------------------------------------------------------------------------------------
 
@@ -136,10 +129,10 @@ class TcpProxy:
         """Unharmed requests of all connections queue up for one slow disk of this speed; None: it is fast again."""
         self._bytes_per_s = bytes_per_s
 
-    def cut(self, *, reset: bool = False) -> None:
+    def cut(self, *, by_reset: bool = False) -> None:
         """Ends all connections as they are; new ones are accepted."""
         for link in list(self._links):
-            link.end(reset=reset)
+            link.end(by_reset=by_reset)
 
     def refuse(self) -> None:
         """Ends all connections, and new ones at once."""
@@ -152,45 +145,23 @@ class TcpProxy:
 
     # --- life -----------------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
+    async def close(self) -> None:
+        self.cut(by_reset=True)
+        await super().close()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.cut(reset=True)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         if not self._accepting:
-            writer.close()
             return
-        try:
-            upstream_reader, upstream = await asyncio.open_connection(self._host, self._upstream_port)
-        except OSError:
-            writer.close()
-            return
+        upstream_reader, upstream = await asyncio.open_connection(self._host, self._upstream_port)
         link = _Link(writer, upstream)
         self._links.add(link)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pass_requests(reader, link), name="requests")
                 group.create_task(self._pass_replies(upstream_reader, link), name="replies")
-        except* (OSError, asyncio.IncompleteReadError):
-            pass
         finally:
-            link.end(reset=False)
+            link.end(by_reset=False)
             self._links.discard(link)
 
     # --- passing on -----------------------------------------------------------------------------------------------
@@ -256,10 +227,10 @@ class TcpProxy:
         """Returns only where the traffic may go on."""
         match fault:
             case Fault.RESET:
-                link.end(reset=True)
+                link.end(by_reset=True)
                 raise ConnectionResetError
             case Fault.CLOSE:
-                link.end(reset=False)
+                link.end(by_reset=False)
                 raise ConnectionResetError
             case Fault.DELAY:
                 await link.may_pass.wait()

@@ -235,7 +235,7 @@ async def test_a_broken_connection_is_noticed_at_once(zookeeper_chroot: str, res
         await world.observer.multi([Create("/v", b"0")])
         await world.session.read([GetData("/v", watch=True)])
         began = clock()
-        world.proxy.cut(reset=reset)
+        world.proxy.cut(by_reset=reset)
         await until(lambda: world.proxy.connections == 2 and world.session.connected)
         assert clock() - began < world.session.negotiated_timeout_ms / 1000 / 3 == 8
         assert isinstance(await world.session.multi([SetData("/v", b"1", 0)]), MultiDone)

@@ -315,7 +315,7 @@ async def test_credentials_are_given_again_after_a_reconnect(zookeeper_chroot: s
         connect = f"127.0.0.1:{proxy.port}/{chroot}"
         async with session_on(connect, credentials=ALICE, set_acl=True) as alice:
             await alice.multi([Create("/plain", b"1")])
-            proxy.cut(reset=True)
+            proxy.cut(by_reset=True)
             await until(lambda: proxy.connections == 2 and alice.connected)
             assert isinstance(await alice.multi([SetData("/plain", b"2", 0)]), MultiDone)
             assert sum(map(opcode(100), proxy.requests)) == 2

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lethe.cluster.recording_proxy import Address, RecordingProxy
+from lethe.cluster.loopback_server import Address
+from lethe.cluster.recording_proxy import RecordingProxy
 
 LIMIT_S = 30
 

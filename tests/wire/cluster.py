@@ -29,7 +29,8 @@ from lethe.adapters.zookeeper.session import open_session
 from lethe.cluster.daemons import ANY_PORT, BrokerDaemon, ControllerDaemon, DaemonFailed, Member
 from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-from lethe.cluster.recording_proxy import Address, FindAddress, Frame, RecordingProxy
+from lethe.cluster.loopback_server import Address
+from lethe.cluster.recording_proxy import FindAddress, Frame, RecordingProxy
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 from lethe.protocol.kafka.control import ApiKey
 from tests.wire.recording import FROM_CONTROLLER, Exchange, Who
