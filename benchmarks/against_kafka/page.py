@@ -21,13 +21,12 @@ NAMES: Final = {KAFKA: "Kafka", LETHE: "Lethe"}
 
 def page(found: Document) -> str:
     """Return the section as Markdown."""
-    machine, versions, loads = found["machine"], found["versions"], results.loads(found)
+    loads = results.loads(found)
     return "\n".join(
         [
             "## Lethe's controller and Kafka's, side by side",
             "",
-            f"Measured on {found['when']}: {machine['processor']}, {machine['memory']}, {machine['system']}, "
-            f"{machine['disk']}; " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+            results.measured_on(found, "processor", "memory", "system", "disk"),
             "",
             LOAD.format(least=loads[0], greatest=loads[1]),
             "",
@@ -35,7 +34,7 @@ def page(found: Document) -> str:
             "",
             table(found),
             "",
-            METHOD.read_text().format(kafka=versions["Kafka"], heap_mb=KAFKA_HEAP_MB).strip(),
+            METHOD.read_text().format(kafka=found["versions"]["Kafka"], heap_mb=KAFKA_HEAP_MB).strip(),
             "",
             NOTES.read_text().strip(),
             "",

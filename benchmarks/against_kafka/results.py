@@ -134,6 +134,12 @@ def loads(found: Document) -> tuple[float, float]:
 # --- where --------------------------------------------------------------------------------------------------------
 
 
+def measured_on(found: Document, *parts: str) -> str:
+    """Return a sentence: the day, these parts of the machine, and all versions."""
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"Measured on {found['when']}: {', '.join(found['machine'][part] for part in parts)}; {versions}."
+
+
 def machine() -> dict[str, str]:
     memory = re.search(r"^MemTotal:\s+(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
     model = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.against_kafka.results import measured_on
 from benchmarks.pipeline import results
 from benchmarks.pipeline.results import Document
 
@@ -13,14 +14,11 @@ METHOD: Final = Path(__file__).with_name("method.md")
 
 def page(found: Document) -> str:
     """Return the section as Markdown."""
-    machine, versions = found["machine"], found["versions"]
     return "\n".join(
         [
             "## The data pipeline",
             "",
-            f"Measured on {found['when']}: {machine['processor']}, {machine['memory']}, {machine['system']}; "
-            + ", ".join(f"{name} {version}" for name, version in versions.items())
-            + ". Spark has two cores, `local[2]`.",
+            measured_on(found, "processor", "memory", "system") + " Spark has two cores, `local[2]`.",
             "",
             "![time by lines](benchmarks-pipeline.svg)",
             "",

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.against_kafka.results import measured_on
+
 JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
 Document = dict[str, Any]
@@ -31,14 +33,11 @@ def key(row: Row) -> tuple[Any, ...]:
 
 def page(found: Document) -> str:
     """Return the section as Markdown."""
-    machine, versions = found["machine"], found["versions"]
     return "\n".join(
         [
             "## The controller's core, along each axis",
             "",
-            f"Measured on {found['when']}: {machine['processor']}; "
-            + ", ".join(f"{name} {version}" for name, version in versions.items())
-            + ".",
+            measured_on(found, "processor"),
             "",
             *_table(found["rows"]),
             "",
