@@ -58,25 +58,23 @@ class Bench:
         self.records = Facts()
         self.latencies: list[str] = []
         self.channels = Channels()
-        self.performer = Performer(
-            self.keeper,
-            self.channels,
-            Timers(self.clock, self.queue.post),
-            self.records.record,
-            lambda kind, _took_s, _counts: self.latencies.append(kind),
-            "controller/1001",
-        )
+        self.performer = self._performer(None)
 
     def run_behind(self, tasks: asyncio.TaskGroup) -> None:
         """Have a performer that writes in the background, on these tasks."""
-        self.performer = Performer(
+        self.performer = self._performer(
+            Background(tasks.create_task, self.queue.post, lambda _, where: self.faults.append(where))
+        )
+
+    def _performer(self, background: Background | None) -> Performer:
+        return Performer(
             self.keeper,
             self.channels,
             Timers(self.clock, self.queue.post),
             self.records.record,
             lambda kind, _took_s, _counts: self.latencies.append(kind),
             "controller/1001",
-            background=Background(tasks.create_task, self.queue.post, lambda _, where: self.faults.append(where)),
+            background=background,
         )
 
     @property
