@@ -27,12 +27,22 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Final, TypeVar
 
 from lethe.controller.core import listing
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
-from lethe.controller.core.partition_sets import Bits, Sets, key_of, numbers_in, partitions_of, partitions_with, put
-from lethe.controller.core.topic import Partition
+from lethe.controller.core.partition_sets import (
+    Bits,
+    PartitionColumns,
+    Sets,
+    key_of,
+    numbers_in,
+    partitions_of,
+    partitions_with,
+    put,
+)
 from lethe.protocol.kafka.control import (
     ControlRequest,
     LeaderAndIsrPartition,
@@ -61,6 +71,7 @@ from lethe.protocol.vocabulary import (
 R = TypeVar("R")
 E = TypeVar("E")
 V = TypeVar("V")
+NO_PARTITIONS: Final[PartitionColumns] = MappingProxyType({})
 MAX_COMPARED = 8
 """Limit of other brokers' requests that one is compared with: in a large cluster hardly any are equal."""
 FIRST_STOP_REPLICA_WITH_FLAG_PER_PARTITION = 3
@@ -73,8 +84,8 @@ class RequestBatch:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = {}
-        self._updates: dict[TopicPartition, None] = {}
+        self._leader_and_isr: dict[BrokerId, dict[str, Sets[bool]]] = {}
+        self._updates: dict[str, Bits] = {}
         self._dropped: dict[BrokerId, tuple[UpdateMetadataTopic, ...]] = {}
         self._told: dict[BrokerId, None] = {}
         self._tell_all = False
@@ -84,23 +95,30 @@ class RequestBatch:
 
     def add_leader_and_isr(self, brokers: Iterable[int], topic_partition: TopicPartition, *, is_new: bool) -> None:
         """Add the partition to LeaderAndIsr for these brokers, and to UpdateMetadata for all brokers."""
-        for broker in brokers:
-            if broker in self._context.cluster.brokers:
-                entries = self._leader_and_isr.setdefault(BrokerId(broker), {})
-                if is_new:
-                    entries[topic_partition] = True
-                else:
-                    entries.setdefault(topic_partition, False)
-        self._updates[topic_partition] = None
+        bits = 1 << topic_partition.partition
+        receivers = {BrokerId(broker): bits for broker in brokers}
+        self.add_leader_and_isrs(topic_partition.topic, bits, receivers, is_new=is_new)
+
+    def add_leader_and_isrs(
+        self, topic: str, partitions: Bits, receivers: Mapping[BrokerId, Bits], *, is_new: bool
+    ) -> None:
+        """Add those of these partitions that a broker is to receive to its LeaderAndIsr, and all of them to
+        UpdateMetadata for all brokers. A partition that is new for a broker stays so."""
+        if not partitions:
+            return
+        for broker, bits in receivers.items():
+            if bits & partitions and broker in self._context.cluster.brokers:
+                _add(self._leader_and_isr.setdefault(broker, {}), topic, bits & partitions, is_new)
+        self._updates[topic] = self._updates.get(topic, 0) | partitions
         self._tell_all = True
 
-    def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
+    def add_update_metadata(self, brokers: Iterable[int], partitions: PartitionColumns = NO_PARTITIONS) -> None:
         """Add these brokers to the receivers of UpdateMetadata, and these partitions for all its receivers."""
         for broker in brokers:
             if broker in self._context.cluster.brokers:
                 self._told[BrokerId(broker)] = None
-        for topic_partition in partitions:
-            self._updates[topic_partition] = None
+        for topic, bits in partitions.items():
+            self._updates[topic] = self._updates.get(topic, 0) | bits
 
     def add_stop_replica(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
         """Add the replica to StopReplica for this broker; `delete`: the broker also deletes it."""
@@ -109,9 +127,7 @@ class RequestBatch:
     def add_stop_replicas(self, broker: BrokerId, topic: str, partitions: Bits, *, delete: bool) -> None:
         """Add the replicas of these partitions to StopReplica for this broker. A replica that is deleted stays so."""
         if broker in self._context.cluster.brokers:
-            topics = self._stop_replica.setdefault(broker, {})
-            known = topics.get(topic, ())
-            topics[topic] = put(known, partitions if delete else partitions & ~partitions_with(known, True), delete)
+            _add(self._stop_replica.setdefault(broker, {}), topic, partitions, delete)
 
     def add_dropped(self, broker: BrokerId, topics: tuple[UpdateMetadataTopic, ...]) -> None:
         """Add tombstones, for this broker alone, of partitions that exist only in its metadata cache."""
@@ -131,32 +147,16 @@ class RequestBatch:
     def _leader_and_isr_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
         context = self._context
         cluster = context.cluster
-        shared: dict[tuple[TopicPartition, bool], LeaderAndIsrPartition] = {}
-        made: list[tuple[dict[TopicPartition, bool], LeaderAndIsrRequest]] = []
+        rows = {name: _LeaderAndIsrRows(context, name) for name in self._updates if name in cluster.topics}
+        made: list[tuple[dict[str, Sets[bool]], LeaderAndIsrRequest]] = []
         for broker, entries in self._leader_and_isr.items():
-            if (same := _made_of(entries, made)) is not None:
-                yield broker, same
-                continue
-            leaders: dict[int, None] = {}
-            topics: dict[str, list[LeaderAndIsrPartition]] = {}
-            for topic_partition, is_new in entries.items():
-                partition = cluster.partition(topic_partition)
-                if partition is None:
-                    continue
-                row = shared.get((topic_partition, is_new))
-                if row is None:
-                    row = shared[topic_partition, is_new] = _leader_and_isr_row(
-                        context, topic_partition, partition, is_new
-                    )
-                leaders[row.leader] = None
-                topics.setdefault(topic_partition.topic, []).append(row)
-            request = LeaderAndIsrRequest(
-                context.config.controller_id,
-                cluster.epoch,
-                tuple(LeaderAndIsrTopic(name, cluster.topics[name].id, tuple(rows)) for name, rows in topics.items()),
-                tuple(_nodes(context, leaders)),
-            )
-            made.append((entries, request))
+            request = _made_of(entries, made)
+            if request is None:
+                topics = tuple(rows[name].of(sets) for name, sets in entries.items() if name in rows)
+                leaders = dict.fromkeys(row.leader for topic in topics for row in topic.partitions)
+                nodes = tuple(_nodes(context, leaders))
+                request = LeaderAndIsrRequest(context.config.controller_id, cluster.epoch, topics, nodes)
+                made.append((entries, request))
             yield broker, request
 
     def _update_metadata_requests(self) -> Iterator[tuple[BrokerId, ControlRequest]]:
@@ -165,26 +165,10 @@ class RequestBatch:
         told = self._told | dict.fromkeys(cluster.brokers) if self._tell_all else self._told
         if not told:
             return
-        topics: dict[str, list[UpdateMetadataPartition]] = {}
-        # Without failed directories, offline replicas depend on their brokers alone.
-        has_failures = any(cluster.offline_dirs.values())
-        absent: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for topic_partition in self._updates:
-            partition = cluster.partition(topic_partition)
-            if partition is None:
-                continue
-            replicas = partition.assignment.replicas
-            offline = None if has_failures else absent.get(replicas)
-            if offline is None:
-                offline = tuple(r for r in replicas if not cluster.is_online(topic_partition, r))
-                absent[replicas] = offline
-            row = _update_metadata_row(context, topic_partition, partition, offline)
-            if row is not None:
-                topics.setdefault(topic_partition.topic, []).append(row)
-        request = update_metadata(
-            context,
-            tuple(UpdateMetadataTopic(name, cluster.topics[name].id, tuple(rows)) for name, rows in topics.items()),
-        )
+        offline = _OfflineReplicas(cluster)
+        known = {name: bits for name, bits in self._updates.items() if name in cluster.topics}
+        topics = (_update_metadata_topic(context, name, bits, offline) for name, bits in known.items())
+        request = update_metadata(context, tuple(topic for topic in topics if topic.partitions))
         for broker in told:
             yield broker, _without_owed(context, broker, request)
 
@@ -240,13 +224,7 @@ def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -
 def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
     """Return the UpdateMetadata entry that makes brokers drop a queued topic."""
     cluster = context.cluster
-    rows = []
-    for topic_partition, partition in cluster.partitions_of(name):
-        offline = tuple(r for r in partition.assignment.replicas if not cluster.is_online(topic_partition, r))
-        row = _update_metadata_row(context, topic_partition, partition, offline)
-        assert row is not None, "a queued topic is announced without leadership too"
-        rows.append(row)
-    return UpdateMetadataTopic(name, cluster.topics[name].id, tuple(rows))
+    return _update_metadata_topic(context, name, cluster.topics[name].numbers, _OfflineReplicas(cluster))
 
 
 def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
@@ -258,6 +236,12 @@ def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataReq
     return request if len(kept) == len(request.topics) else replace(request, topics=kept)
 
 
+def _add(topics: dict[str, Sets[bool]], topic: str, partitions: Bits, flag: bool) -> None:
+    """Add these partitions; one whose flag was set keeps it."""
+    known = topics.get(topic, ())
+    topics[topic] = put(known, partitions if flag else partitions & ~partitions_with(known, True), flag)
+
+
 def _made_of(entries: dict[E, V], made: list[tuple[dict[E, V], R]]) -> R | None:
     """Return the request that was built from the same entries in the same order, if any."""
     for others, request in made[:MAX_COMPARED]:
@@ -267,55 +251,95 @@ def _made_of(entries: dict[E, V], made: list[tuple[dict[E, V], R]]) -> R | None:
     return None
 
 
-def _leader_and_isr_row(
-    context: Context, topic_partition: TopicPartition, partition: Partition, is_new: bool
-) -> LeaderAndIsrPartition:
-    assignment = partition.assignment
-    # Only a queued partition is announced without leadership: the answer shows whether the broker can access the
-    # replica's directory.
-    leader_and_isr = partition.leader_and_isr or LeaderAndIsr(
-        LEADER_NONE, INITIAL_LEADER_EPOCH, assignment.replicas, context.cluster.epoch
-    )
-    # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
-    leader = LEADER_NONE if context.cluster.is_queued(topic_partition.topic) else leader_and_isr.leader
-    return LeaderAndIsrPartition(
-        topic_partition.partition,
-        leader_and_isr.controller_epoch,
-        leader,
-        leader_and_isr.leader_epoch,
-        leader_and_isr.isr,
-        leader_and_isr.partition_epoch,
-        assignment.replicas,
-        assignment.adding,
-        assignment.removing,
-        is_new,
-        leader_and_isr.recovery_state,
-    )
+class _LeaderAndIsrRows:
+    """Rows of one topic, which brokers share; those with the same partitions share all of the topic."""
 
+    __slots__ = ("_epoch", "_is_queued", "_made", "_name", "_rows", "_topic")
 
-def _update_metadata_row(
-    context: Context, topic_partition: TopicPartition, partition: Partition, offline: tuple[int, ...]
-) -> UpdateMetadataPartition | None:
-    replicas = partition.assignment.replicas
-    leader_and_isr = partition.leader_and_isr
-    if context.cluster.is_queued(topic_partition.topic):
-        isr = leader_and_isr.isr if leader_and_isr is not None else replicas
-        epoch = leader_and_isr.controller_epoch if leader_and_isr is not None else context.cluster.epoch
-        return UpdateMetadataPartition(
-            topic_partition.partition, epoch, LEADER_DURING_DELETE, 0, isr, 0, replicas, offline
+    def __init__(self, context: Context, name: str) -> None:
+        self._name = name
+        self._topic = context.cluster.topics[name]
+        self._epoch = context.cluster.epoch
+        # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
+        self._is_queued = context.cluster.is_queued(name)
+        self._rows: dict[tuple[int, bool], LeaderAndIsrPartition] = {}
+        self._made: dict[Sets[bool], LeaderAndIsrTopic] = {}
+
+    def of(self, sets: Sets[bool]) -> LeaderAndIsrTopic:
+        """Return the topic with these partitions, each with its flag that it is new."""
+        made = self._made.get(sets)
+        if made is None:
+            flags = ((number, key_of(sets, number) is True) for number in numbers_in(partitions_of(sets)))
+            rows = tuple(self._row(*each) for each in flags if each[0] in self._topic.partitions)
+            made = self._made[sets] = LeaderAndIsrTopic(self._name, self._topic.id, rows)
+        return made
+
+    def _row(self, number: int, is_new: bool) -> LeaderAndIsrPartition:
+        row = self._rows.get((number, is_new))
+        if row is None:
+            row = self._rows[number, is_new] = self._made_row(number, is_new)
+        return row
+
+    def _made_row(self, number: int, is_new: bool) -> LeaderAndIsrPartition:
+        partition = self._topic.partitions[number]
+        replicas, adding, removing = partition.assignment
+        # Only a queued partition is announced without leadership: the answer shows whether the broker can access the
+        # replica's directory.
+        state = partition.leader_and_isr or LeaderAndIsr(LEADER_NONE, INITIAL_LEADER_EPOCH, replicas, self._epoch)
+        leader, leader_epoch, isr, controller_epoch, partition_epoch, recovery_state = state
+        return LeaderAndIsrPartition(
+            number,
+            controller_epoch,
+            LEADER_NONE if self._is_queued else leader,
+            leader_epoch,
+            isr,
+            partition_epoch,
+            replicas,
+            adding,
+            removing,
+            is_new,
+            recovery_state,
         )
-    if leader_and_isr is None:
-        return None
-    return UpdateMetadataPartition(
-        topic_partition.partition,
-        leader_and_isr.controller_epoch,
-        leader_and_isr.leader,
-        leader_and_isr.leader_epoch,
-        leader_and_isr.isr,
-        leader_and_isr.partition_epoch,
-        replicas,
-        offline,
-    )
+
+
+class _OfflineReplicas:
+    """Offline replicas of a partition; without failed directories they depend on the brokers alone."""
+
+    __slots__ = ("_cluster", "_known")
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self._known: dict[tuple[int, ...], tuple[int, ...]] | None = None if cluster.has_failures else {}
+
+    def of(self, name: str, number: int, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        offline = None if self._known is None else self._known.get(replicas)
+        if offline is None:
+            is_online, topic_partition = self._cluster.is_online, TopicPartition(name, number)
+            offline = tuple(r for r in replicas if not is_online(topic_partition, r))
+            if self._known is not None:
+                self._known[replicas] = offline
+        return offline
+
+
+def _update_metadata_topic(
+    context: Context, name: str, partitions: Bits, offline: _OfflineReplicas
+) -> UpdateMetadataTopic:
+    topic, is_queued = context.cluster.topics[name], context.cluster.is_queued(name)
+    rows: list[UpdateMetadataPartition] = []
+    for number in numbers_in(partitions & (topic.numbers if is_queued else topic.led)):
+        partition = topic.partitions[number]
+        replicas = partition.assignment.replicas
+        absent = offline.of(name, number, replicas)
+        state = partition.leader_and_isr
+        if is_queued:
+            epoch, isr = (context.cluster.epoch, replicas) if state is None else (state.controller_epoch, state.isr)
+            rows.append(UpdateMetadataPartition(number, epoch, LEADER_DURING_DELETE, 0, isr, 0, replicas, absent))
+        elif state is not None:
+            leader, leader_epoch, isr, epoch, partition_epoch, _ = state
+            rows.append(
+                UpdateMetadataPartition(number, epoch, leader, leader_epoch, isr, partition_epoch, replicas, absent)
+            )
+    return UpdateMetadataTopic(name, topic.id, tuple(rows))
 
 
 def _stop_epoch(context: Context, topic: str, number: int) -> int:

@@ -10,6 +10,7 @@ everything again. Within one event the order is Kafka's: new, bounced, dead brok
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lethe.controller.core import caches, owed, reassignment_end
 from lethe.controller.core.cluster_state import QuarantinedZnode
@@ -18,7 +19,14 @@ from lethe.controller.core.continuations import BrokerRead, BrokersListed, Broke
 from lethe.controller.core.deletion import note_tombstoned
 from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
 from lethe.controller.core.mutation import forget_broker_memory
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.partition_sets import (
+    Bits,
+    PartitionColumns,
+    ReplicaColumns,
+    chosen,
+    columns_of,
+    replicas_in,
+)
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import (
     AnnounceBrokersUnlessElected,
@@ -35,7 +43,7 @@ from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, 
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import Broker, BrokerId, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
 
@@ -157,10 +165,10 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     step.flush(batch)
     caches.schedule(step, tuple(broker.id for broker in task.brokers))
-    replicas = tuple(cluster.replicas_on(ids))
-    doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
+    replicas = cluster.replicas_on(ids)
+    doomed = tuple(name for name in replicas if cluster.is_queued(name))
     step.do(
-        MoveReplicas(columns_of(r for r in replicas if _may_go_online(context, r)), ReplicaState.ONLINE),
+        MoveReplicas(chosen(replicas, partial(_may_go_online, context)), ReplicaState.ONLINE),
         BringOnline(),
         RetireReplicas(reassignment_end.left_on(context, tuple(broker.id for broker in task.brokers))),
         ProgressReassignments(_moving_to(context, ids), announce=True),
@@ -170,12 +178,9 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     )
 
 
-def _in_service(context: Context) -> list[TopicPartition]:
-    return [
-        topic_partition
-        for topic_partition, partition in context.cluster.all_partitions()
-        if partition.leader_and_isr is not None and not context.cluster.is_queued(topic_partition.topic)
-    ]
+def _in_service(context: Context) -> PartitionColumns:
+    cluster = context.cluster
+    return {name: topic.led for name, topic in cluster.topics.items() if topic.led and not cluster.is_queued(name)}
 
 
 def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
@@ -188,11 +193,11 @@ def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
     )
 
 
-def _may_go_online(context: Context, replica: PartitionReplica) -> bool:
-    """Return whether the replica goes online with its broker.
+def _may_go_online(context: Context, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+    """Return those of these replicas that go online with their broker.
 
     A deleted replica stays deleted. A replica that a reassignment adds is announced with the reassignment."""
-    return context.cluster.replica_state(replica) not in (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT)
+    return partitions & context.cluster.topics[name].in_other_states(broker, ReplicaState.DELETION_SUCCESSFUL)
 
 
 def failed(step: StepContext, task: BrokersFailed) -> None:
@@ -216,31 +221,36 @@ def failed(step: StepContext, task: BrokersFailed) -> None:
     if cluster.leaving is not None:
         context.tasks.append(ResignIfSettled())
     step.do(
-        TakeReplicasOffline(tuple(cluster.replicas_on(frozenset(task.brokers)))),
         # Some deletions may have waited only for this broker's answer to the tombstone.
         ResumeDeletions(tuple(name for name, deletion in cluster.deletions.items() if deletion.all_acknowledged)),
         Register(),
     )
+    _take_offline(step, cluster.replicas_on(task.brokers))
 
 
 def take_replicas_offline(step: StepContext, task: TakeReplicasOffline) -> None:
+    """Take replicas offline whose brokers are still there."""
+    _take_offline(step, columns_of(task.replicas))
+
+
+def _take_offline(step: StepContext, replicas: ReplicaColumns) -> None:
     """Elect new leaders, then remove these replicas from the ISRs, and mark their deletions as failed for now."""
     context = step.context
     cluster = context.cluster
-    leaderless = tuple(
-        topic_partition
-        for topic_partition, partition in cluster.all_partitions()
-        if not cluster.is_queued(topic_partition.topic) and cluster.has_offline_leader(topic_partition, partition)
+    served = (name for name in cluster.topics if not cluster.is_queued(name))
+    leaderless = {name: bits for name in served if (bits := cluster.led_offline(name))}
+    known = {name: columns for name, columns in replicas.items() if name in cluster.topics}
+    doomed = {name: columns for name, columns in known.items() if cluster.is_queued(name)}
+    in_service = chosen(
+        {name: columns for name, columns in known.items() if name not in doomed},
+        lambda name, broker, bits: bits & cluster.topics[name].in_other_states(broker),
     )
-    known = (r for r in task.replicas if cluster.replica_state(r) is not ReplicaState.NON_EXISTENT)
-    in_service = tuple(r for r in known if not cluster.is_queued(r.topic))
-    doomed = tuple(r for r in task.replicas if cluster.is_queued(r.topic))
     last = () if in_service else (AnnounceBrokersUnlessElected(context.elections),)
     step.do(
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(),
-        MoveReplicas(columns_of(in_service), ReplicaState.OFFLINE),
-        FailReplicaDeletions(doomed),
+        MoveReplicas(in_service, ReplicaState.OFFLINE),
+        FailReplicaDeletions(tuple(replicas_in(doomed))),
         *last,
     )
 

@@ -53,7 +53,6 @@ from lethe.protocol.vocabulary import (
     INTERNAL_TOPICS,
     LEADER_DURING_DELETE,
     BrokerId,
-    TopicPartition,
     topic_id_to_text,
 )
 from lethe.protocol.zookeeper import paths, znodes
@@ -251,10 +250,7 @@ def on_ghosts_checked(step: StepContext, then: GhostsChecked, outcomes: Sequence
     _remember(step, broker, {name: _ghost(step, verdict) for name, verdict in ghosts.items()})
     announced = [name for name, verdict in ghosts.items() if verdict.announce]
     batch = step.batch()
-    batch.add_update_metadata(
-        (broker,) if announced else (),
-        (TopicPartition(name, number) for name in announced for number in cluster.topics[name].partitions),
-    )
+    batch.add_update_metadata((broker,) if announced else (), cluster.all_of(announced))
     batch.add_dropped(broker, tuple(_tombstone(context, verdict) for verdict in ghosts.values() if verdict.drop))
     before = context.last_request_id
     step.flush(batch)

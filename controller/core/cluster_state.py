@@ -26,9 +26,9 @@ from lethe.controller.core.deletion_memory import (
     OwingBroker,
     Removals,
 )
-from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
+from lethe.controller.core.partition_sets import Bits, PartitionColumns, ReplicaColumns, bits_of, numbers_in
 from lethe.controller.core.topic import Partition, Reassignment, Topic
-from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
 from lethe.protocol.vocabulary import (
@@ -216,6 +216,15 @@ class ClusterState:
         offline = self.offline_dirs.get(broker)
         return not offline or replica.topic_partition not in offline
 
+    @property
+    def has_failures(self) -> bool:
+        """A log directory has failed. If none has, a replica is online if its broker is live."""
+        return any(self.offline_dirs.values())
+
+    def online(self, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+        """Return those of these partitions of the topic of which `is_online` is true."""
+        return self.reachable(name, broker, partitions) if self.is_live(broker) else 0
+
     def is_queued(self, topic: str) -> bool:
         return topic in self.deletions
 
@@ -229,6 +238,11 @@ class ClusterState:
         name, number = topic_partition
         topic = self.topics.get(name)
         return None if topic is None else topic.partitions.get(number)
+
+    def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
+        name, number = topic_partition
+        topic = self.topics.get(name)
+        return PartitionState.NON_EXISTENT if topic is None else topic.partition_state(number)
 
     def partition_of(self, replica: PartitionReplica) -> Partition | None:
         name, number, _ = replica
@@ -264,16 +278,24 @@ class ClusterState:
                 for broker in partition.assignment.replicas:
                     yield PartitionReplica(topic, number, BrokerId(broker))
 
-    def replicas_on(self, brokers: frozenset[BrokerId]) -> list[PartitionReplica]:
+    def replicas_on(self, brokers: Iterable[BrokerId]) -> ReplicaColumns:
         """Return the replicas assigned to any of these brokers, topic by topic, in the order of the context."""
-        return [
-            PartitionReplica(name, number, BrokerId(broker))
-            for name, topic in self.topics.items()
-            for number, partition in topic.partitions.items()
-            for broker in partition.assignment.replicas
-            if broker in brokers
-        ]
+        asked = tuple(brokers)
+        found: dict[str, dict[BrokerId, Bits]] = {}
+        for name, topic in self.topics.items():
+            assigned = topic.assigned()
+            if mine := {broker: assigned[broker] for broker in asked if broker in assigned}:
+                found[name] = mine
+        return found
 
-    def has_offline_leader(self, topic_partition: TopicPartition, partition: Partition) -> bool:
-        leader_and_isr = partition.leader_and_isr
-        return leader_and_isr is not None and not self.is_online(topic_partition, leader_and_isr.leader)
+    def all_of(self, names: Iterable[str]) -> PartitionColumns:
+        """Return all partitions of those of these topics that are known."""
+        return {name: self.topics[name].numbers for name in names if name in self.topics}
+
+    def led_offline(self, name: str) -> Bits:
+        """Return the topic's partitions whose leader is not online."""
+        topic = self.topics[name]
+        leaders = ((n, state.leader) for n, each in topic.partitions.items() if (state := each.leader_and_isr))
+        if not self.has_failures:
+            return bits_of(n for n, leader in leaders if not self.is_live(leader))
+        return bits_of(n for n, leader in leaders if not self.is_online(TopicPartition(name, n), leader))

@@ -63,10 +63,8 @@ def changed(step: StepContext, changes: Iterable[ConfigChange]) -> None:
     mine = (f"brokers/{paths.DEFAULT_ENTITY}", f"brokers/{context.config.controller_id}")
     named = (entity.partition("/") for entity in entities)
     topics = [name for entity_type, _, name in named if entity_type == "topics"]
-    partitions = tuple(
-        tp for name in topics if not context.cluster.is_queued(name) for tp, _ in context.cluster.partitions_of(name)
-    )
-    if partitions:
+    partitions = context.cluster.all_of(name for name in topics if not context.cluster.is_queued(name))
+    if any(partitions.values()):
         # The election reads the topic's configuration if it needs it.
         step.do(BringOnline(partitions))
     if any(entity in entities for entity in mine):

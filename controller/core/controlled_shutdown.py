@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from lethe.controller.core import requests
 from lethe.controller.core.context import Context
 from lethe.controller.core.election import Strategy
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.partition_sets import columns_of, packed
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import ElectLeaders, MoveReplicas
 from lethe.controller.core.tasks_requests import AnswerControlledShutdown, ControlShutdown, StopFollowers
@@ -45,11 +45,11 @@ def begin(step: StepContext, task: ControlShutdown) -> None:
         cluster.shutting_down[leaving] = None
         epoch = cluster.brokers[leaving].epoch
         step.record(EventRecordType.BROKER, f"broker/{leaving}", what="shutting down", broker_epoch=epoch)
-    led: list[TopicPartition] = []
+    led: dict[str, list[int]] = {}
     followed: list[PartitionReplica] = []
     for topic_partition, leader_and_isr in _concerned(context, leaving):
         if leader_and_isr.leader == leaving:
-            led.append(topic_partition)
+            led.setdefault(topic_partition.topic, []).append(topic_partition.partition)
             continue
         replica = PartitionReplica(*topic_partition, leaving)
         # A replica that a reassignment adds and has not announced yet is on no disk.
@@ -57,7 +57,7 @@ def begin(step: StepContext, task: ControlShutdown) -> None:
             followed.append(replica)
     replicas = tuple(followed)
     step.do(
-        ElectLeaders(tuple(led), strategy=Strategy.CONTROLLED_SHUTDOWN),
+        ElectLeaders(packed(led), strategy=Strategy.CONTROLLED_SHUTDOWN),
         StopFollowers(replicas),
         MoveReplicas(columns_of(replicas), ReplicaState.OFFLINE),
         AnswerControlledShutdown(task.key),

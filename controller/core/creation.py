@@ -22,12 +22,12 @@ from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, T
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import KEEPING, REFUSED, VANISHED
 from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
-from lethe.controller.core.partition_sets import ReplicaColumns
+from lethe.controller.core.partition_sets import PartitionColumns, ReplicaColumns, chosen
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import CreateTopics, ListTopics, ReadTopics
 from lethe.controller.core.tasks_advertising import EvictReplicas
 from lethe.controller.core.tasks_deletion import ListDeletions
-from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
+from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReassignments
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
@@ -90,7 +90,7 @@ def forget(step: StepContext, names: list[str]) -> None:
     for name in names:
         _record_vanished(step, name)
         queue_deletion(cluster, name, step.now_ms)
-        batch.add_update_metadata(cluster.brokers, (tp for tp, _ in cluster.partitions_of(name)))
+    batch.add_update_metadata(cluster.brokers, cluster.all_of(names))
     step.flush(batch)
     for name in names:
         remove_topic(cluster, name)
@@ -235,11 +235,12 @@ def create(step: StepContext, task: CreateTopics) -> None:
     A topic that has vanished has no partitions here. A topic whose znode changed before its id was written was read and
     created again already."""
     context = step.context
-    names = [name for name in task.topics if not _is_in_service(context, name)]
-    on_new_partition_creation(step, tuple(tp for name in names for tp, _ in context.cluster.partitions_of(name)))
+    known = context.cluster.all_of(task.topics)
+    new = {name: bits for name, bits in known.items() if bits and not context.cluster.topics[name].states}
+    on_new_partition_creation(step, new)
 
 
-def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None:
+def on_new_partition_creation(step: StepContext, partitions: PartitionColumns) -> None:
     """Bring new partitions into service: first states, leaders and announcements, in Kafka's order."""
     context = step.context
     if not partitions:
@@ -249,8 +250,8 @@ def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None
         EventRecordType.EVENT,
         f"controller/{context.config.controller_id}",
         what="creating partitions",
-        topics=len({tp.topic for tp in partitions}),
-        partitions=len(partitions),
+        topics=len(partitions),
+        partitions=sum(bits.bit_count() for bits in partitions.values()),
         replicas=sum(bits.bit_count() for columns in replicas.values() for bits in columns.values()),
     )
     step.do(
@@ -261,16 +262,8 @@ def on_new_partition_creation(step: StepContext, partitions: Partitions) -> None
     )
 
 
-def _assigned(context: Context, partitions: Partitions) -> ReplicaColumns:
+def _assigned(context: Context, partitions: PartitionColumns) -> ReplicaColumns:
     """Return the replicas assigned to these partitions."""
-    numbers: dict[str, list[int]] = {}
-    for name, number in partitions:
-        numbers.setdefault(name, []).append(number)
     topics = context.cluster.topics
-    return {name: topics[name].assigned(chosen) for name, chosen in numbers.items() if name in topics}
-
-
-def _is_in_service(context: Context, name: str) -> bool:
-    return any(
-        partition.state is not PartitionState.NON_EXISTENT for _, partition in context.cluster.partitions_of(name)
-    )
+    assigned = {name: topics[name].assigned() for name in partitions if name in topics}
+    return chosen(assigned, lambda name, _, bits: bits & partitions[name])

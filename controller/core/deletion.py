@@ -49,7 +49,6 @@ from lethe.controller.core.partition_sets import (
     ReplicaColumns,
     chosen,
     columns_of,
-    numbers_in,
     ranges_of,
     without,
 )
@@ -60,7 +59,7 @@ from lethe.controller.core.tasks_partitions import MovePartitions, MoveReplicas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType, JsonValue
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _DELETED: Final = (ReplicaState.DELETION_SUCCESSFUL,)
@@ -134,7 +133,7 @@ def _tombstone_is_settled(step: StepContext, name: str, deletion: Deletion) -> b
     unasked = [broker for broker, sent in owing.items() if sent.request_id not in context.cluster.outstanding]
     if unasked and not deletion.ineligible:
         batch = step.batch()
-        batch.add_update_metadata(unasked, (tp for tp, _ in context.cluster.partitions_of(name)))
+        batch.add_update_metadata(unasked, context.cluster.all_of((name,)))
         step.flush(batch)
     due_ms = _tombstone_wait_ends_at_ms(context, deletion)
     if due_ms is None:
@@ -228,7 +227,7 @@ def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
 def _leave_service(step: StepContext, names: list[str]) -> None:
     """Set the partitions' states before `started_at_ms`, so that they are not counted as offline."""
     cluster = step.context.cluster
-    partitions = tuple(tp for name in names for tp, _ in cluster.partitions_of(name))
+    partitions = cluster.all_of(names)
     partition_machine.move(step, MovePartitions(partitions, PartitionState.OFFLINE))
     partition_machine.move(step, MovePartitions(partitions, PartitionState.NON_EXISTENT))
     for name in names:
@@ -247,15 +246,14 @@ def _send_tombstones(step: StepContext, names: list[str], left: ReplicaColumns) 
     cluster = context.cluster
     batch = step.batch()
     unasked: dict[BrokerId, dict[str, Bits]] = {}
-    batch.add_update_metadata(cluster.brokers, (tp for name in names for tp, _ in cluster.partitions_of(name)))
+    batch.add_update_metadata(cluster.brokers, cluster.all_of(names))
     for name, columns in left.items():
         for broker, bits in columns.items():
             silent = cluster.reachable(name, broker, bits) & ~cluster.announced(name, broker)
             if not silent:
                 continue
             if cluster.must_announce(broker):
-                for number in numbers_in(silent):
-                    batch.add_leader_and_isr((broker,), TopicPartition(name, number), is_new=False)
+                batch.add_leader_and_isrs(name, silent, {broker: silent}, is_new=False)
             else:
                 unasked.setdefault(broker, {})[name] = silent
     step.flush(batch)

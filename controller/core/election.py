@@ -17,7 +17,6 @@ from lethe.protocol.vocabulary import (
     LEADER_NONE,
     ControllerEpoch,
     LeaderAndIsr,
-    PartitionReplica,
     RecoveryState,
     ReplicaAssignment,
 )
@@ -144,10 +143,10 @@ def without_foreign_isr_members(assignment: ReplicaAssignment, current: LeaderAn
     return current._replace(isr=isr, leader=current.leader if current.leader in isr else LEADER_NONE)
 
 
-def as_assigned(assignment: ReplicaAssignment, gone: Iterable[PartitionReplica]) -> tuple[int, ...]:
-    """Return the replicas' brokers in the order of the assignment: where all go, the last one stays in the ISR."""
+def as_assigned(assignment: ReplicaAssignment, gone: Iterable[int]) -> tuple[int, ...]:
+    """Return the brokers in the order of the assignment: where all go, the last one stays in the ISR."""
     rank = {broker: at for at, broker in enumerate(assignment.replicas)}
-    return tuple(sorted((replica.broker for replica in gone), key=lambda broker: rank.get(broker, len(rank))))
+    return tuple(sorted(gone, key=lambda broker: rank.get(broker, len(rank))))
 
 
 def shrunk(current: LeaderAndIsr, gone: tuple[int, ...], controller_epoch: ControllerEpoch) -> LeaderAndIsr | None:

@@ -121,7 +121,7 @@ def evict(step: StepContext, task: EvictReplicas) -> None:
         replicas = selection.replace_controllers(partition.assignment.replicas, _start(topic_partition))
         if replicas == partition.assignment.replicas:
             continue
-        if partition.leader_and_isr is None and partition.state is PartitionState.NON_EXISTENT:
+        if partition.leader_and_isr is None and cluster.partition_state(topic_partition) is PartitionState.NON_EXISTENT:
             rewritten.setdefault(topic_partition.topic, {})[topic_partition.partition] = ReplicaAssignment(replicas)
         elif not task.loading and frozenset(replicas) != frozenset(partition.assignment.replicas):
             targets.append(Target(topic_partition, replicas))
@@ -188,10 +188,7 @@ def _read_again(step: StepContext, names: tuple[str, ...], *, loading: bool) -> 
     unseen = [
         name
         for name in names
-        if all(
-            partition.state is PartitionState.NON_EXISTENT and partition.leader_and_isr is None
-            for _, partition in cluster.partitions_of(name)
-        )
+        if name not in cluster.topics or not (cluster.topics[name].states or cluster.topics[name].led)
     ]
     for name in unseen:
         remove_topic(cluster, name)

@@ -21,12 +21,13 @@ that: it answers KAFKA_STORAGE_ERROR for every replica that it does not find.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import LogDirEvidence, LogDirsQuery, UnprovenStop
 from lethe.controller.core.events import LogDirsDescribed, StopReplicaResponseReceived
 from lethe.controller.core.mutation import note_confirmations
-from lethe.controller.core.partition_sets import Bits
+from lethe.controller.core.partition_sets import Bits, chosen
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.topic import ReplicaConfirmation
@@ -88,8 +89,7 @@ def described(step: StepContext, event: LogDirsDescribed) -> None:
     evidence.must_announce = True
     replicas = _taken(context, event.broker, evidence, found)
     topics = dict.fromkeys(r.topic for _, each in replicas for r in each)
-    waiting = (r.topic for r in context.cluster.replicas_on(frozenset((event.broker,))) if _waits(context, r))
-    topics |= dict.fromkeys(waiting)
+    topics |= dict.fromkeys(chosen(context.cluster.replicas_on((event.broker,)), partial(_waiting, context)))
     step.do(
         FailReplicaDeletions(tuple(r for _, each in replicas for r in each)),
         ResumeDeletions(tuple(topics), unblock=True),
@@ -138,11 +138,10 @@ def awaited(context: Context, name: str, broker: BrokerId, broker_epoch: int, re
     )
 
 
-def _waits(context: Context, replica: PartitionReplica) -> bool:
-    return (
-        context.cluster.is_queued(replica.topic)
-        and context.cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
-    )
+def _waiting(context: Context, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+    if not context.cluster.is_queued(name):
+        return 0
+    return partitions & ~context.cluster.topics[name].in_states(broker, (ReplicaState.DELETION_SUCCESSFUL,))
 
 
 def _problem(response: DescribeLogDirsResponse) -> str | None:

@@ -21,6 +21,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import ModifiedTopicsRead, TopicsRestored
 from lethe.controller.core.creation import forget, understood
 from lethe.controller.core.mutation import set_assignment
+from lethe.controller.core.partition_sets import Bits, bits_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics, ReadTopics
 from lethe.controller.core.tasks_advertising import EvictReplicas, ServePartitions
@@ -53,7 +54,7 @@ def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcome
     """Bring added partitions into service, and write other changes back."""
     context = step.context
     replaced: list[str] = []
-    added: list[TopicPartition] = []
+    added: dict[str, Bits] = {}
     restoring: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         topic = context.cluster.topics.get(name)
@@ -74,33 +75,34 @@ def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcome
             why = "the topic is being deleted with what was made up when its znode could not be understood"
             step.refuse(f"topic/{name}", "taking in its changed znode", why)
             continue
-        added.extend(_ingest(step, name, topic, znode))
+        if new := _ingest(step, name, topic, znode):
+            added[name] = new
         if _differs(context, name, znode):
             restoring.append(name)
     if replaced:
         forget(step, replaced)
         step.do(ReadTopics(tuple(replaced)), ListDeletions())
     if added:
-        step.do(EvictReplicas(tuple(dict.fromkeys(tp.topic for tp in added))), ServePartitions(tuple(added)))
+        step.do(EvictReplicas(tuple(added)), ServePartitions(added))
     if restoring:
         _restore(step, restoring)
 
 
-def _ingest(step: StepContext, name: str, topic: Topic, znode: znodes.TopicZnode) -> list[TopicPartition]:
+def _ingest(step: StepContext, name: str, topic: Topic, znode: znodes.TopicZnode) -> Bits:
     """Store and return the new partitions; refuse them if the topic is being deleted."""
     new = sorted(number for number in znode.assignments if number not in topic.partitions)
     if not new:
-        return []
+        return 0
     if step.context.cluster.is_queued(name):
         why = "the topic is being deleted; its znode is written back"
         step.refuse(f"topic/{name}", "adding partitions", why, partitions=partition_ranges(new))
-        return []
+        return 0
     for number in new:
         # A new partition has no reassignment.
         target = znode.assignments[number].target
         set_assignment(step.context.cluster, TopicPartition(name, number), ReplicaAssignment(target))
     step.record(EventRecordType.EVENT, f"topic/{name}", what="partitions added", partitions=partition_ranges(new))
-    return [TopicPartition(name, number) for number in new]
+    return bits_of(new)
 
 
 def _differs(context: Context, name: str, znode: znodes.TopicZnode) -> bool:

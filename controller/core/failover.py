@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lethe.controller.core import brokers, caches, preferred
-from lethe.controller.core.context import Context, Role
+from lethe.controller.core.context import Role
 from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
 from lethe.controller.core.election import without_foreign_isr_members
-from lethe.controller.core.mutation import set_first_replica_states, set_leader_and_isr, set_state_of
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states, set_leader_and_isr
+from lethe.controller.core.partition_sets import Bits
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import BecomeActive, StartPartitions
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
@@ -26,10 +26,9 @@ from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments
 from lethe.controller.core.tasks_requests import NotificationsDeleted, ReadPreferredElections, RemoveForeignIsrMembers
-from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -109,23 +108,19 @@ def take_over(step: StepContext) -> None:
     batch.add_update_metadata(cluster.brokers)
     step.flush(batch)
     batch = step.batch()
-    offline: list[PartitionReplica] = []
-    for name in cluster.topics:
+    offline: dict[str, dict[BrokerId, Bits]] = {}
+    for name, topic in cluster.topics.items():
         set_first_replica_states(cluster, name)
-    for topic_partition, partition in cluster.all_partitions():
-        online = [b for b in partition.assignment.replicas if b in cluster.brokers]
-        if cluster.is_queued(topic_partition.topic):
+        if not cluster.is_queued(name):
+            batch.add_leader_and_isrs(name, topic.led, topic.assigned(), is_new=False)
+        elif cluster.paused is not None:
             # Not announced: brokers would create again what they have already deleted. While deletions are paused, only
             # this UpdateMetadata makes brokers stop serving clients for the partition.
-            if cluster.paused is not None:
-                batch.add_update_metadata(cluster.brokers, (topic_partition,))
-        elif partition.leader_and_isr is not None:
-            batch.add_leader_and_isr(online, topic_partition, is_new=False)
-        if len(online) < len(partition.assignment.replicas):
-            absent = (b for b in partition.assignment.replicas if b not in cluster.brokers)
-            offline.extend(PartitionReplica(*topic_partition, BrokerId(b)) for b in absent)
+            batch.add_update_metadata(cluster.brokers, {name: topic.numbers})
+        if absent := {broker: bits for broker, bits in topic.assigned().items() if broker not in cluster.brokers}:
+            offline[name] = absent
     step.flush(batch)
-    step.do(MoveReplicas(columns_of(offline), ReplicaState.OFFLINE), StartPartitions())
+    step.do(MoveReplicas(offline, ReplicaState.OFFLINE), StartPartitions())
 
 
 def start_partitions(step: StepContext) -> None:
@@ -135,15 +130,16 @@ def start_partitions(step: StepContext) -> None:
 
 def on_replicas_announced(step: StepContext) -> None:
     """Set the first partition states; queue the tasks for leaders, reassignments and deletions."""
-    context = step.context
-    cluster = context.cluster
+    cluster = step.context.cluster
     with_foreign_isr_members: list[TopicPartition] = []
-    for topic_partition, partition in cluster.all_partitions():
-        first = _first_state(context, topic_partition, partition)
-        set_state_of(cluster, topic_partition.topic, partition, first)
-        known = partition.leader_and_isr
-        if known is not None and without_foreign_isr_members(partition.assignment, known) is not known:
-            with_foreign_isr_members.append(topic_partition)
+    for name, topic in cluster.topics.items():
+        offline = cluster.led_offline(name)
+        enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
+        enter_partition_state(cluster, {name: topic.led & ~offline}, PartitionState.ONLINE)
+        enter_partition_state(cluster, {name: offline}, PartitionState.OFFLINE)
+        for number, partition, known in topic.leaders(topic.led):
+            if without_foreign_isr_members(partition.assignment, known) is not known:
+                with_foreign_isr_members.append(TopicPartition(name, number))
     step.do(
         BringOnline(),
         RemoveForeignIsrMembers(tuple(with_foreign_isr_members)),
@@ -155,14 +151,6 @@ def on_replicas_announced(step: StepContext) -> None:
         Register(),
         BecomeActive(),
     )
-
-
-def _first_state(context: Context, topic_partition: TopicPartition, partition: Partition) -> PartitionState:
-    if partition.leader_and_isr is None:
-        return PartitionState.NEW
-    if context.cluster.is_online(topic_partition, partition.leader_and_isr.leader):
-        return PartitionState.ONLINE
-    return PartitionState.OFFLINE
 
 
 def become_active(step: StepContext) -> None:

@@ -6,11 +6,21 @@ together with its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from lethe.controller.core import election, partition_machine
-from lethe.controller.core.leader_changes import online, refuse_write
-from lethe.controller.core.mutation import set_leader_and_isr
+from lethe.controller.core.context import Context
+from lethe.controller.core.leader_changes import online
+from lethe.controller.core.mutation import set_leaders
+from lethe.controller.core.partition_sets import (
+    PartitionColumns,
+    bits_of,
+    by_broker,
+    common,
+    numbers_in,
+    partition_columns,
+)
+from lethe.controller.core.state_writes import numbers_of, refuse_write, written
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import (
     InitializeLeaderAndIsr,
@@ -18,18 +28,17 @@ from lethe.controller.core.tasks_partitions import (
     LeaderAndIsrPathsCreated,
 )
 from lethe.controller.core.transitions import PartitionState
-from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Operation, ZkError
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def initialize(step: StepContext, task: InitializeLeaderAndIsr) -> None:
     """Create the parent of the partitions' znodes for each topic."""
     if task.partitions:
-        topics = dict.fromkeys(topic_partition.topic for topic_partition in task.partitions)
         step.write(
-            [(Create(paths.topic_partitions(topic), None),) for topic in topics],
+            [(Create(paths.topic_partitions(topic), None),) for topic in task.partitions],
             LeaderAndIsrPathsCreated(task.partitions),
         )
 
@@ -39,27 +48,37 @@ def on_leader_and_isr_paths_created(step: StepContext, task: LeaderAndIsrPathsCr
     _write_first_states(step, task.partitions, state_only=False)
 
 
-def _write_first_states(step: StepContext, partitions: Iterable[TopicPartition], *, state_only: bool) -> None:
-    context = step.context
-    chosen: list[TopicPartition] = []
-    leader_and_isr: list[LeaderAndIsr] = []
+def _write_first_states(step: StepContext, partitions: PartitionColumns, *, state_only: bool) -> None:
+    states: dict[str, dict[int, LeaderAndIsr]] = {}
     groups: list[tuple[Operation, ...]] = []
-    leaderless: list[TopicPartition] = []
-    for topic_partition in partitions:
-        partition = context.cluster.partition(topic_partition)
-        if partition is None:
-            continue
-        first = election.initial(partition.assignment, online(context, topic_partition), context.cluster.epoch)
+    leaderless: dict[str, list[int]] = {}
+    for name, number, first in _first_states(step.context, partitions):
         if first is None:
-            leaderless.append(topic_partition)
+            leaderless.setdefault(name, []).append(number)
             continue
-        chosen.append(topic_partition)
-        leader_and_isr.append(first)
-        state = Create(paths.partition_state(*topic_partition), znodes.encode_state(first))
-        groups.append((state,) if state_only else (Create(paths.topic_partition(*topic_partition), None), state))
+        states.setdefault(name, {})[number] = first
+        state = Create(paths.partition_state(name, number), znodes.encode_state(first))
+        groups.append((state,) if state_only else (Create(paths.topic_partition(name, number), None), state))
     step.refuse_partitions(leaderless, "NEW to ONLINE", "no assigned replica is on a live broker")
     if groups:
-        step.write(groups, LeaderAndIsrInitialized(tuple(chosen), tuple(leader_and_isr), state_only))
+        step.write(groups, LeaderAndIsrInitialized(states, state_only))
+
+
+def _first_states(context: Context, partitions: PartitionColumns) -> Iterator[tuple[str, int, LeaderAndIsr | None]]:
+    """Yield the first states of known partitions; None: no replica is online.
+
+    Without failed directories the same replicas have the same first state, which is computed once."""
+    cluster = context.cluster
+    has_failures = cluster.has_failures
+    known: dict[ReplicaAssignment, LeaderAndIsr | None] = {}
+    for name, bits in common(partitions, cluster.all_of(partitions)).items():
+        members = cluster.topics[name].partitions
+        for number in numbers_in(bits):
+            assignment = members[number].assignment
+            if has_failures or assignment not in known:
+                is_online = online(context, TopicPartition(name, number))
+                known[assignment] = election.initial(assignment, is_online, cluster.epoch)
+            yield name, number, known[assignment]
 
 
 def on_leader_and_isr_initialized(
@@ -67,18 +86,19 @@ def on_leader_and_isr_initialized(
 ) -> None:
     """Send LeaderAndIsr (new) to the ISR's members, and the leader to all brokers."""
     batch = step.batch()
-    done, again = [], []
-    for topic_partition, leader_and_isr, outcome in zip(task.partitions, task.leader_and_isr, outcomes, strict=True):
-        if isinstance(outcome, GroupDone):
-            set_leader_and_isr(step.context.cluster, topic_partition, leader_and_isr)
-            batch.add_leader_and_isr(leader_and_isr.isr, topic_partition, is_new=True)
-            done.append(topic_partition)
-        elif not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):
+    done, failed = written(task.states, outcomes)
+    for name, states in done.items():
+        set_leaders(step.context.cluster, name, states)
+        receivers = by_broker((number, state.isr) for number, state in states.items())
+        batch.add_leader_and_isrs(name, bits_of(states), receivers, is_new=True)
+    again: list[TopicPartition] = []
+    for topic_partition, outcome in failed:
+        if not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):
             # A controller died between writing this znode and the state below it.
             again.append(topic_partition)
         else:
             refuse_write(step, topic_partition, "NEW to ONLINE", outcome)
-    partition_machine.enter(step, tuple(done), PartitionState.ONLINE)
+    partition_machine.enter(step, numbers_of(done), PartitionState.ONLINE)
     step.flush(batch)
     if again:
-        _write_first_states(step, again, state_only=True)
+        _write_first_states(step, partition_columns(again), state_only=True)

@@ -21,7 +21,9 @@ from collections.abc import Sequence
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.election import raised, without_foreign_isr_members
-from lethe.controller.core.leader_changes import (
+from lethe.controller.core.mutation import set_leader_and_isr
+from lethe.controller.core.partition_sets import partition_columns
+from lethe.controller.core.state_writes import (
     is_removed,
     is_stale,
     refuse_write,
@@ -29,7 +31,6 @@ from lethe.controller.core.leader_changes import (
     set_states,
     with_next_version,
 )
-from lethe.controller.core.mutation import set_leader_and_isr
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions
 from lethe.controller.core.tasks_requests import ForeignIsrMembersRemoved, RefreshStates, RemoveForeignIsrMembers
@@ -47,7 +48,7 @@ def drop(step: StepContext, task: RemoveForeignIsrMembers) -> None:
         if state is not None:
             states[topic_partition] = state
     if states:
-        step.write(set_states(states), ForeignIsrMembersRemoved(tuple(states), tuple(states.values())))
+        step.write(set_states(states.items()), ForeignIsrMembersRemoved(tuple(states), tuple(states.values())))
 
 
 def _without(context: Context, topic_partition: TopicPartition) -> LeaderAndIsr | None:
@@ -89,7 +90,7 @@ def on_foreign_isr_members_removed(
             leaderless.append(topic_partition)
     step.flush(batch)
     step.do(
-        MovePartitions(tuple(leaderless), PartitionState.OFFLINE),
-        BringOnline(tuple(leaderless)),
+        MovePartitions(partition_columns(leaderless), PartitionState.OFFLINE),
+        BringOnline(partition_columns(leaderless)),
         RefreshStates(tuple(stale)),
     )

@@ -30,7 +30,7 @@ def memory_violations(context: Context) -> list[str]:
     cluster = context.cluster
     found = [*_counts(context), *_totals(context), *_deletions(context), *_removals(context)]
     for topic_partition, partition in cluster.all_partitions():
-        if partition.state is PartitionState.ONLINE and partition.leader_and_isr is None:
+        if cluster.partition_state(topic_partition) is PartitionState.ONLINE and partition.leader_and_isr is None:
             found.append(f"{topic_partition}: Online without leadership")
     known = cluster.topics or cluster.brokers or cluster.deletions or cluster.marks or cluster.outstanding
     if not context.is_leading and known:
@@ -74,8 +74,8 @@ def _counts(context: Context) -> Iterator[str]:
     cluster = context.cluster
     offline = imbalanced = led = 0
     for topic_partition, partition in cluster.all_partitions():
-        deletion = cluster.deletions.get(topic_partition.topic)
-        if partition.state is PartitionState.OFFLINE and (deletion is None or deletion.started_at_ms is None):
+        deletion, state = cluster.deletions.get(topic_partition.topic), cluster.partition_state(topic_partition)
+        if state is PartitionState.OFFLINE and (deletion is None or deletion.started_at_ms is None):
             offline += 1
         if partition.leader_and_isr is not None:
             led += 1

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lethe.controller.core import requests
 from lethe.controller.core.context import Context
-from lethe.controller.core.leader_changes import is_stale, set_state, take_in_state, with_next_version
+from lethe.controller.core.leader_changes import take_in_state
 from lethe.controller.core.mutation import set_leader_and_isr
+from lethe.controller.core.partition_sets import by_topic, partition_columns
+from lethe.controller.core.state_writes import is_stale, set_state, with_next_version
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_reassignment import ProgressReassignments
 from lethe.controller.core.tasks_requests import (
@@ -221,7 +223,7 @@ def _record_refusals(step: StepContext, broker: BrokerId, verdicts: dict[TopicPa
         if isinstance(verdict, ErrorCode):
             refused.setdefault(verdict, []).append(topic_partition)
     for error, partitions in refused.items():
-        step.refuse_partitions(partitions, f"altering the ISR as broker {broker} asked", error.name)
+        step.refuse_partitions(by_topic(partitions), f"altering the ISR as broker {broker} asked", error.name)
 
 
 def _response(
@@ -286,5 +288,5 @@ def _tell_everybody(step: StepContext, partitions: Iterable[TopicPartition]) -> 
     told = [tp for tp in partitions if cluster.partition(tp) is not None and not cluster.is_queued(tp.topic)]
     if told:
         batch = step.batch()
-        batch.add_update_metadata(cluster.brokers, told)
+        batch.add_update_metadata(cluster.brokers, partition_columns(told))
         step.flush(batch)

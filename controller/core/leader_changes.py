@@ -7,7 +7,7 @@ write ISRs), the state is read and the computation repeated; Kafka reads before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, assert_never
@@ -17,14 +17,38 @@ from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import StatesReread
 from lethe.controller.core.election import Elected, NoLeader, Strategy
-from lethe.controller.core.mutation import set_leader_and_isr
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.mutation import set_leader_and_isr, set_leaders
+from lethe.controller.core.partition_sets import (
+    Bits,
+    PartitionColumns,
+    ReplicaColumns,
+    bits_of,
+    by_broker,
+    by_members,
+    by_topic,
+    chosen,
+    common,
+    numbers_in,
+    packed,
+    partition_columns,
+    partitions_in,
+)
+from lethe.controller.core.state_writes import (
+    is_removed,
+    is_stale,
+    numbers_of,
+    refuse_write,
+    remove_foreign_isr_members_unwritten,
+    rows_of,
+    set_states,
+    with_next_versions,
+    written,
+)
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import (
     ElectLeaders,
     IsrShrunk,
     LeadersElected,
-    Replicas,
     ShrinkIsr,
     UncleanConfigsRead,
 )
@@ -32,22 +56,18 @@ from lethe.controller.core.tasks_reassignment import AnnounceReassignments, Lead
 from lethe.controller.core.tasks_requests import RemoveForeignIsrMembers
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState
-from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean
-from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Data,
     GetData,
-    Operation,
     ReadFailed,
     ReadOutcome,
-    SetData,
-    ZkError,
     is_absent,
     read_error,
 )
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupOutcome
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
 
@@ -75,55 +95,72 @@ def elect(step: StepContext, task: ElectLeaders) -> None:
     """Choose leaders by the task's strategy and write them; read topic configurations where they decide."""
     context = step.context
     unclean = None if task.unclean_topics is None else frozenset(task.unclean_topics)
-    chosen: dict[TopicPartition, Elected] = {}
-    undecided: list[TopicPartition] = []
-    leaderless: list[TopicPartition] = []
-    doubtful: list[TopicPartition] = []
+    chosen: dict[str, dict[int, LeaderAndIsr]] = {}
+    lossy: dict[str, list[int]] = {}
+    undecided: dict[str, list[int]] = {}
+    leaderless: dict[str, list[int]] = {}
+    doubtful: dict[str, list[int]] = {}
     believed = task.fresh or unclean is not None or context.config.ibp.has_alter_partition
-    for topic_partition in task.partitions:
-        partition = context.cluster.partition(topic_partition)
-        if partition is None or partition.leader_and_isr is None or context.cluster.is_queued(topic_partition.topic):
-            continue
-        may_be_unclean = unclean is not None and topic_partition.topic in unclean
-        result = _chosen(context, topic_partition, partition, partition.leader_and_isr, task.strategy, may_be_unclean)
+    for name, number, result in _results(context, task.partitions, task.strategy, unclean or frozenset()):
         match result:
             case Elected():
-                chosen[topic_partition] = result
+                chosen.setdefault(name, {})[number] = result.leader_and_isr
+                if result.unclean:
+                    lossy.setdefault(name, []).append(number)
             case NoLeader() if not believed:
-                doubtful.append(topic_partition)
+                doubtful.setdefault(name, []).append(number)
             case NoLeader(unclean_would_help=True) if unclean is None:
-                undecided.append(topic_partition)
+                undecided.setdefault(name, []).append(number)
             case NoLeader():
-                leaderless.append(topic_partition)
+                leaderless.setdefault(name, []).append(number)
     step.refuse_partitions(leaderless, _WHAT[task.strategy], _WHY_NOT[task.strategy])
     if doubtful and not chosen:
-        read_again(step, doubtful, ElectLeaders(tuple(doubtful), strategy=task.strategy, fresh=True))
+        again = packed(doubtful)
+        read_again(step, tuple(partitions_in(again)), ElectLeaders(again, strategy=task.strategy, fresh=True))
         return
     if doubtful:
-        step.do(ElectLeaders(tuple(doubtful), strategy=task.strategy))
+        step.do(ElectLeaders(packed(doubtful), strategy=task.strategy))
     if undecided:
-        topics = tuple(dict.fromkeys(topic_partition.topic for topic_partition in undecided))
         if chosen:
-            step.do(ElectLeaders(tuple(undecided), fresh=True))
+            step.do(ElectLeaders(packed(undecided), fresh=True))
         else:
-            step.read((GetData(paths.config_topic(t)) for t in topics), UncleanConfigsRead(tuple(undecided), topics))
+            then = UncleanConfigsRead(packed(undecided), tuple(undecided))
+            step.read((GetData(paths.config_topic(name)) for name in undecided), then)
             return
     if chosen:
-        states = {topic_partition: result.leader_and_isr for topic_partition, result in chosen.items()}
-        unclean_ones = tuple(result.unclean for result in chosen.values())
-        then = LeadersElected(tuple(states), tuple(states.values()), unclean_ones, task.strategy)
-        step.write(set_states(states), then)
+        step.write(set_states(rows_of(chosen)), LeadersElected(chosen, packed(lossy), task.strategy))
+
+
+def _results(
+    context: Context, partitions: PartitionColumns, strategy: Strategy, unclean: frozenset[str]
+) -> Iterator[tuple[str, int, Elected | NoLeader]]:
+    """Yield the results for those of these partitions that have leadership, without queued topics.
+
+    Without failed directories the same replicas and leadership give the same result, which is computed once."""
+    cluster = context.cluster
+    has_failures = cluster.has_failures
+    known: dict[tuple[ReplicaAssignment, LeaderAndIsr, bool], Elected | NoLeader] = {}
+    for name, bits in partitions.items():
+        topic = cluster.topics.get(name)
+        if topic is None or cluster.is_queued(name):
+            continue
+        for number, partition, leader_and_isr in topic.leaders(bits):
+            key = (partition.assignment, leader_and_isr, name in unclean)
+            result = None if has_failures else known.get(key)
+            if result is None:
+                result = known[key] = _chosen(context, TopicPartition(name, number), *key, strategy)
+            yield name, number, result
 
 
 def _chosen(
     context: Context,
     topic_partition: TopicPartition,
-    partition: Partition,
+    assignment: ReplicaAssignment,
     current: LeaderAndIsr,
-    strategy: Strategy,
     may_be_unclean: bool,
+    strategy: Strategy,
 ) -> Elected | NoLeader:
-    assignment, epoch = partition.assignment, context.cluster.epoch
+    epoch = context.cluster.epoch
     current = election.without_foreign_isr_members(assignment, current)
     is_online = online(context, topic_partition)
     match strategy:
@@ -171,33 +208,30 @@ def on_unclean_configs_read(step: StepContext, task: UncleanConfigsRead, outcome
 def on_leaders_elected(step: StepContext, task: LeadersElected, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the written leaders, and send LeaderAndIsr to the replicas that the strategy selects."""
     context = step.context
+    cluster = context.cluster
     batch = step.batch()
-    done, stale = [], []
+    done, failed = written(task.states, outcomes)
     lossy: dict[str, list[TopicPartition]] = {}
-    rows = zip(task.partitions, task.leader_and_isr, task.unclean, outcomes, strict=True)
-    for topic_partition, leader_and_isr, unclean, outcome in rows:
-        if isinstance(outcome, GroupDone):
-            written = with_next_version(leader_and_isr)
-            partition = context.cluster.partition(topic_partition)
-            if unclean:
-                lossy.setdefault(_what_is_lost(partition, leader_and_isr), []).append(topic_partition)
-            set_leader_and_isr(context.cluster, topic_partition, written)
-            if partition is not None:
-                receivers = _receivers(context.cluster, topic_partition, partition, task.strategy)
-                batch.add_leader_and_isr(receivers, topic_partition, is_new=False)
-            context.elections += 1
-            context.unclean_elections += unclean
-            done.append(topic_partition)
-        elif is_stale(outcome):
-            stale.append(topic_partition)
-        else:
+    for topic_partition in partitions_in(common(task.unclean, numbers_of(done))):
+        elected = task.states[topic_partition.topic][topic_partition.partition]
+        lossy.setdefault(_what_is_lost(cluster.partition(topic_partition), elected), []).append(topic_partition)
+        context.unclean_elections += 1
+    for name, states in with_next_versions(done).items():
+        context.elections += len(states)
+        set_leaders(cluster, name, states)
+        if name in cluster.topics:
+            bits = bits_of(states)
+            batch.add_leader_and_isrs(name, bits, _receivers(cluster, name, bits, task.strategy), is_new=False)
+    stale = [topic_partition for topic_partition, outcome in failed if is_stale(outcome)]
+    for topic_partition, outcome in failed:
+        if not is_stale(outcome):
             refuse_write(step, topic_partition, _WHAT[task.strategy], outcome)
     for what_is_lost, partitions in lossy.items():
-        step.refuse_partitions(partitions, "electing a leader that was in sync", what_is_lost)
-    partition_machine.enter(step, tuple(done), PartitionState.ONLINE)
+        step.refuse_partitions(by_topic(partitions), "electing a leader that was in sync", what_is_lost)
+    partition_machine.enter(step, numbers_of(done), PartitionState.ONLINE)
     step.flush(batch)
     if stale:
-        read_again(step, stale, ElectLeaders(tuple(stale), strategy=task.strategy))
+        read_again(step, stale, ElectLeaders(partition_columns(stale), strategy=task.strategy))
 
 
 def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
@@ -206,19 +240,20 @@ def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
     return f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
 
 
-def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, strategy: Strategy) -> Sequence[int]:
-    """Return the receivers of LeaderAndIsr; the batch leaves unregistered ones out."""
-    replicas = partition.assignment.replicas
+def _receivers(cluster: ClusterState, name: str, partitions: Bits, strategy: Strategy) -> Mapping[BrokerId, Bits]:
+    """Return the receivers of LeaderAndIsr for these partitions; the batch leaves unregistered ones out."""
+    topic = cluster.topics[name]
+    assigned = {broker: mine for broker, bits in topic.assigned().items() if (mine := bits & partitions)}
     match strategy:
         case Strategy.OFFLINE:
-            return [r for r in replicas if cluster.is_online(tp, r)]
+            return {broker: cluster.online(name, broker, bits) for broker, bits in assigned.items()}
         case Strategy.REASSIGN:
-            return partition.assignment.target
+            return by_broker((n, topic.partitions[n].assignment.target) for n in numbers_in(partitions))
         case Strategy.PREFERRED:
-            return replicas
+            return assigned
         case Strategy.CONTROLLED_SHUTDOWN:
             # The leaving broker too, so that it stops leading.
-            return [r for r in replicas if not cluster.has_failed_directory(tp, r)]
+            return {broker: cluster.reachable(name, broker, bits) for broker, bits in assigned.items()}
         case _:
             assert_never(strategy)
 
@@ -229,57 +264,64 @@ def _receivers(cluster: ClusterState, tp: TopicPartition, partition: Partition, 
 def shrink(step: StepContext, task: ShrinkIsr) -> None:
     """Write the ISRs without these replicas; replicas outside the ISR go offline with the others."""
     cluster = step.context.cluster
-    by_partition: dict[TopicPartition, list[PartitionReplica]] = {}
-    for replica in task.replicas:
-        by_partition.setdefault(replica.topic_partition, []).append(replica)
-    unchanged: list[PartitionReplica] = []
-    states: dict[TopicPartition, LeaderAndIsr] = {}
-    replicas: list[Replicas] = []
-    for topic_partition, gone in by_partition.items():
-        partition = cluster.partition(topic_partition)
-        if partition is None or partition.leader_and_isr is None:
-            unchanged.extend(gone)
+    states: dict[str, dict[int, LeaderAndIsr]] = {}
+    known: dict[tuple[ReplicaAssignment, LeaderAndIsr, tuple[int, ...]], LeaderAndIsr | None] = {}
+    for name, columns in task.replicas.items():
+        topic = cluster.topics.get(name)
+        if topic is None:
             continue
-        # Remove foreign ISR members first, so that the last member of the ISR is a replica.
-        known = election.without_foreign_isr_members(partition.assignment, partition.leader_and_isr)
-        shrunk = election.shrunk(known, election.as_assigned(partition.assignment, gone), cluster.epoch)
-        if shrunk is None and known is not partition.leader_and_isr:
-            shrunk = election.raised(known, cluster.epoch)
-        if shrunk is None:
-            unchanged.extend(gone)
-        else:
-            states[topic_partition] = shrunk
-            replicas.append(tuple(gone))
+        mine: dict[int, LeaderAndIsr] = {}
+        for gone, bits in by_members(columns).items():
+            for number, partition, leader_and_isr in topic.leaders(bits):
+                key = (partition.assignment, leader_and_isr, gone)
+                if key not in known:
+                    known[key] = _shrunk(*key, cluster.epoch)
+                if (shrunk := known[key]) is not None:
+                    mine[number] = shrunk
+        if mine:
+            states[name] = dict(sorted(mine.items()))
     if states:
-        then = IsrShrunk(tuple(states), tuple(states.values()), tuple(replicas), tuple(unchanged))
-        step.write(set_states(states), then)
-    elif unchanged:
-        replica_machine.finish_offline(step, columns_of(unchanged))
+        step.write(set_states(rows_of(states)), IsrShrunk(states, task.replicas))
+    elif task.replicas:
+        replica_machine.finish_offline(step, task.replicas)
+
+
+def _shrunk(
+    assignment: ReplicaAssignment, current: LeaderAndIsr, gone: tuple[int, ...], epoch: ControllerEpoch
+) -> LeaderAndIsr | None:
+    """Return the leadership without these replicas and without foreign ISR members; None if nothing changes."""
+    # Remove foreign ISR members first, so that the last member of the ISR is a replica.
+    known = election.without_foreign_isr_members(assignment, current)
+    shrunk = election.shrunk(known, election.as_assigned(assignment, gone), epoch)
+    return election.raised(known, epoch) if shrunk is None and known is not current else shrunk
 
 
 def on_isr_shrunk(step: StepContext, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) -> None:
     """Take offline the replicas whose partition was written, and those that needed no write."""
-    offline = list(task.unchanged)
+    done, failed = written(task.states, outcomes)
+    for name, states in with_next_versions(done).items():
+        set_leaders(step.context.cluster, name, states)
     stale: list[TopicPartition] = []
-    again: list[PartitionReplica] = []
-    for topic_partition, leader_and_isr, replicas, outcome in zip(
-        task.partitions, task.leader_and_isr, task.replicas, outcomes, strict=True
-    ):
-        if isinstance(outcome, GroupDone):
-            set_leader_and_isr(step.context.cluster, topic_partition, with_next_version(leader_and_isr))
-            offline.extend(replicas)
-        elif is_stale(outcome):
+    refused: list[TopicPartition] = []
+    for topic_partition, outcome in failed:
+        if is_stale(outcome):
             stale.append(topic_partition)
-            again.extend(replicas)
+            continue
+        refuse_write(step, topic_partition, "replicas to OFFLINE", outcome)
+        if is_removed(outcome):
+            # The state was removed by hand: there is no ISR to shrink.
+            remove_foreign_isr_members_unwritten(step.context, topic_partition)
         else:
-            refuse_write(step, topic_partition, "replicas to OFFLINE", outcome)
-            if is_removed(outcome):
-                # The state was removed by hand: there is no ISR to shrink.
-                remove_foreign_isr_members_unwritten(step.context, topic_partition)
-                offline.extend(replicas)
-    replica_machine.finish_offline(step, columns_of(offline))
+            refused.append(topic_partition)
+    again, kept = partition_columns(stale), partition_columns((*stale, *refused))
+    replica_machine.finish_offline(step, chosen(task.replicas, lambda name, _, bits: bits & ~kept.get(name, 0)))
     if stale:
-        read_again(step, stale, ShrinkIsr(tuple(again)))
+        read_again(step, stale, ShrinkIsr(_among(task.replicas, again)))
+
+
+def _among(replicas: ReplicaColumns, partitions: PartitionColumns) -> ReplicaColumns:
+    """Return those of these replicas whose partitions are among these."""
+    return chosen(replicas, lambda name, _, bits: bits & partitions.get(name, 0))
 
 
 # --- states that others wrote -------------------------------------------------------------------------------------
@@ -317,7 +359,7 @@ def on_states_reread(step: StepContext, task: StatesReread, outcomes: Sequence[R
         step.context.tasks.append(ProgressReassignments(moving))
     match task.again:
         case ElectLeaders(partitions=partitions) as election_again:
-            going = tuple(p for p in partitions if p in going_on)
+            going = common(partitions, partition_columns(going_on))
             step.do(replace(election_again, partitions=going), *after)
         case AnnounceReassignments(partitions=partitions):
             step.do(AnnounceReassignments(tuple(p for p in partitions if p in going_on)))
@@ -325,8 +367,8 @@ def on_states_reread(step: StepContext, task: StatesReread, outcomes: Sequence[R
             step.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
         case ShrinkIsr(replicas=replicas):
             # As in `on_isr_shrunk`: without a state there is no ISR to shrink.
-            replica_machine.finish_offline(step, columns_of(r for r in replicas if r.topic_partition in removed))
-            step.do(ShrinkIsr(tuple(r for r in replicas if r.topic_partition in going_on)), *after)
+            replica_machine.finish_offline(step, _among(replicas, partition_columns(removed)))
+            step.do(ShrinkIsr(_among(replicas, partition_columns(going_on))), *after)
 
 
 def take_in_state(context: Context, topic_partition: TopicPartition, outcome: ReadOutcome) -> str | None:
@@ -351,47 +393,3 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
 
 def online(context: Context, topic_partition: TopicPartition) -> election.IsOnline:
     return lambda broker: context.cluster.is_online(topic_partition, broker)
-
-
-def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
-    """Return the write of the state, which expects the version that `state` was computed from."""
-    return (SetData(paths.partition_state(*topic_partition), znodes.encode_state(state), state.partition_epoch),)
-
-
-def set_states(states: Mapping[TopicPartition, LeaderAndIsr]) -> list[tuple[Operation, ...]]:
-    """Return a write for each of the states."""
-    return [set_state(*each) for each in states.items()]
-
-
-def with_next_version(state: LeaderAndIsr) -> LeaderAndIsr:
-    """Return the state with the version that its write gives: one higher."""
-    return state._replace(partition_epoch=state.partition_epoch + 1)
-
-
-def remove_foreign_isr_members_unwritten(context: Context, topic_partition: TopicPartition) -> None:
-    """Remove foreign ISR members from memory's ISR, under the next leader epoch, if a user removed the state znode.
-
-    Brokers would receive an ISR with a replica whose log is deleted. A leader cannot shrink its ISR without the state:
-    producers with acks=all would wait until another controller is elected."""
-    cluster = context.cluster
-    partition = cluster.partition(topic_partition)
-    if partition is None or partition.leader_and_isr is None:
-        return
-    known = election.without_foreign_isr_members(partition.assignment, partition.leader_and_isr)
-    if known is not partition.leader_and_isr:
-        set_leader_and_isr(cluster, topic_partition, election.raised(known, cluster.epoch))
-
-
-def is_stale(outcome: GroupOutcome) -> bool:
-    """The state was written by others since it was read."""
-    return isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION
-
-
-def is_removed(outcome: GroupOutcome) -> bool:
-    """The state znode to be written does not exist any more."""
-    return isinstance(outcome, GroupFailed) and outcome.error is ZkError.NO_NODE
-
-
-def refuse_write(step: StepContext, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
-    why = outcome.error.name if isinstance(outcome, GroupFailed) else "the outcome of the write is not known"
-    step.record(EventRecordType.REFUSAL, f"partition/{topic_partition}", what=what, why=f"writing its state: {why}")

@@ -9,15 +9,18 @@ failed directory. If the replica was never announced, DescribeLogDirs comes firs
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.cluster_state import ClusterState
+from lethe.controller.core.partition_sets import Bits, chosen
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import MoveReplicas
 from lethe.controller.core.tasks_requests import CheckLogDirs
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.vocabulary import BrokerId
 
 _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE)
 """States of replicas to announce. New ones were just announced, and a deletion has its own answer."""
@@ -26,19 +29,19 @@ _ASKED_ABOUT: Final = (ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.D
 def check(step: StepContext, task: CheckLogDirs) -> None:
     """Announce the replicas on these brokers, except those known to be lost, and retry deletions there."""
     cluster = step.context.cluster
-    lost = frozenset(broker for broker in task.brokers if broker in cluster.brokers)
+    lost = tuple(broker for broker in task.brokers if broker in cluster.brokers)
     for broker in task.brokers:
         if broker in lost:
             step.record(EventRecordType.BROKER, f"broker/{broker}", what="log directory failed")
         else:
             step.refuse(f"broker/{broker}", "looking for its failed log directory", "the broker is not registered")
-    replicas = tuple(
-        replica
-        for replica in cluster.replicas_on(lost)
-        if cluster.is_replica_reachable(replica)
+    replicas = chosen(cluster.replicas_on(lost), partial(_asked_about, cluster))
+    doomed = tuple(name for name in replicas if cluster.is_queued(name))
+    step.do(MoveReplicas(replicas, ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))
+
+
+def _asked_about(cluster: ClusterState, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+    if not cluster.is_live(broker) and not cluster.is_queued(name):
         # A broker that is shutting down gets nothing to serve, but may still delete.
-        and (cluster.is_live(replica.broker) or cluster.is_queued(replica.topic))
-        and cluster.replica_state(replica) in _ASKED_ABOUT
-    )
-    doomed = tuple(dict.fromkeys(r.topic for r in replicas if cluster.is_queued(r.topic)))
-    step.do(MoveReplicas(columns_of(replicas), ReplicaState.ONLINE), ResumeDeletions(doomed, unblock=True))
+        return 0
+    return cluster.reachable(name, broker, partitions) & cluster.topics[name].in_states(broker, _ASKED_ABOUT)

@@ -13,14 +13,24 @@ Metrics and the board read these counts at constant cost, for any number of topi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping
 from typing import Final, TypeVar
 
 from lethe.controller.core import tombstones
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction
-from lethe.controller.core.partition_sets import Bits, ReplicaColumns, Sets, bits_of, numbers_in, put
+from lethe.controller.core.partition_sets import (
+    Bits,
+    PartitionColumns,
+    ReplicaColumns,
+    Sets,
+    bits_of,
+    changes,
+    numbers_in,
+    partitions_in,
+    put,
+)
 from lethe.controller.core.replica_counts import (
     add,
     count_replicas,
@@ -49,22 +59,22 @@ MAX_RETRY_REASONS: Final = 64
 OTHER_REASONS: Final = "other"
 
 
-def _is_imbalanced(partition: Partition) -> bool:
-    leader_and_isr, assignment = partition.leader_and_isr, partition.assignment
-    if leader_and_isr is None or not assignment.replicas:
+def _is_imbalanced(assignment: ReplicaAssignment, leader_and_isr: LeaderAndIsr) -> bool:
+    if not assignment.replicas:
         return False
     preferred = assignment.replicas[0]
-    if assignment.is_being_reassigned and preferred in assignment.adding:
+    if preferred in assignment.adding:
         # As in Kafka: while the preferred replica is being added, the partition counts once that replica is in sync.
         return preferred in leader_and_isr.isr
     return leader_and_isr.leader != preferred
 
 
-def _count_partition(cluster: ClusterState, topic: str, partition: Partition, sign: int) -> None:
-    if partition.leader_and_isr is not None:
-        cluster.partitions_with_leader_and_isr += sign
-    if topic not in cluster.deletions and _is_imbalanced(partition):
-        cluster.preferred_imbalance += sign
+def _set_led(cluster: ClusterState, name: str, topic: Topic, led: Bits, imbalanced: Bits) -> None:
+    """Set which of the topic's partitions have leadership, and which of them by another than the preferred replica."""
+    cluster.partitions_with_leader_and_isr += led.bit_count() - topic.led.bit_count()
+    if name not in cluster.deletions:
+        cluster.preferred_imbalance += imbalanced.bit_count() - topic.imbalanced.bit_count()
+    topic.led, topic.imbalanced = led, imbalanced
 
 
 # --- topics -------------------------------------------------------------------------------------------------------
@@ -83,7 +93,8 @@ def add_topic(
 ) -> None:
     """Add a topic, with all its partitions NonExistent and without leadership."""
     partitions = {number: Partition(assignment) for number, assignment in sorted(assignments.items())}
-    cluster.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up)
+    numbers = bits_of(partitions)
+    cluster.topics[name] = Topic(topic_id, partitions, version, created_zxid, is_made_up, numbers=numbers)
     for number, partition in partitions.items():
         if partition.assignment.is_being_reassigned:
             cluster.reassignments[TopicPartition(name, number)] = Reassignment(now_ms, partition.assignment)
@@ -94,14 +105,16 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
     deletion = cluster.deletions.get(name)
     if deletion is not None:
         stop_waiting(cluster, name, deletion)
-    failed_dirs = [offline for offline in cluster.offline_dirs.values() if offline]
-    for topic_partition, partition in cluster.partitions_of(name):
-        _count_partition(cluster, name, partition, -1)
-        set_partition_state(cluster, topic_partition, PartitionState.NON_EXISTENT)
-        for offline in failed_dirs:
-            offline.pop(topic_partition, None)
-        cluster.reassignments.pop(topic_partition, None)
-    cluster.topics.pop(name, None)
+    topic = cluster.topics.get(name)
+    if topic is not None:
+        _set_led(cluster, name, topic, 0, 0)
+        enter_partition_state(cluster, {name: topic.numbers}, PartitionState.NON_EXISTENT)
+        failed_dirs = [offline for offline in cluster.offline_dirs.values() if offline]
+        for topic_partition in partitions_in({name: topic.numbers}) if failed_dirs or cluster.reassignments else ():
+            for offline in failed_dirs:
+                offline.pop(topic_partition, None)
+            cluster.reassignments.pop(topic_partition, None)
+        del cluster.topics[name]
     deletion = cluster.deletions.pop(name, None)
     if deletion is not None:
         count_replicas(cluster, deletion, -1)
@@ -114,25 +127,41 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
 
 def set_leader_and_isr(cluster: ClusterState, topic_partition: TopicPartition, leader_and_isr: LeaderAndIsr) -> None:
     """Store the present content of the partition's state znode."""
-    partition = cluster.partition(topic_partition)
-    if partition is None:
+    set_leaders(cluster, topic_partition.topic, {topic_partition.partition: leader_and_isr})
+
+
+def set_leaders(cluster: ClusterState, name: str, states: Mapping[int, LeaderAndIsr]) -> None:
+    """Store the present content of the state znodes of these partitions of the topic; unknown ones are ignored."""
+    topic = cluster.topics.get(name)
+    if topic is None:
         return
-    if partition.leader_and_isr is not None:
-        _count_partition(cluster, topic_partition.topic, partition, -1)
-    partition.leader_and_isr = leader_and_isr
-    _count_partition(cluster, topic_partition.topic, partition, +1)
+    led: list[int] = []
+    imbalanced: list[int] = []
+    for number, state in states.items():
+        partition = topic.partitions.get(number)
+        if partition is None:
+            continue
+        partition.leader_and_isr = state
+        led.append(number)
+        if _is_imbalanced(partition.assignment, state):
+            imbalanced.append(number)
+    stored = bits_of(led)
+    _set_led(cluster, name, topic, topic.led | stored, (topic.imbalanced & ~stored) | bits_of(imbalanced))
 
 
 def set_assignment(cluster: ClusterState, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> None:
     """Replace the assignment of a known topic's partition; add the partition if it is new."""
-    topic = cluster.topics[topic_partition.topic]
-    partition = topic.partitions.get(topic_partition.partition)
+    name, number = topic_partition
+    topic = cluster.topics[name]
+    topic.assigned_columns = None
+    partition = topic.partitions.get(number)
     if partition is None:
-        topic.partitions[topic_partition.partition] = Partition(assignment)
+        topic.partitions[number] = Partition(assignment)
+        topic.numbers |= 1 << number
         return
-    _count_partition(cluster, topic_partition.topic, partition, -1)
     partition.assignment = assignment
-    _count_partition(cluster, topic_partition.topic, partition, +1)
+    if partition.leader_and_isr is not None:
+        set_leaders(cluster, name, {number: partition.leader_and_isr})
 
 
 def begin_reassignment(
@@ -156,21 +185,22 @@ def end_reassignment(cluster: ClusterState, topic_partition: TopicPartition, ass
 # --- states -------------------------------------------------------------------------------------------------------
 
 
-def set_partition_state(cluster: ClusterState, topic_partition: TopicPartition, state: PartitionState) -> None:
-    """Set the state of a known partition. The caller has checked the transition."""
-    partition = cluster.partition(topic_partition)
-    if partition is not None:
-        set_state_of(cluster, topic_partition.topic, partition, state)
+def enter_partition_state(
+    cluster: ClusterState, partitions: PartitionColumns, state: PartitionState
+) -> dict[tuple[str, PartitionState], Bits]:
+    """Set the state of known partitions; return the changed ones by topic and former state.
 
-
-def set_state_of(cluster: ClusterState, topic: str, partition: Partition, state: PartitionState) -> None:
-    """As `set_partition_state`, with the partition object at hand."""
-    deletion = cluster.deletions.get(topic)
-    if deletion is None or deletion.started_at_ms is None:
-        before = partition.state is PartitionState.OFFLINE
-        after = state is PartitionState.OFFLINE
-        cluster.offline_partitions += after - before
-    partition.state = state
+    The caller has checked the transitions."""
+    moved: dict[tuple[str, PartitionState], Bits] = {}
+    for name, bits in partitions.items():
+        topic, deletion = cluster.topics[name], cluster.deletions.get(name)
+        for before, changed in changes(topic.states, bits, state, PartitionState.NON_EXISTENT):
+            moved[name, before] = changed
+            if deletion is None or deletion.started_at_ms is None:
+                difference = (state is PartitionState.OFFLINE) - (before is PartitionState.OFFLINE)
+                cluster.offline_partitions += difference * changed.bit_count()
+        topic.states = put(topic.states, bits, None if state is PartitionState.NON_EXISTENT else state)
+    return moved
 
 
 def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: ReplicaState) -> ReplicaState:
@@ -232,7 +262,7 @@ def enter_replica_state(
                     _note_moved(moved, name, broker, before, 1 << number)
             continue
         for broker, bits in columns.items():
-            for before, changed in _changes(topic.replicas.get(broker, ()), bits, state):
+            for before, changed in changes(topic.replicas.get(broker, ()), bits, state, _NON_EXISTENT):
                 _note_moved(moved, name, broker, before, changed)
                 if deletion is not None:
                     number = changed.bit_count()
@@ -241,17 +271,6 @@ def enter_replica_state(
                     count_waiting(cluster, broker, before, state, number)
             _put(topic.replicas, broker, bits, state)
     return moved
-
-
-def _changes(sets: Sets[ReplicaState], bits: Bits, after: ReplicaState | None) -> Iterator[tuple[ReplicaState, Bits]]:
-    """Yield those of these replicas that are not in the state `after`, by the state that they are in."""
-    for before, had in sets:
-        changed = had & bits
-        bits &= ~changed
-        if changed and before is not after:
-            yield before, changed
-    if bits:
-        yield _NON_EXISTENT, bits
 
 
 def _note_moved(
@@ -281,16 +300,16 @@ def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
     """Queue the topic for deletion, unless it is queued; it no longer counts as imbalanced."""
     if name in cluster.deletions:
         return
-    for _, partition in cluster.partitions_of(name):
-        if _is_imbalanced(partition):
-            cluster.preferred_imbalance -= 1
+    topic = cluster.topics.get(name)
+    if topic is not None:
+        cluster.preferred_imbalance -= topic.imbalanced.bit_count()
     mark = cluster.marks.pop(name, None)
     seen_at_ms = now_ms if mark is None else mark.since_ms
     marked_at_ms = cluster.marker_times.pop(name, seen_at_ms)
     deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms)
-    if (topic := cluster.topics.get(name)) is not None:
+    if topic is not None:
         for broker, bits in topic.assigned().items():
-            for state, here in _changes(topic.replicas.get(broker, ()), bits, None):
+            for state, here in changes(topic.replicas.get(broker, ()), bits, None, _NON_EXISTENT):
                 deletion.by_state[state] = deletion.by_state.get(state, 0) + here.bit_count()
                 count_waiting(cluster, broker, None, state, here.bit_count())
     cluster.deletions[name] = deletion

@@ -37,7 +37,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.vocabulary import BrokerId
 
 MAX_OWED_TOPICS: Final = 10_000
 """Limit for one broker. The znodes of further topics wait for the broker's answer."""
@@ -116,8 +116,8 @@ def _is_about(owing_broker: OwingBroker, name: str, request_id: int) -> bool:
 def _send_recreated_topics(step: StepContext, broker: BrokerId, names: Sequence[str]) -> None:
     """Send the broker the topics that were created meanwhile under these names, and that it has not been sent yet."""
     cluster = step.context.cluster
-    living: list[TopicPartition] = [tp for name in names for tp, _ in cluster.partitions_of(name)]
-    if living:
+    living = cluster.all_of(names)
+    if any(living.values()):
         batch = step.batch()
         batch.add_update_metadata((broker,), living)
         step.flush(batch)

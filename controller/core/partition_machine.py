@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from lethe.controller.core.context import Context
-from lethe.controller.core.mutation import set_partition_state
+from lethe.controller.core.mutation import enter_partition_state
+from lethe.controller.core.partition_sets import Bits, PartitionColumns, numbers_in, partitions_with, ranges_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import BringOnline, ElectLeaders, InitializeLeaderAndIsr, MovePartitions
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, PartitionState
-from lethe.protocol.journal import EventRecordType, partition_ranges
-from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.journal import EventRecordType
 
 
 def move(step: StepContext, task: MovePartitions) -> None:
@@ -18,54 +15,54 @@ def move(step: StepContext, task: MovePartitions) -> None:
     enter(step, task.partitions, task.target)
 
 
-def enter(step: StepContext, partitions: tuple[TopicPartition, ...], target: PartitionState) -> None:
+def enter(step: StepContext, partitions: PartitionColumns, target: PartitionState) -> None:
     """Do what `move` does, also after a leader has been written."""
-    cluster = step.context.cluster
-    allowed = PARTITION_TRANSITIONS[target]
-    moved: dict[tuple[str, PartitionState], list[int]] = {}
-    for topic_partition in partitions:
-        partition = cluster.partition(topic_partition)
-        before = PartitionState.NON_EXISTENT if partition is None else partition.state
-        if partition is None or before not in allowed:
-            step.refuse(
-                f"partition/{topic_partition}",
-                f"{before.name} to {target.name}",
-                "the state machine has no such transition",
-            )
-            continue
-        set_partition_state(cluster, topic_partition, target)
-        if before is not target:
-            moved.setdefault((topic_partition.topic, before), []).append(topic_partition.partition)
-    for (topic, before), numbers in moved.items():
+    legal: dict[str, Bits] = {}
+    for name, bits in partitions.items():
+        if may := bits & _may_enter(step, name, target):
+            legal[name] = may
+        if may != bits:
+            _refuse(step, name, bits & ~may, target)
+    for (name, before), moved in enter_partition_state(step.context.cluster, legal, target).items():
         step.record(
             EventRecordType.TRANSITION,
-            f"topic/{topic}",
+            f"topic/{name}",
             machine="partition",
-            topic_id=step.id_of(topic),
-            partitions=partition_ranges(numbers),
+            topic_id=step.id_of(name),
+            partitions=ranges_of(moved),
             before=before.name,
             after=target.name,
         )
 
 
+def _may_enter(step: StepContext, name: str, target: PartitionState) -> Bits:
+    topic = step.context.cluster.topics.get(name)
+    return 0 if topic is None else topic.partitions_in_states(PARTITION_TRANSITIONS[target])
+
+
+def _refuse(step: StepContext, name: str, partitions: Bits, target: PartitionState) -> None:
+    topic = step.context.cluster.topics.get(name)
+    for number in numbers_in(partitions):
+        before = PartitionState.NON_EXISTENT if topic is None else topic.partition_state(number)
+        step.refuse(
+            f"partition/{name}-{number}",
+            f"{before.name} to {target.name}",
+            "the state machine has no such transition",
+        )
+
+
 def bring_online(step: StepContext, task: BringOnline) -> None:
     """Give a leader to the New and Offline partitions of the task, except those of queued topics."""
-    new, offline = [], []
-    for topic_partition, state in _candidates(step.context, task):
-        if state is PartitionState.ONLINE or step.context.cluster.is_queued(topic_partition.topic):
+    cluster = step.context.cluster
+    new: dict[str, Bits] = {}
+    offline: dict[str, Bits] = {}
+    for name, bits in (cluster.all_of(cluster.topics) if task.partitions is None else task.partitions).items():
+        if name not in cluster.topics or cluster.is_queued(name):
             continue
-        if state is PartitionState.NEW:
-            new.append(topic_partition)
-        elif state is PartitionState.OFFLINE:
-            offline.append(topic_partition)
+        for state, found in ((PartitionState.NEW, new), (PartitionState.OFFLINE, offline)):
+            if mine := bits & partitions_with(cluster.topics[name].states, state):
+                found[name] = mine
     if new:
-        step.do(InitializeLeaderAndIsr(tuple(new)))
+        step.do(InitializeLeaderAndIsr(new))
     if offline:
-        step.do(ElectLeaders(tuple(offline)))
-
-
-def _candidates(context: Context, task: BringOnline) -> Iterable[tuple[TopicPartition, PartitionState]]:
-    if task.partitions is None:
-        return ((topic_partition, partition.state) for topic_partition, partition in context.cluster.all_partitions())
-    known = [(topic_partition, context.cluster.partition(topic_partition)) for topic_partition in task.partitions]
-    return ((topic_partition, partition.state) for topic_partition, partition in known if partition is not None)
+        step.do(ElectLeaders(offline))

@@ -15,11 +15,13 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from lethe.protocol.journal import partition_ranges
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
 Bits = int
 Sets = tuple[tuple[K, Bits], ...]
+PartitionColumns = Mapping[str, Bits]
+"""Partitions by topic."""
 ReplicaColumns = Mapping[str, Mapping[BrokerId, Bits]]
 """Replicas by topic and broker."""
 
@@ -74,6 +76,17 @@ def put(sets: Sets[K], bits: Bits, key: K | None) -> Sets[K]:
     return tuple(kept)
 
 
+def changes(sets: Sets[K], bits: Bits, after: K | None, otherwise: K) -> Iterator[tuple[K, Bits]]:
+    """Yield those of these partitions that have another key than `after`, by key; `otherwise`: those without one."""
+    for before, had in sets:
+        changed = had & bits
+        bits &= ~changed
+        if changed and before != after:
+            yield before, changed
+    if bits and otherwise != after:
+        yield otherwise, bits
+
+
 def bits_of(numbers: Iterable[int]) -> Bits:
     """Return the bit set of these partitions."""
     listed = list(numbers)
@@ -102,6 +115,65 @@ def ranges_of(bits: Bits) -> str:
     return partition_ranges(numbers_in(bits))
 
 
+def packed(numbers: Mapping[str, Iterable[int]]) -> PartitionColumns:
+    """Return these topics' partitions as bit sets, without empty ones."""
+    return {name: bits for name, listed in numbers.items() if (bits := bits_of(listed))}
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of these partitions by topic, in the order in which the topics come."""
+    found: dict[str, list[int]] = {}
+    for name, number in partitions:
+        found.setdefault(name, []).append(number)
+    return found
+
+
+def partition_columns(partitions: Iterable[TopicPartition]) -> PartitionColumns:
+    """Return these partitions by topic. Numbers must be those of known partitions, which are small."""
+    return packed(by_topic(partitions))
+
+
+def partitions_in(columns: PartitionColumns) -> Iterator[TopicPartition]:
+    """Yield these partitions topic by topic, in rising order."""
+    return (TopicPartition(name, number) for name, bits in columns.items() for number in numbers_in(bits))
+
+
+def by_broker(rows: Iterable[tuple[int, tuple[int, ...]]]) -> dict[BrokerId, Bits]:
+    """Return each broker's partitions from rows of a partition and its brokers, brokers in the order of the rows."""
+    same: dict[tuple[int, ...], list[int]] = {}
+    for number, brokers in rows:
+        same.setdefault(brokers, []).append(number)
+    found: dict[BrokerId, Bits] = {}
+    for brokers, numbers in same.items():
+        bits = bits_of(numbers)
+        for broker in brokers:
+            found[BrokerId(broker)] = found.get(BrokerId(broker), 0) | bits
+    return found
+
+
+def by_members(columns: Mapping[BrokerId, Bits]) -> dict[tuple[BrokerId, ...], Bits]:
+    """Return these partitions by the brokers that have them, in the order of the columns."""
+    groups: dict[tuple[BrokerId, ...], Bits] = {(): union(columns)}
+    for broker, bits in columns.items():
+        split = {(*members, broker): both for members, had in groups.items() if (both := had & bits)}
+        groups = split | {members: rest for members, had in groups.items() if (rest := had & ~bits)}
+    groups.pop((), None)
+    return groups
+
+
+def union(columns: Mapping[BrokerId, Bits]) -> Bits:
+    """Return the partitions that any broker has."""
+    every = 0
+    for bits in columns.values():
+        every |= bits
+    return every
+
+
+def common(partitions: PartitionColumns, others: PartitionColumns) -> PartitionColumns:
+    """Return those of these partitions that are among the others."""
+    return {name: both for name, bits in partitions.items() if (both := bits & others.get(name, 0))}
+
+
 def columns_of(replicas: Iterable[PartitionReplica]) -> ReplicaColumns:
     """Return these replicas by topic and broker, both in the order in which they come."""
     found: dict[str, dict[BrokerId, list[int]]] = {}
@@ -113,10 +185,7 @@ def columns_of(replicas: Iterable[PartitionReplica]) -> ReplicaColumns:
 def replicas_in(columns: ReplicaColumns) -> Iterator[PartitionReplica]:
     """Yield these replicas topic by topic and partition by partition."""
     for name, on in columns.items():
-        every = 0
-        for bits in on.values():
-            every |= bits
-        for number in numbers_in(every):
+        for number in numbers_in(union(on)):
             for broker, bits in on.items():
                 if bits >> number & 1:
                     yield PartitionReplica(name, number, broker)

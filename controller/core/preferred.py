@@ -18,6 +18,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import RebalanceLeaders
 from lethe.controller.core.election import Strategy
 from lethe.controller.core.leader_changes import online
+from lethe.controller.core.partition_sets import by_topic, partition_columns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import ElectLeaders, Partitions
 from lethe.controller.core.tasks_requests import (
@@ -67,7 +68,7 @@ def on_preferred_elections_read(step: StepContext, outcomes: Sequence[ReadOutcom
         asked = ()
     # The removal expects this version: the watch reports a later request.
     step.do(
-        ElectLeaders(_sensible(step, asked), strategy=Strategy.PREFERRED),
+        ElectLeaders(partition_columns(_sensible(step, asked)), strategy=Strategy.PREFERRED),
         RemovePreferredElections(content.stat.version),
     )
 
@@ -88,7 +89,7 @@ def _sensible(step: StepContext, asked: Partitions) -> Partitions:
         elif partition.leader_and_isr.leader != partition.assignment.replicas[0]:
             chosen.append(topic_partition)
     for why, partitions in refused.items():
-        step.refuse_partitions(partitions, _ELECTION, why)
+        step.refuse_partitions(by_topic(partitions), _ELECTION, why)
     return tuple(chosen)
 
 
@@ -119,7 +120,7 @@ def rebalance(step: StepContext) -> None:
     step.set_timer(RebalanceLeaders(), step.now_ms + context.config.leader_imbalance_check_interval_ms)
     chosen = _imbalanced(context)
     if chosen:
-        step.do(ElectLeaders(chosen, strategy=Strategy.PREFERRED))
+        step.do(ElectLeaders(partition_columns(chosen), strategy=Strategy.PREFERRED))
 
 
 def _imbalanced(context: Context) -> Partitions:

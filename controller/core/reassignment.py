@@ -34,16 +34,10 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import RetryReassignments
 from lethe.controller.core.election import raised, without_foreign_isr_members
 from lethe.controller.core.expansion import note_written, set_topic, znode_of
-from lethe.controller.core.leader_changes import (
-    is_removed,
-    is_stale,
-    read_again,
-    refuse_write,
-    set_states,
-    with_next_version,
-)
+from lethe.controller.core.leader_changes import read_again
 from lethe.controller.core.mutation import begin_reassignment, set_leader_and_isr
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.partition_sets import PartitionColumns, columns_of, partition_columns
+from lethe.controller.core.state_writes import is_removed, is_stale, refuse_write, set_states, with_next_version
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_deletion import ListDeletions
@@ -148,7 +142,7 @@ def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outc
     )
 
 
-def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partitions:
+def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> PartitionColumns:
     """Return the partitions that these replicas lead: they need another leader before the replicas go."""
     led: list[TopicPartition] = []
     for replica in replicas:
@@ -156,7 +150,7 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
         known = None if partition is None else partition.leader_and_isr
         if known is not None and known.leader == replica.broker:
             led.append(replica.topic_partition)
-    return tuple(led)
+    return partition_columns(led)
 
 
 def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int, ...]) -> list[PartitionReplica]:
@@ -244,12 +238,12 @@ def announce(step: StepContext, task: AnnounceReassignments) -> None:
     if leaderless:
         step.do(
             MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.NEW),
-            BringOnline(tuple(leaderless)),
+            BringOnline(partition_columns(leaderless)),
             MoveReplicas(columns_of(_added(context, leaderless)), ReplicaState.ONLINE),
             ProgressReassignments(tuple(tp for tp in leaderless if _can_start(context, tp))),
         )
     if states:
-        step.write(set_states(states), ReassignmentsAnnounced(tuple(states), tuple(states.values())))
+        step.write(set_states(states.items()), ReassignmentsAnnounced(tuple(states), tuple(states.values())))
 
 
 def _can_start(context: Context, topic_partition: TopicPartition) -> bool:

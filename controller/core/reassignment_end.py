@@ -21,11 +21,12 @@ from typing import Final
 from lethe.controller.core import election
 from lethe.controller.core.context import Context
 from lethe.controller.core.expansion import note_written, set_topic, znode_of
-from lethe.controller.core.leader_changes import is_stale, online, read_again, set_states, with_next_version
+from lethe.controller.core.leader_changes import online, read_again
 from lethe.controller.core.mutation import end_reassignment, set_assignment, set_leader_and_isr, set_replica_state
 from lethe.controller.core.partition_machine import enter
-from lethe.controller.core.partition_sets import columns_of
+from lethe.controller.core.partition_sets import columns_of, partition_columns
 from lethe.controller.core.reassignment import in_words, refuse_state, retry_later
+from lethe.controller.core.state_writes import is_stale, set_states, with_next_version
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_deletion import ListDeletions, QueueDeletions
@@ -74,7 +75,7 @@ def lead(step: StepContext, task: LeadTargets) -> None:
     if without:
         _leave(step, without)
     if states:
-        step.write(set_states(states), TargetsLed(tuple(states), tuple(states.values())))
+        step.write(set_states(states.items()), TargetsLed(tuple(states), tuple(states.values())))
 
 
 def _led_by_target(context: Context, topic_partition: TopicPartition, partition: Partition) -> LeaderAndIsr | None:
@@ -108,7 +109,7 @@ def on_targets_led(step: StepContext, task: TargetsLed, outcomes: Sequence[Group
             stale.append(topic_partition)
         else:
             refuse_state(step, topic_partition, "leading the target of a reassignment", outcome)
-    enter(step, tuple(done), PartitionState.ONLINE)
+    enter(step, partition_columns(done), PartitionState.ONLINE)
     step.flush(batch)
     if stale:
         read_again(step, stale, LeadTargets(tuple(stale)))
@@ -278,7 +279,7 @@ def on_reassignments_finished(step: StepContext, task: ReassignmentsFinished, ou
         )
     if done:
         cluster.reassignment_retries = 0
-        batch.add_update_metadata(cluster.brokers, done)
+        batch.add_update_metadata(cluster.brokers, partition_columns(done))
         step.flush(batch)
         context.tasks.append(TrimReassignments())
     # The remaining replicas are in sync now, so the held target can start.

@@ -108,7 +108,7 @@ def _next_slice(context: Context) -> tuple[list[_TopicRemoval], list[str]]:
         del waiting[name]
         if not cluster.is_queued(name):
             continue
-        if any(partition.leader_and_isr is None for _, partition in cluster.partitions_of(name)):
+        if cluster.topics[name].numbers != cluster.topics[name].led:
             unclear.append(name)
             continue
         last = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion_memory import Deletion
+from lethe.controller.core.partition_sets import changes
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.vocabulary import BrokerId
 
@@ -58,9 +59,9 @@ def count_waiting(
 
 def stop_waiting(cluster: ClusterState, topic: str, deletion: Deletion) -> None:
     """Remove the topic's replicas from the counts of waiting replicas."""
-    if deletion.all_acknowledged:
+    known = cluster.topics.get(topic)
+    if deletion.all_acknowledged or known is None:
         return
-    for (_, number), partition in cluster.partitions_of(topic):
-        for broker in partition.assignment.replicas:
-            state = cluster.topics[topic].replica_state(number, broker)
-            count_waiting(cluster, BrokerId(broker), state, None)
+    for broker, bits in known.assigned().items():
+        for state, here in changes(known.replicas.get(broker, ()), bits, None, ReplicaState.NON_EXISTENT):
+            count_waiting(cluster, broker, state, None, here.bit_count())

@@ -14,7 +14,7 @@ refused and recorded for that replica alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Final, assert_never
 
 from lethe.controller.core.context import Context
@@ -22,18 +22,17 @@ from lethe.controller.core.mutation import enter_replica_state, set_assignment
 from lethe.controller.core.partition_sets import (
     Bits,
     ReplicaColumns,
-    bits_of,
     chosen,
     columns_of,
     numbers_in,
     partitions_of,
     ranges_of,
     replicas_in,
+    union,
     without,
 )
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import MoveReplicas, ShrinkIsr
-from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import REPLICA_TRANSITIONS, ReplicaState
 from lethe.protocol.journal import EventRecordType, replica_ranges
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
@@ -76,7 +75,7 @@ def _legal(step: StepContext, replicas: ReplicaColumns, target: ReplicaState) ->
     found: dict[str, dict[BrokerId, Bits]] = {}
     for name, columns in replicas.items():
         topic = step.context.cluster.topics.get(name)
-        known = bits_of(topic.partitions) if topic is not None and _NON_EXISTENT in allowed else 0
+        known = topic.numbers if topic is not None and _NON_EXISTENT in allowed else 0
         for broker, bits in columns.items():
             legal = 0 if topic is None else bits & topic.in_states(broker, allowed)
             if legal != bits and topic is not None:
@@ -114,9 +113,8 @@ def _to_new(step: StepContext, replicas: ReplicaColumns) -> None:
     """Announce replicas of partitions that have leaders. New topics, of which most replicas are, have none yet."""
     batch = step.batch()
     topics = step.context.cluster.topics
-    led = {name: bits_of(_led(topics[name])) for name in replicas}
     leaders: list[PartitionReplica] = []
-    for replica in replicas_in(chosen(replicas, lambda name, _, bits: bits & led[name])):
+    for replica in replicas_in(chosen(replicas, lambda name, _, bits: bits & topics[name].led)):
         partition = topics[replica.topic].partitions[replica.partition]
         if partition.leader_and_isr is not None and partition.leader_and_isr.leader == replica.broker:
             step.refuse(f"replica/{replica}", "NON_EXISTENT to NEW", "the replica already leads its partition")
@@ -125,10 +123,6 @@ def _to_new(step: StepContext, replicas: ReplicaColumns) -> None:
         batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=True)
     step.flush(batch)
     _enter(step, without(replicas, columns_of(leaders)), ReplicaState.NEW)
-
-
-def _led(topic: Topic) -> Iterator[int]:
-    return (number for number, partition in topic.partitions.items() if partition.leader_and_isr is not None)
 
 
 def _to_online(step: StepContext, replicas: ReplicaColumns) -> None:
@@ -143,22 +137,22 @@ def _to_online(step: StepContext, replicas: ReplicaColumns) -> None:
                 assignment = topic.partitions[number].assignment
                 grown = assignment._replace(replicas=(*assignment.replicas, broker))
                 set_assignment(cluster, TopicPartition(name, number), grown)
-    for replica in replicas_in(without(replicas, new)):
-        if _is_announced(step.context, replica):
-            batch.add_leader_and_isr((replica.broker,), replica.topic_partition, is_new=False)
+    announced = chosen(without(replicas, new), partial(_announced, step.context))
+    for name, columns in announced.items():
+        batch.add_leader_and_isrs(name, union(columns), columns, is_new=False)
     step.flush(batch)
     _enter(step, replicas, ReplicaState.ONLINE)
 
 
-def _is_announced(context: Context, replica: PartitionReplica) -> bool:
-    """Return whether the replica is announced to its broker when it comes online.
+def _announced(context: Context, name: str, broker: BrokerId, partitions: Bits) -> Bits:
+    """Return those of these replicas that are announced to their broker when they come online.
 
     A queued topic's replica is announced only if that must prove its deletion, or if it was announced before. Otherwise
     a broker that has deleted it already would create it again."""
-    cluster, (name, number, broker) = context.cluster, replica
+    cluster = context.cluster
     if cluster.is_queued(name):
-        return cluster.must_announce(broker) or bool(cluster.announced(name, broker) >> number & 1)
-    return cluster.topics[name].partitions[number].leader_and_isr is not None
+        return partitions if cluster.must_announce(broker) else partitions & cluster.announced(name, broker)
+    return partitions & cluster.topics[name].led
 
 
 def _to_offline(step: StepContext, replicas: ReplicaColumns) -> None:
@@ -166,16 +160,12 @@ def _to_offline(step: StepContext, replicas: ReplicaColumns) -> None:
     cluster = step.context.cluster
     doomed = {name: columns for name, columns in replicas.items() if cluster.is_queued(name)}
     in_service = {name: columns for name, columns in replicas.items() if name not in doomed}
-    shrinking: list[PartitionReplica] = []
-    at_once: list[PartitionReplica] = []
-    for replica in replicas_in(in_service):
-        partition = cluster.partition_of(replica)
-        has_leader_and_isr = partition is not None and partition.leader_and_isr is not None
-        (shrinking if has_leader_and_isr else at_once).append(replica)
+    shrinking = chosen(in_service, lambda name, _, bits: bits & cluster.topics[name].led)
+    at_once = without(in_service, shrinking)
     if shrinking:
-        step.do(ShrinkIsr(tuple(shrinking)))
+        step.do(ShrinkIsr(shrinking))
     if doomed or at_once:
-        finish_offline(step, {**doomed, **columns_of(at_once)})
+        finish_offline(step, {**doomed, **at_once})
 
 
 def finish_offline(step: StepContext, replicas: ReplicaColumns) -> None:
@@ -185,18 +175,14 @@ def finish_offline(step: StepContext, replicas: ReplicaColumns) -> None:
     for name, columns in replicas.items():
         for broker, bits in columns.items():
             batch.add_stop_replicas(broker, name, bits, delete=False)
-    gone: dict[TopicPartition, list[int]] = {}
-    for replica in replicas_in({name: on for name, on in replicas.items() if not cluster.is_queued(name)}):
-        gone.setdefault(replica.topic_partition, []).append(replica.broker)
-    for topic_partition, brokers in gone.items():
-        partition = cluster.partition(topic_partition)
-        if partition is None:
+        topic = cluster.topics.get(name)
+        if topic is None or cluster.is_queued(name):
             continue
-        if partition.leader_and_isr is None:
-            batch.add_update_metadata(cluster.brokers, (topic_partition,))
-        else:
-            others = [r for r in partition.assignment.replicas if r not in brokers]
-            batch.add_leader_and_isr(others, topic_partition, is_new=False)
+        gone = union(columns)
+        others = {broker: bits & ~columns.get(broker, 0) for broker, bits in topic.assigned().items()}
+        batch.add_leader_and_isrs(name, gone & topic.led, others, is_new=False)
+        if leaderless := gone & topic.numbers & ~topic.led:
+            batch.add_update_metadata(cluster.brokers, {name: leaderless})
     step.flush(batch)
     _enter(step, replicas, ReplicaState.OFFLINE)
 

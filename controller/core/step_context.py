@@ -6,7 +6,7 @@ runs next. `read`, `write` and `probe` suspend the task stack until the result i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lethe.controller.core.batching import RequestBatch
 from lethe.controller.core.cluster_state import Outstanding
@@ -38,7 +38,7 @@ from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue, part
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.queries import ChannelRequest, api_of_sent
 from lethe.protocol.kafka.to_controller import ControllerResponse
-from lethe.protocol.vocabulary import BrokerId, TopicPartition, topic_id_to_text
+from lethe.protocol.vocabulary import BrokerId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check, Operation, Read
 
@@ -161,13 +161,10 @@ class StepContext:
         """Record that a request was not carried out for one subject."""
         self.record(EventRecordType.REFUSAL, subject, what=what, why=why, **data)
 
-    def refuse_partitions(self, refused: Iterable[TopicPartition], what: str, why: str) -> None:
+    def refuse_partitions(self, refused: Mapping[str, Iterable[int]], what: str, why: str) -> None:
         """As `refuse`, with one event record for each topic: a broker's failure can concern many thousands of
         partitions."""
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in refused:
-            by_topic.setdefault(topic, []).append(partition)
-        for topic, partitions in by_topic.items():
+        for topic, partitions in refused.items():
             self.refuse(f"topic/{topic}", what, why, partitions=partition_ranges(partitions))
 
 

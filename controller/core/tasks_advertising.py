@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lethe.controller.core.tasks_partitions import Partitions
+from lethe.controller.core.partition_sets import PartitionColumns
 from lethe.protocol.vocabulary import Broker, ReplicaAssignment
 
 
@@ -27,7 +27,7 @@ class EvictReplicas:
 class ServePartitions:
     """Bring partitions into service that have just been added to topics in service."""
 
-    partitions: Partitions
+    partitions: PartitionColumns
 
 
 @dataclass(frozen=True, slots=True)

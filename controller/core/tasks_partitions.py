@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lethe.controller.core.election import Strategy
-from lethe.controller.core.partition_sets import ReplicaColumns
+from lethe.controller.core.partition_sets import PartitionColumns, ReplicaColumns
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LeaderAndIsr, PartitionReplica, TopicPartition
 
 Replicas = tuple[PartitionReplica, ...]
 Partitions = tuple[TopicPartition, ...]
+LeaderStates = Mapping[str, Mapping[int, LeaderAndIsr]]
+"""Leadership by topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
     """Set the state of partitions to New, Offline or NonExistent, without further effects."""
 
-    partitions: Partitions
+    partitions: PartitionColumns
     target: PartitionState
 
 
@@ -25,14 +28,14 @@ class MovePartitions:
 class BringOnline:
     """Give New and Offline partitions a leader: these, or all (None). Queued topics are left out."""
 
-    partitions: Partitions | None = None
+    partitions: PartitionColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InitializeLeaderAndIsr:
     """Write the first state of New partitions."""
 
-    partitions: Partitions
+    partitions: PartitionColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class ElectLeaders:
     the ISR; None: not read yet. `fresh`: the states in memory have just been read.
     """
 
-    partitions: Partitions
+    partitions: PartitionColumns
     unclean_topics: tuple[str, ...] | None = None
     strategy: Strategy = Strategy.OFFLINE
     fresh: bool = False
@@ -61,7 +64,7 @@ class MoveReplicas:
 class ShrinkIsr:
     """Remove replicas that went offline from the ISRs of their partitions."""
 
-    replicas: Replicas
+    replicas: ReplicaColumns
 
 
 PartitionTask = MovePartitions | BringOnline | InitializeLeaderAndIsr | ElectLeaders | MoveReplicas | ShrinkIsr
@@ -72,23 +75,23 @@ PartitionTask = MovePartitions | BringOnline | InitializeLeaderAndIsr | ElectLea
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrPathsCreated:
-    partitions: Partitions
+    partitions: PartitionColumns
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrInitialized:
     """`state_only`: the partition's own znode existed, so only the state below it was written."""
 
-    partitions: Partitions
-    leader_and_isr: tuple[LeaderAndIsr, ...]
+    states: LeaderStates
     state_only: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LeadersElected:
-    partitions: Partitions
-    leader_and_isr: tuple[LeaderAndIsr, ...]
-    unclean: tuple[bool, ...]
+    """`unclean`: partitions whose leader is from outside the ISR."""
+
+    states: LeaderStates
+    unclean: PartitionColumns
     strategy: Strategy
 
 
@@ -96,18 +99,16 @@ class LeadersElected:
 class UncleanConfigsRead:
     """After reading the topic configurations that decide whether an unclean election is allowed."""
 
-    partitions: Partitions
+    partitions: PartitionColumns
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IsrShrunk:
-    """`unchanged`: replicas without a write that go offline with the others."""
+    """`replicas`: all that go offline, also those of partitions without a write."""
 
-    partitions: Partitions
-    leader_and_isr: tuple[LeaderAndIsr, ...]
-    replicas: tuple[Replicas, ...]
-    unchanged: Replicas
+    states: LeaderStates
+    replicas: ReplicaColumns
 
 
 PartitionReadContinuation = UncleanConfigsRead

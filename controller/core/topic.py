@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from lethe.controller.core.partition_sets import Bits, Sets, bits_of, key_of, partitions_of, partitions_where
+from lethe.controller.core.partition_sets import (
+    Bits,
+    Sets,
+    by_broker,
+    key_of,
+    numbers_in,
+    partitions_of,
+    partitions_where,
+)
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
+
+_NO_STATE: Final = PartitionState.NON_EXISTENT
 
 
 class ReplicaConfirmation(NamedTuple):
@@ -28,11 +38,10 @@ class ReplicaConfirmation(NamedTuple):
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: assignment, leadership as last written or read, and its state."""
+    """One partition: assignment, and leadership as last written or read."""
 
     assignment: ReplicaAssignment
     leader_and_isr: LeaderAndIsr | None = None
-    state: PartitionState = PartitionState.NON_EXISTENT
 
 
 @dataclass(slots=True)
@@ -45,20 +54,42 @@ class Topic:
     """czxid of the topic's znode: with another czxid, the same name is another topic."""
     is_made_up: bool = False
     """The znode could not be understood: this value is derived for the deletion, and never written."""
+    # --- columns: only `mutation` writes them
+    numbers: Bits = 0
+    """All partitions."""
+    led: Bits = 0
+    """Partitions with leadership."""
+    imbalanced: Bits = 0
+    """Partitions not led by their preferred replica."""
+    states: Sets[PartitionState] = ()
+    """Partitions by state; one without a state is NonExistent."""
     replicas: dict[int, Sets[ReplicaState]] = field(default_factory=dict)
-    """Broker id to its replicas by state; a replica without a state is NonExistent. Only `mutation` writes it."""
+    """Broker id to its replicas by state; a replica without a state is NonExistent."""
     confirmations: dict[int, Sets[ReplicaConfirmation]] = field(default_factory=dict)
-    """Broker id to its replicas by the latest LeaderAndIsr. Only `mutation` writes it."""
+    """Broker id to its replicas by the latest LeaderAndIsr."""
+    assigned_columns: Mapping[BrokerId, Bits] | None = field(default=None, compare=False)
+    """Result of `assigned`; None: an assignment has changed since."""
 
-    def assigned(self, numbers: Iterable[int] | None = None) -> dict[BrokerId, Bits]:
-        """Return which of these partitions (None: all) each broker is to host, brokers in the order of the
-        assignments."""
-        found: dict[int, list[int]] = {}
-        for number in self.partitions if numbers is None else numbers:
-            partition = self.partitions.get(number)
-            for broker in () if partition is None else partition.assignment.replicas:
-                found.setdefault(broker, []).append(number)
-        return {BrokerId(broker): bits_of(listed) for broker, listed in found.items()}
+    def assigned(self) -> Mapping[BrokerId, Bits]:
+        """Return the partitions that each broker is to host, brokers in the order of the assignments."""
+        if self.assigned_columns is None:
+            self.assigned_columns = by_broker((n, each.assignment.replicas) for n, each in self.partitions.items())
+        return self.assigned_columns
+
+    def leaders(self, partitions: Bits) -> Iterator[tuple[int, Partition, LeaderAndIsr]]:
+        """Yield those of these partitions that have leadership, with it."""
+        for number in numbers_in(partitions & self.led):
+            partition = self.partitions[number]
+            if partition.leader_and_isr is not None:
+                yield number, partition, partition.leader_and_isr
+
+    def partitions_in_states(self, states: Container[PartitionState]) -> Bits:
+        """Return the partitions that are in one of these states."""
+        stateless = self.numbers & ~partitions_of(self.states) if _NO_STATE in states else 0
+        return stateless | partitions_where(self.states, states.__contains__)
+
+    def partition_state(self, number: int) -> PartitionState:
+        return _NO_STATE if (state := key_of(self.states, number)) is None else state
 
     def replica_state(self, number: int, broker: int) -> ReplicaState:
         sets = self.replicas.get(broker)
@@ -67,6 +98,10 @@ class Topic:
     def in_states(self, broker: int, states: Container[ReplicaState]) -> Bits:
         """Return the replicas on the broker that are in one of these states, assigned or not."""
         return partitions_where(self.replicas.get(broker, ()), states.__contains__)
+
+    def in_other_states(self, broker: int, *states: ReplicaState) -> Bits:
+        """Return the replicas on the broker that have another state than these; NonExistent is none."""
+        return partitions_where(self.replicas.get(broker, ()), lambda state: state not in states)
 
     def hosts(self, number: int) -> tuple[int, ...]:
         """Return the brokers with a replica of the partition that is not NonExistent."""
@@ -78,7 +113,7 @@ class Topic:
 
     @property
     def replica_count(self) -> int:
-        return sum(len(partition.assignment.replicas) for partition in self.partitions.values())
+        return sum(bits.bit_count() for bits in self.assigned().values())
 
 
 @dataclass(slots=True)

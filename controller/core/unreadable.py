@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import understood
-from lethe.controller.core.mutation import add_topic, set_first_replica_states, set_partition_state
+from lethe.controller.core.mutation import add_topic, enter_partition_state, set_first_replica_states
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadTopics
 from lethe.controller.core.tasks_deletion import (
@@ -148,8 +148,7 @@ def on_unreadable_states_read(step: StepContext, task: UnreadableStatesRead, out
             is_made_up=True,
         )
         set_first_replica_states(cluster, topic.name)
-        for topic_partition, _ in cluster.partitions_of(topic.name):
-            set_partition_state(cluster, topic_partition, PartitionState.NEW)
+        enter_partition_state(cluster, cluster.all_of((topic.name,)), PartitionState.NEW)
         step.record(
             EventRecordType.SET_ASIDE,
             f"topic/{topic.name}",

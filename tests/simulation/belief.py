@@ -91,7 +91,8 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
         elif living is None or not _is_reason(context, living, mark.held_by):
             yield f"holds {living or name} back: {mark.held_by.name}"
         elif any(
-            partition.state is PartitionState.NON_EXISTENT for _, partition in context.cluster.partitions_of(name)
+            context.cluster.partition_state(topic_partition) is PartitionState.NON_EXISTENT
+            for topic_partition, _ in context.cluster.partitions_of(name)
         ):
             yield f"holds {name} back, and has taken it out of service"
 

@@ -28,7 +28,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokersRead
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
-from lethe.controller.core.mutation import set_leader_and_isr, set_replica_state
+from lethe.controller.core.mutation import set_leaders, set_replica_state
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import ElectLeaders, LeadersElected, UncleanConfigsRead
 from lethe.controller.core.tasks_reassignment import EndReassignments, ReassignmentsEnded, RetireReplicas
@@ -138,8 +138,8 @@ def memory_before_outcome() -> AbstractContextManager[object]:
 
     def hasty(self: StepContext, groups: Sequence[tuple[Operation, ...]], then: Any, *, fenced: bool = True) -> None:
         if isinstance(then, LeadersElected):
-            for topic_partition, state in zip(then.partitions, then.leader_and_isr, strict=True):
-                set_leader_and_isr(self.context.cluster, topic_partition, state)
+            for name, states in then.states.items():
+                set_leaders(self.context.cluster, name, states)
         write(self, groups, then, fenced=fenced)
 
     return method(StepContext, "write", hasty)

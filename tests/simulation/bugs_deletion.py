@@ -20,7 +20,7 @@ from lethe.controller.core.tasks_deletion import MarkersDated, MarkersRemoved, P
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.control import StopReplicaRequest
-from lethe.protocol.vocabulary import PartitionReplica, TopicId, TopicPartition, topic_id_from_text
+from lethe.protocol.vocabulary import PartitionReplica, TopicId, topic_id_from_text
 from lethe.protocol.zookeeper import paths, znodes_topic
 from lethe.protocol.zookeeper.operations import Delete, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import TopicZnode
@@ -163,7 +163,7 @@ def expanded_while_deleted() -> AbstractContextManager[object]:
     """Partitions that are added to a topic that is being deleted come into service."""
     ingest = expansion._ingest
 
-    def anyway(step: StepContext, name: str, topic: Topic, znode: TopicZnode) -> list[TopicPartition]:
+    def anyway(step: StepContext, name: str, topic: Topic, znode: TopicZnode) -> Bits:
         deletion = step.context.cluster.deletions.pop(name, None)
         added = ingest(step, name, topic, znode)
         if deletion is not None:

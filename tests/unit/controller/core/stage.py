@@ -10,6 +10,7 @@ from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send, WriteZnodes
 from lethe.controller.core.events import Event, ZnodesRead, ZnodesWritten
+from lethe.controller.core.partition_sets import partition_columns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import Task
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -76,7 +77,7 @@ def add_topic(
         if led:
             mutation.set_leader_and_isr(context.cluster, tp, LeaderAndIsr(replicas[0], 0, tuple(replicas), EPOCH))
         if partition_state is not None:
-            mutation.set_partition_state(context.cluster, tp, partition_state)
+            mutation.enter_partition_state(context.cluster, partition_columns((tp,)), partition_state)
         if replica_state is not None:
             for each in replicas:
                 mutation.set_replica_state(

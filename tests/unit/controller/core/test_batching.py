@@ -17,6 +17,7 @@ from lethe.controller.core.events import (
     UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.partition_sets import partition_columns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -192,7 +193,7 @@ def test_versions_by_inter_broker_protocol(ibp: str) -> None:
 def test_update_metadata_names_partitions_ids_and_live_brokers() -> None:
     context = cluster()
     batch = RequestBatch(context)
-    batch.add_update_metadata((1, 2, 3), map(tp, ("foo-0", "foo-1", "bar-1")))
+    batch.add_update_metadata((1, 2, 3), partition_columns(map(tp, ("foo-0", "foo-1", "bar-1"))))
     requests = of_kind(batch, UpdateMetadataRequest)
     assert sorted(requests) == [1, 2, 3]
     assert requests[1] is requests[2], "one value, encoded once"
@@ -205,7 +206,7 @@ def test_update_metadata_answer_with_an_error_is_shown() -> None:
     context = cluster()
     step = StepContext(context, NOW_MS)
     batch = step.batch()
-    batch.add_update_metadata((1,), [tp("foo-0")])
+    batch.add_update_metadata((1,), {"foo": 0b1})
     step.flush(batch)
     epoch = context.cluster.brokers[BrokerId(1)].epoch
     response = UpdateMetadataResponse(ErrorCode.STALE_BROKER_EPOCH)
@@ -217,7 +218,7 @@ def test_update_metadata_leaves_out_partitions_without_leadership() -> None:
     context = leading(1, 2, 3)
     add_topic(context, "foo", [(1, 2, 3)])
     batch = RequestBatch(context)
-    batch.add_update_metadata((1, 2, 3), [tp("foo-0")])
+    batch.add_update_metadata((1, 2, 3), {"foo": 0b1})
     request = of_kind(batch, UpdateMetadataRequest)[1]
     assert request.topics == ()
     assert len(request.live_brokers) == 3
@@ -227,7 +228,7 @@ def test_update_metadata_of_a_doomed_topic_is_its_tombstone() -> None:
     context = cluster()
     queue_deletion(context.cluster, "foo", NOW_MS)
     batch = RequestBatch(context)
-    batch.add_update_metadata((1,), map(tp, ("foo-0", "foo-1", "bar-0")))
+    batch.add_update_metadata((1,), partition_columns(map(tp, ("foo-0", "foo-1", "bar-0"))))
     rows = updates_of(of_kind(batch, UpdateMetadataRequest)[1])
     assert [(rows[n].leader, rows[n].leader_epoch, rows[n].zk_version, rows[n].isr) for n in ("foo-0", "foo-1")] == [
         (-2, 0, 0, (1, 2, 3)),
@@ -242,7 +243,7 @@ def test_tombstone_names_partitions_without_leadership_too() -> None:
     add_topic(context, "foo", [(1, 2)])
     queue_deletion(context.cluster, "foo", NOW_MS)
     batch = RequestBatch(context)
-    batch.add_update_metadata((1,), [tp("foo-0")])
+    batch.add_update_metadata((1,), {"foo": 0b1})
     assert updates_of(of_kind(batch, UpdateMetadataRequest)[1])["foo-0"].leader == -2
 
 
@@ -251,7 +252,7 @@ def test_update_metadata_goes_to_and_lists_live_and_shutting_down_brokers() -> N
     context.cluster.shutting_down[BrokerId(2)] = None
     del context.cluster.brokers[BrokerId(3)]
     batch = RequestBatch(context)
-    batch.add_update_metadata((1, 2, 3), [tp("foo-0")])
+    batch.add_update_metadata((1, 2, 3), {"foo": 0b1})
     requests = of_kind(batch, UpdateMetadataRequest)
     assert sorted(requests) == [1, 2]
     assert [broker.id for broker in requests[1].live_brokers] == [1, 2]
@@ -463,16 +464,14 @@ def test_brokers_that_are_told_the_same_share_one_request(ibp: str) -> None:
     assert shares is (ibp == "3.9")
 
 
-def test_the_same_partitions_in_another_order_or_as_new_are_another_request() -> None:
+def test_the_same_partitions_in_another_order_are_the_same_request_and_as_new_another_one() -> None:
     context = cluster()
     first, second = TopicPartition("foo", 0), TopicPartition("foo", 1)
     batch = RequestBatch(context)
     for broker, order, is_new in ((1, (first, second), False), (2, (second, first), False), (3, (first, second), True)):
         for topic_partition in order:
             batch.add_leader_and_isr((broker,), topic_partition, is_new=is_new)
-    rows = {
-        broker: [(row.partition, row.is_new) for topic in request.topics for row in topic.partitions]
-        for broker, request in batch.requests()
-        if isinstance(request, LeaderAndIsrRequest)
-    }
-    assert rows == {1: [(0, False), (1, False)], 2: [(1, False), (0, False)], 3: [(0, True), (1, True)]}
+    requests = of_kind(batch, LeaderAndIsrRequest)
+    assert requests[1] is requests[2]
+    rows = {n: [(row.partition, row.is_new) for row in requests[n].topics[0].partitions] for n in (2, 3)}
+    assert rows == {2: [(0, False), (1, False)], 3: [(0, True), (1, True)]}

@@ -14,7 +14,6 @@ from lethe.controller.core.mutation import (
     remove_topic,
     set_assignment,
     set_leader_and_isr,
-    set_partition_state,
     set_replica_state,
 )
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -53,7 +52,6 @@ def test_unknown_partition_is_none_and_has_no_replicas(tp: TopicPartition) -> No
     assert context.cluster.partition(tp) is None
     assert context.cluster.replica_state(PartitionReplica(*tp, BrokerId(1))) is ReplicaState.NON_EXISTENT
     set_leader_and_isr(context.cluster, tp, LeaderAndIsr(1, 0, (1,), EPOCH))
-    set_partition_state(context.cluster, tp, PartitionState.OFFLINE)
     set_replica_state(context.cluster, PartitionReplica(*tp, BrokerId(1)), ReplicaState.ONLINE)
     assert context == known()
 
@@ -71,8 +69,8 @@ def test_replicas_of_a_topic_and_on_brokers_in_the_order_of_the_assignment() -> 
         *("t-1@2", "t-1@3", "t-1@1"),
         *("t-2@3", "t-2@1", "t-2@2"),
     ]
-    found = context.cluster.replicas_on(frozenset({BrokerId(1), BrokerId(3)}))
-    assert [str(r) for r in found] == ["t-0@1", "t-0@3", "t-1@3", "t-1@1", "t-2@3", "t-2@1"]
+    found = context.cluster.replicas_on((BrokerId(1), BrokerId(3)))
+    assert found == {"t": {BrokerId(1): 0b111, BrokerId(3): 0b111}}
 
 
 # --- assignments --------------------------------------------------------------------------------------------------

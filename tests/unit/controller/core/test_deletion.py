@@ -80,7 +80,7 @@ def test_basic_deletion_takes_partitions_out_of_service_and_asks_for_all_replica
     world.mark("bar")
     world.run()
     for name in ("foo", "bar"):
-        assert [p.state for _, p in world.context.cluster.partitions_of(name)] == [PartitionState.NON_EXISTENT] * 2
+        assert world.context.cluster.topics[name].states == ()
         assert [states(world, name, broker) for broker in (1, 2, 3)] == [{S.DELETION_STARTED}] * 3
         assert world.context.cluster.deletions[name].started_at_ms is not None
         assert not world.context.cluster.deletions[name].ineligible
@@ -113,7 +113,7 @@ def test_deletion_with_broker_offline_deletes_the_rest_and_resumes_when_it_is_ba
     assert states(world, "foo", 2) == {S.DELETION_STARTED}
     complete(2)
     assert is_gone(world, "foo")
-    assert [p.state for _, p in world.context.cluster.partitions_of("bar")] == [PartitionState.ONLINE] * 2
+    assert world.context.cluster.topics["bar"].states == ((PartitionState.ONLINE, 0b11),)
 
 
 def test_broker_failure_after_deletion_started_waits_for_the_others_before_it_is_asked_again() -> None:

@@ -59,7 +59,7 @@ def test_an_added_partition_whose_brokers_are_all_down_waits_for_them() -> None:
     world = with_topic(cluster(1, 2), "orders", (1, 2))
     write_topic(world, "orders", assignments=assignments((1, 2), (3,)))
     world.run()
-    assert world.context.cluster.topics["orders"].partitions[1].state is PartitionState.NEW
+    assert world.context.cluster.topics["orders"].partition_state(1) is PartitionState.NEW
     world.start_broker(3)
     world.run()
     assert led(world, "orders", 1) == (3, 0, (3,))

@@ -7,6 +7,7 @@ import pytest
 from lethe.controller.core.context import Context
 from lethe.controller.core.invariants import violations
 from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr
+from lethe.controller.core.partition_sets import columns_of
 from lethe.controller.core.tasks_partitions import ElectLeaders, ShrinkIsr
 from lethe.controller.core.tasks_requests import RefreshStates, RemoveForeignIsrMembers
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -84,7 +85,7 @@ def test_stranger_that_leads_is_replaced() -> None:
 
 def test_last_replica_stays_in_sync_when_it_goes_offline_and_a_stranger_led() -> None:
     context = cluster((3, 2), 3)
-    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(2)),)))
+    effects = perform(context, ShrinkIsr(columns_of([PartitionReplica("t", 0, BrokerId(2))])))
     state = LeaderAndIsr(LEADER_NONE, 5, (2,), EPOCH, 7)
     assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(state), 7),),)
 
@@ -129,7 +130,7 @@ def test_replicas_are_told_of_the_isr_without_strangers_where_the_state_was_remo
 
 def test_replica_that_goes_offline_takes_strangers_along() -> None:
     context = cluster((1, 2, 3))
-    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(2)),)))
+    effects = perform(context, ShrinkIsr(columns_of([PartitionReplica("t", 0, BrokerId(2))])))
     assert write_in(effects).groups[0] == (
         SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(1, 5, (1,), EPOCH, 7)), 7),
     )
@@ -137,7 +138,7 @@ def test_replica_that_goes_offline_takes_strangers_along() -> None:
 
 def test_last_replica_in_sync_stays_and_a_stranger_does_not() -> None:
     context = cluster((1, 3))
-    effects = perform(context, ShrinkIsr((PartitionReplica("t", 0, BrokerId(1)),)))
+    effects = perform(context, ShrinkIsr(columns_of([PartitionReplica("t", 0, BrokerId(1))])))
     assert write_in(effects).groups[0] == (
         SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(LEADER_NONE, 5, (1,), EPOCH, 7)), 7),
     )
@@ -145,7 +146,7 @@ def test_last_replica_in_sync_stays_and_a_stranger_does_not() -> None:
 
 def test_leader_is_elected_without_strangers() -> None:
     context = cluster((2, 3), LEADER_NONE)
-    effects = perform(context, ElectLeaders((T0,)))
+    effects = perform(context, ElectLeaders({"t": 0b1}))
     assert write_in(effects).groups[0] == (
         SetData(paths.partition_state("t", 0), znodes.encode_state(LeaderAndIsr(2, 5, (2,), EPOCH, 7)), 7),
     )

@@ -27,6 +27,7 @@ from tests.unit.controller.core.stage import (
 )
 
 T0 = TopicPartition("t", 0)
+ONLY_T0 = {"t": 0b1}
 OTHERS = [Strategy.REASSIGN, Strategy.PREFERRED, Strategy.CONTROLLED_SHUTDOWN]
 
 
@@ -50,7 +51,7 @@ def leader_and_isr(context: Context) -> LeaderAndIsr | None:
 
 def test_online_to_online_by_the_preferred_strategy_raises_the_epoch_and_tells_all_assigned() -> None:
     context = online((1, 2), 2, (2, 1), 1, 2, 3)
-    effects = perform(context, ElectLeaders((T0,), strategy=Strategy.PREFERRED))
+    effects = perform(context, ElectLeaders(ONLY_T0, strategy=Strategy.PREFERRED))
     wanted = LeaderAndIsr(1, 6, (2, 1), EPOCH, 8)
     assert write_in(effects).groups == ((SetData(paths.partition_state("t", 0), znodes.encode_state(wanted), 8),),)
     told = sends(written(context, effects), LeaderAndIsrRequest)
@@ -63,7 +64,7 @@ def test_online_to_online_by_the_preferred_strategy_raises_the_epoch_and_tells_a
 def test_online_to_online_for_a_controlled_shutdown_leaves_the_leaving_out_and_tells_it_too() -> None:
     context = online((1, 2), 1, (1, 2), 1, 2)
     context.cluster.shutting_down[BrokerId(1)] = None
-    effects = perform(context, ElectLeaders((T0,), strategy=Strategy.CONTROLLED_SHUTDOWN))
+    effects = perform(context, ElectLeaders(ONLY_T0, strategy=Strategy.CONTROLLED_SHUTDOWN))
     told = sends(written(context, effects), LeaderAndIsrRequest)
     assert leader_and_isr(context) == LeaderAndIsr(2, 6, (2,), EPOCH, 9)
     assert sorted(told) == [1, 2]
@@ -73,14 +74,14 @@ def test_controlled_shutdown_tells_no_replica_whose_directory_has_failed() -> No
     context = online((1, 2, 3), 1, (1, 2), 1, 2, 3)
     context.cluster.shutting_down[BrokerId(1)] = None
     context.cluster.offline_dirs[BrokerId(3)] = {T0: None}
-    effects = perform(context, ElectLeaders((T0,), strategy=Strategy.CONTROLLED_SHUTDOWN))
+    effects = perform(context, ElectLeaders(ONLY_T0, strategy=Strategy.CONTROLLED_SHUTDOWN))
     assert sorted(sends(written(context, effects), LeaderAndIsrRequest)) == [1, 2]
 
 
 def test_reassign_tells_the_target_replicas_and_updates_everybody() -> None:
     context = online((3, 2, 1), 1, (1, 2, 3), 1, 2, 3, 4)
     set_assignment(context.cluster, T0, ReplicaAssignment((3, 2, 1), (3,), (1,)))
-    after = written(context, perform(context, ElectLeaders((T0,), strategy=Strategy.REASSIGN)))
+    after = written(context, perform(context, ElectLeaders(ONLY_T0, strategy=Strategy.REASSIGN)))
     assert leader_and_isr(context) == LeaderAndIsr(3, 6, (1, 2, 3), EPOCH, 9)
     assert sorted(sends(after, LeaderAndIsrRequest)) == [2, 3]
     assert sorted(sends(after, UpdateMetadataRequest)) == [1, 2, 3, 4]
@@ -91,7 +92,7 @@ def test_a_partition_that_nobody_may_lead_is_refused_and_stays_as_it_is(strategy
     context = online((1, 2), 2, (2,), 1, 2)
     context.cluster.shutting_down[BrokerId(2)] = None
     before = leader_and_isr(context)
-    effects = perform(context, ElectLeaders((T0,), strategy=strategy))
+    effects = perform(context, ElectLeaders(ONLY_T0, strategy=strategy))
     assert [record.subject for record in refusals(effects)] == ["topic/t"]
     assert leader_and_isr(context) == before
     assert not context.awaiting_result
@@ -101,12 +102,12 @@ def test_a_partition_that_nobody_may_lead_is_refused_and_stays_as_it_is(strategy
 def test_a_queued_topic_is_left_out(strategy: Strategy) -> None:
     context = online((1, 2), 2, (1, 2), 1, 2)
     queue_deletion(context.cluster, "t", 0)
-    assert perform(context, ElectLeaders((T0,), strategy=strategy)) == []
+    assert perform(context, ElectLeaders(ONLY_T0, strategy=strategy)) == []
 
 
 def test_conflict_is_read_again_and_the_same_strategy_repeated() -> None:
     context = online((1, 2, 3), 2, (1, 2), 1, 2, 3)
-    effects = perform(context, ElectLeaders((T0,), strategy=Strategy.PREFERRED))
+    effects = perform(context, ElectLeaders(ONLY_T0, strategy=Strategy.PREFERRED))
     reading = written(context, effects, {0: ZkError.BAD_VERSION})
     theirs = LeaderAndIsr(2, 5, (1, 2, 3), EPOCH)
     again = answered(context, reading, Data(znodes.encode_state(theirs), Stat(1, 1, 12, 0)))
@@ -123,6 +124,6 @@ def test_an_election_that_could_not_be_written_changes_nothing(strategy: Strateg
     set_assignment(context.cluster, T0, ReplicaAssignment((1, 2, 3), (), (3,)))
     context.cluster.shutting_down[BrokerId(3)] = None
     before = leader_and_isr(context)
-    after = written(context, perform(context, ElectLeaders((T0,), strategy=strategy)), {0: ZkError.NO_AUTH})
+    after = written(context, perform(context, ElectLeaders(ONLY_T0, strategy=strategy)), {0: ZkError.NO_AUTH})
     assert leader_and_isr(context) == before
     assert [record.data["why"] for record in refusals(after)] == ["writing its state: NO_AUTH"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.mutation import queue_deletion, set_leader_and_isr, set_partition_state
+from lethe.controller.core.mutation import enter_partition_state, queue_deletion, set_leader_and_isr
 from lethe.controller.core.partition_machine import enter
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ResumeDeletions
@@ -32,6 +32,7 @@ from tests.unit.controller.core.stage import (
 )
 
 T0 = TopicPartition("t", 0)
+ONLY_T0 = {"t": 0b1}
 S = PartitionState
 KAFKA = {
     S.NEW: {S.NON_EXISTENT},
@@ -49,7 +50,7 @@ def one_partition(state: PartitionState, *brokers: int, led: bool = False) -> Co
 
 
 def now_is(context: Context) -> PartitionState:
-    return context.cluster.topics["t"].partitions[0].state
+    return context.cluster.partition_state(T0)
 
 
 def test_table_is_kafkas() -> None:
@@ -62,21 +63,21 @@ def test_transition_of_a_partition_happens_where_kafka_allows_it_and_is_refused_
 ) -> None:
     context = one_partition(before)
     step = StepContext(context, NOW_MS)
-    enter(step, (T0,), target)
+    enter(step, ONLY_T0, target)
     legal = before in KAFKA[target]
     assert now_is(context) is (target if legal else before)
     assert len(refusals(step.effects)) == (0 if legal else 1)
 
 
 def test_partition_of_an_unknown_topic_is_refused() -> None:
-    effects = perform(leading(1), MovePartitions((T0,), S.NEW))
+    effects = perform(leading(1), MovePartitions(ONLY_T0, S.NEW))
     assert [record.data["what"] for record in refusals(effects)] == ["NON_EXISTENT to NEW"]
 
 
 @pytest.mark.parametrize("state", [S.NON_EXISTENT, S.ONLINE], ids=lambda s: s.name)
 def test_bringing_online_concerns_new_and_offline_partitions_only(state: PartitionState) -> None:
     context = one_partition(state, led=state is S.ONLINE)
-    assert perform(context, BringOnline((T0,))) == perform(context, BringOnline()) == []
+    assert perform(context, BringOnline(ONLY_T0)) == perform(context, BringOnline()) == []
 
 
 @pytest.mark.parametrize("state", [S.NEW, S.OFFLINE], ids=lambda s: s.name)
@@ -91,7 +92,7 @@ def test_bringing_online_leaves_doomed_topics_alone(state: PartitionState) -> No
 
 def test_new_to_online_writes_the_state_and_tells_the_isr_that_it_is_new() -> None:
     context = one_partition(S.NEW, 2)
-    effects = written(context, perform(context, BringOnline((T0,))))
+    effects = written(context, perform(context, BringOnline(ONLY_T0)))
     first = LeaderAndIsr(2, 0, (2,), EPOCH)
     assert write_in(effects).groups == (
         (
@@ -108,7 +109,7 @@ def test_new_to_online_writes_the_state_and_tells_the_isr_that_it_is_new() -> No
 
 def test_new_stays_new_where_the_state_cannot_be_created() -> None:
     context = one_partition(S.NEW)
-    effects = written(context, written(context, perform(context, BringOnline((T0,)))), {0: ZkError.NO_NODE})
+    effects = written(context, written(context, perform(context, BringOnline(ONLY_T0))), {0: ZkError.NO_NODE})
     assert now_is(context) is S.NEW
     assert context.last_request_id == 0
     assert [record.data["why"] for record in refusals(effects)] == ["writing its state: NO_NODE"]
@@ -117,7 +118,7 @@ def test_new_stays_new_where_the_state_cannot_be_created() -> None:
 def test_new_stays_new_where_a_state_exists_already() -> None:
     """The partition's own znode may be left over; its state may not."""
     context = one_partition(S.NEW)
-    effects = written(context, written(context, perform(context, BringOnline((T0,)))), {0: ZkError.NODE_EXISTS})
+    effects = written(context, written(context, perform(context, BringOnline(ONLY_T0))), {0: ZkError.NODE_EXISTS})
     (group,) = write_in(effects).groups
     assert [operation.path for operation in group] == [paths.partition_state("t", 0)]
     effects = written(context, effects, {0: ZkError.NODE_EXISTS})
@@ -127,7 +128,7 @@ def test_new_stays_new_where_a_state_exists_already() -> None:
 
 def test_new_stays_new_without_a_live_replica() -> None:
     context = one_partition(S.NEW, 3)
-    effects = written(context, perform(context, BringOnline((T0,))))
+    effects = written(context, perform(context, BringOnline(ONLY_T0)))
     assert now_is(context) is S.NEW
     assert [record.data["why"] for record in refusals(effects)] == ["no assigned replica is on a live broker"]
 
@@ -138,7 +139,7 @@ def test_new_stays_new_without_a_live_replica() -> None:
 def test_offline_to_online_elects_from_the_isr_without_asking_for_configuration() -> None:
     context = one_partition(S.OFFLINE, 1, 2)
     set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (2,), EPOCH, 7))
-    effects = perform(context, BringOnline((T0,)))
+    effects = perform(context, BringOnline(ONLY_T0))
     ((operation,),) = write_in(effects).groups
     assert isinstance(operation, SetData)
     assert operation.version == 7
@@ -156,7 +157,7 @@ def test_offline_to_online_uncleanly_marks_recovery_where_the_protocol_knows_it(
     context = leading(2, ibp=InterBrokerProtocol.parse(ibp))
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
     set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
-    effects = perform(context, BringOnline((T0,)))
+    effects = perform(context, BringOnline(ONLY_T0))
     assert read_in(effects).reads == (GetData(paths.config_topic("t")),)
     config = znodes.encode_config({"unclean.leader.election.enable": "true"})
     effects = written(context, answered(context, effects, Data(config, Stat(1, 1, 0, 0))))
@@ -191,21 +192,21 @@ def test_unclean_election_where_configuration_or_default_allows_it(
     context = leading(2, unclean=default)
     add_topic(context, "t", [(1, 2)], partition_state=S.OFFLINE)
     set_leader_and_isr(context.cluster, T0, LeaderAndIsr(-1, 5, (1,), EPOCH, 7))
-    answered(context, perform(context, BringOnline((T0,))), found)
+    answered(context, perform(context, BringOnline(ONLY_T0)), found)
     assert context.awaiting_result is elected
     assert now_is(context) is S.OFFLINE
 
 
 def test_offline_stays_offline_where_the_write_fails() -> None:
     context = one_partition(S.OFFLINE, 1, 2, led=True)
-    effects = written(context, perform(context, BringOnline((T0,))), {0: ZkError.NO_NODE})
+    effects = written(context, perform(context, BringOnline(ONLY_T0)), {0: ZkError.NO_NODE})
     assert now_is(context) is S.OFFLINE
     assert sends(effects, LeaderAndIsrRequest) == {}
 
 
 def test_offline_stays_offline_where_the_state_is_gone_when_it_is_read_again() -> None:
     context = one_partition(S.OFFLINE, 1, 2, led=True)
-    effects = written(context, perform(context, BringOnline((T0,))), {0: ZkError.BAD_VERSION})
+    effects = written(context, perform(context, BringOnline(ONLY_T0)), {0: ZkError.BAD_VERSION})
     answered(context, effects, ReadFailed(ZkError.NO_NODE))
     assert now_is(context) is S.OFFLINE
     assert not context.awaiting_result
@@ -213,7 +214,7 @@ def test_offline_stays_offline_where_the_state_is_gone_when_it_is_read_again() -
 
 def test_every_election_raises_the_leader_epoch_also_where_the_leader_stays() -> None:
     context = one_partition(S.OFFLINE, 1, 2, led=True)
-    written(context, perform(context, BringOnline((T0,))))
+    written(context, perform(context, BringOnline(ONLY_T0)))
     assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
 
 
@@ -223,7 +224,7 @@ def test_every_election_raises_the_leader_epoch_also_where_the_leader_stays() ->
 def four_offline() -> Context:
     context = leading(1, 2)
     add_topic(context, "t", [(1, 2)] * 4, led=True, partition_state=S.NEW, replica_state=ReplicaState.ONLINE)
-    perform(context, MovePartitions(tuple(TopicPartition("t", n) for n in range(4)), S.OFFLINE))
+    perform(context, MovePartitions({"t": 0b1111}, S.OFFLINE))
     return context
 
 
@@ -238,8 +239,8 @@ def test_offline_partitions_of_topics_whose_deletion_has_started_are_not_counted
     context = one_partition(S.ONLINE, led=True)
     queue_deletion(context.cluster, "t", NOW_MS)
     context.cluster.deletions["t"].started_at_ms = NOW_MS
-    perform(context, MovePartitions((T0,), S.OFFLINE))
-    perform(context, MovePartitions((T0,), S.NON_EXISTENT))
+    perform(context, MovePartitions(ONLY_T0, S.OFFLINE))
+    perform(context, MovePartitions(ONLY_T0, S.NON_EXISTENT))
     assert context.cluster.offline_partitions == 0
 
 
@@ -249,5 +250,5 @@ def test_offline_partitions_leave_the_count_when_their_deletion_starts() -> None
     assert context.cluster.offline_partitions == 4
     perform(context, ResumeDeletions(("t",)))
     assert context.cluster.offline_partitions == 0
-    set_partition_state(context.cluster, T0, S.NON_EXISTENT)
+    enter_partition_state(context.cluster, ONLY_T0, S.NON_EXISTENT)
     assert context.cluster.offline_partitions == 0
