@@ -3,12 +3,12 @@
 Expectations come from here, not from what the workload believes: a write whose answer was lost did happen or did not.
 
     promise                                               broken by, for example
-    the controller epoch rises                            /controller_epoch is written 7, then 7
+    the owner of /controller raises the epoch             /controller_epoch is written 7, then 7
     each epoch's writes are by one session                session B deletes a topic while the epoch is A's
     a topic goes only if it is marked                     /brokers/topics/orders is deleted without its marker
     the marker goes last                                  its marker is deleted while /brokers/topics/orders exists
     a living topic keeps its id and partitions            its znode is written without partition 3
-    a leader comes from the ISR, leader epochs rise       leader 2 follows ISR [1]
+    a leader comes from the ISR, with a new leader epoch  leader 2 follows ISR [1]
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class Incarnation:
 
     name: str
     topic_id: uuid.UUID
-    created_ms: int
     marked_ms: int | None = None
     removed_ms: int | None = None
     placements: list[Placement] = field(default_factory=list)
@@ -73,12 +72,11 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One controller epoch: which session wrote it, as which controller, when."""
+    """One controller epoch: which session wrote it, as which controller."""
 
     epoch: int
     controller: int
     session: int
-    time_ms: int
 
 
 @dataclass(slots=True)
@@ -160,7 +158,7 @@ class _Player:
             )
         elif states and isinstance(change, Created | Written):
             written = _json(change.data).get("controller_epoch")
-            if written is not None and written > term.epoch:
+            if written != term.epoch:
                 self._complain(transaction, f"{change.path} names epoch {written}, and the epoch is {term.epoch}")
 
     # --- what is written ------------------------------------------------------------------------------------------
@@ -201,8 +199,10 @@ class _Player:
         terms = self.history.terms
         if terms and epoch <= terms[-1].epoch:
             self._complain(transaction, f"the controller epoch goes from {terms[-1].epoch} to {epoch}")
-        if transaction.session in self._controllers:
-            terms.append(Term(epoch, self._holder, transaction.session, transaction.time_ms))
+        if self._ephemeral.get(CONTROLLER) == transaction.session:
+            terms.append(Term(epoch, self._holder, transaction.session))
+        elif terms:
+            self._complain(transaction, f"session {transaction.session:#x} writes epoch {epoch} without /controller")
 
     def _on_state(self, transaction: Transaction, path: str, state: dict[str, Any]) -> None:
         before = self._states.get(path)
@@ -212,11 +212,12 @@ class _Player:
             self._complain(transaction, f"{path} has leader {leader} and ISR {isr}")
         if before is None:
             return
-        if state.get("leader_epoch", 0) < before.get("leader_epoch", 0):
-            self._complain(transaction, f"{path}: the leader epoch falls")
-        if leader >= 0 and leader != before["leader"] and leader not in before["isr"]:
+        rise = state.get("leader_epoch", 0) - before.get("leader_epoch", 0)
+        if rise < 0 or (rise == 0 and leader != before.get("leader", -1)):
+            self._complain(transaction, f"{path}: the leader epoch falls, or a new leader has the old one")
+        if leader >= 0 and leader != before.get("leader", -1) and leader not in before.get("isr", []):
             self._complain(
-                transaction, f"{path} has leader {leader} after ISR {before['isr']}: unclean election is off"
+                transaction, f"{path} has leader {leader} after ISR {before.get('isr')}: unclean election is off"
             )
 
     def _on_topic(self, transaction: Transaction, name: str, znode: dict[str, Any]) -> None:
@@ -224,11 +225,13 @@ class _Player:
         placement = _placement(transaction.time_ms, znode)
         current = self._current.get(name)
         if current is None:
-            current = self._current[name] = Incarnation(name, topic_id, transaction.time_ms)
+            current = self._current[name] = Incarnation(name, topic_id)
             self.history.incarnations.append(current)
         else:
             self._judge_change(transaction, current, topic_id, placement)
         current.placements.append(placement)
+        # A broker that gets the replica again will be told to delete it.
+        current.moved_from_dead -= {(number, broker) for number, some in placement.replicas.items() for broker in some}
         movers = {(partition, broker) for partition, some in placement.movers.items() for broker in some}
         current.moving_since = {each: current.moving_since.get(each, transaction.zxid) for each in sorted(movers)}
 
@@ -257,8 +260,8 @@ class _Player:
             name = path.removeprefix(MARKERS)
             if TOPICS + name in self.history.paths and TOPICS + name not in gone:
                 self._complain(transaction, f"the marker of topic {name} goes before its znode")
-        elif path.startswith(TOPICS):
-            name = path.removeprefix(TOPICS).partition("/")[0]
+        elif path.startswith((TOPICS, CONFIGS)):
+            name = path.removeprefix(TOPICS).removeprefix(CONFIGS).partition("/")[0]
             current = self._current.get(name)
             if current is not None and current.marked_ms is None:
                 self._complain(transaction, f"{path} is deleted, and topic {name} was not marked for deletion")

@@ -84,7 +84,7 @@ def test_a_lawful_life_and_its_next_incarnation_break_nothing() -> None:
     assert [(term.epoch, term.controller) for term in history.terms] == [(1, 1001), (2, 1002)]
     assert history.expansions == 1
     first = history.incarnations[0]
-    assert (first.created_ms, first.marked_ms, first.removed_ms) == (2_000, 5_000, 9_000)
+    assert (first.marked_ms, first.removed_ms) == (5_000, 9_000)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,17 @@ def test_a_lawful_life_and_its_next_incarnation_break_nothing() -> None:
         pytest.param(
             [elected(FIRST, 1), created(), in_service(TOOL)], "epoch belongs to", id="a foreign session writes a state"
         ),
+        pytest.param(
+            [elected(FIRST, 1), elected(SECOND, 2), (FIRST, [Written("/controller_epoch", b"3")])],
+            "writes epoch 3 without /controller",
+            id="a deposed controller raises the epoch",
+        ),
         pytest.param([elected(FIRST, 1), created(), in_service(epoch=2)], "names epoch 2", id="an epoch ahead"),
+        pytest.param([elected(FIRST, 2), created(), in_service(epoch=1)], "names epoch 1", id="an epoch behind"),
         pytest.param([elected(FIRST, 1), created(), removed()], "was not marked", id="nobody asked for it"),
+        pytest.param(
+            [elected(FIRST, 1), created(), (FIRST, [Deleted(CONFIG)])], "was not marked", id="its configuration goes"
+        ),
         pytest.param(
             [elected(FIRST, 1), created(), marked(), (FIRST, [Deleted(MARK)])],
             "goes before its znode",
@@ -131,11 +140,16 @@ def test_a_lawful_life_and_its_next_incarnation_break_nothing() -> None:
             "the leader epoch falls",
             id="a leader epoch falls",
         ),
+        pytest.param(
+            [elected(FIRST, 1), created(), *states(state(1, 1), state(1, 2))],
+            "a new leader has the old one",
+            id="a leader epoch stands still",
+        ),
         pytest.param([created(), (TOOL, [Written(ORDERS, topic(Y))])], "changes its id", id="another id"),
     ],
 )
 def test_each_broken_promise_is_found(steps: list[tuple[int, list[Change]]], words: str) -> None:
-    assert [words in violation for violation in played(*steps).violations].count(True) >= 1
+    assert any(words in violation for violation in played(*steps).violations)
 
 
 def test_a_move_from_a_broker_that_was_away_meanwhile_leaves_its_log_and_one_from_a_live_broker_does_not() -> None:
@@ -150,6 +164,9 @@ def test_a_move_from_a_broker_that_was_away_meanwhile_leaves_its_log_and_one_fro
     assert (away.reassignments, away.incarnations[0].moved_from_dead) == (1, {(0, 1)})
     assert back.incarnations[0].moved_from_dead == {(0, 1)}
     assert before.incarnations[0].moved_from_dead == set()
+    again = (FIRST, [Written(ORDERS, topic(partitions={0: [1, 2]}))])
+    returned = played(elected(FIRST, 1), created(), moved, registered(1), again, moved)
+    assert returned.incarnations[0].moved_from_dead == set()
 
 
 def test_a_broker_may_lack_a_directory_once_its_topic_is_marked_or_it_leaves() -> None:
