@@ -3,6 +3,7 @@
     demanded of                what is there          finding
     a deleted topic            any znode, an entry in a cache, any directory                    residue
     a living topic             no znode, no leader, a cache without it, a missing directory     missing
+    any broker                 a cache without another broker or with another controller        missing
     any topic                  a broker or a server that did not answer                         unseen
 
 A directory that a reassignment left on a broker that was not registered is expected to stay (decision 0016); it is
@@ -16,7 +17,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.disks import SeenDirectory
-from tests.chaos.history import CONFIGS, MARKERS, NO_ID, REASSIGN, TOPICS, History, Incarnation, decode_topic_id
+from tests.chaos.history import (
+    CONFIGS,
+    CONTROLLER,
+    MARKERS,
+    NO_ID,
+    REASSIGN,
+    TOPICS,
+    History,
+    Incarnation,
+    decode_topic_id,
+)
 from tests.chaos.raw_kafka import SeenCache, SeenTopic
 
 RESIDUE, MISSING, UNSEEN = "residue", "missing", "unseen"
@@ -24,7 +35,7 @@ RESIDUE, MISSING, UNSEEN = "residue", "missing", "unseen"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it must be. `place`: zookeeper, caches or disks."""
+    """One thing that is not as it must be. `place`: zookeeper, caches, disks or processes."""
 
     kind: str
     place: str
@@ -36,7 +47,7 @@ class Seen:
     """Everything that was read. A cache is None where its broker did not answer."""
 
     znodes: Mapping[str, bytes]
-    """Data by path, below the paths that hold topics."""
+    """Data by path: below the paths that hold topics, and of single znodes."""
     caches: Mapping[int, SeenCache | None]
     directories: Sequence[SeenDirectory]
 
@@ -55,6 +66,7 @@ def judge(history: History, seen: Seen) -> Verdict:
     living = history.living()
     verdict.findings += _znodes(living, seen.znodes)
     verdict.findings += _caches(living, seen.caches)
+    verdict.findings += _memberships(seen.znodes.get(CONTROLLER), seen.caches)
     verdict.findings += _directories(history, living, seen.directories, verdict.left_by_moves)
     return verdict
 
@@ -120,7 +132,7 @@ def _cached(broker: int, incarnation: Incarnation, topic: SeenTopic | None) -> I
         return
     for partition, replicas in incarnation.replicas.items():
         found = topic.partitions.get(partition)
-        if found is None or found.leader < 0 or found.replicas != replicas:
+        if found is None or found.error or found.leader < 0 or found.replicas != replicas:
             yield Finding(
                 MISSING,
                 "caches",
@@ -128,6 +140,20 @@ def _cached(broker: int, incarnation: Incarnation, topic: SeenTopic | None) -> I
             )
     for partition in sorted(topic.partitions.keys() - incarnation.replicas.keys()):
         yield Finding(RESIDUE, "caches", f"broker {broker} shows {incarnation.name}-{partition}, which is none")
+
+
+def _memberships(holder: bytes | None, caches: Mapping[int, SeenCache | None]) -> Iterator[Finding]:
+    """Compare the brokers and the controller that each broker shows; at rest every broker is up."""
+    if holder is None:
+        yield Finding(MISSING, "zookeeper", "no controller is active")
+        return
+    controller = json.loads(holder)["brokerid"]
+    for broker, cache in sorted(caches.items()):
+        if cache is not None:
+            lacking = sorted(caches.keys() - set(cache.brokers))
+            if lacking or cache.controller != controller:
+                text = f"broker {broker} lacks brokers {lacking}, and shows controller {cache.controller}"
+                yield Finding(MISSING, "caches", f"{text}; it is {controller}")
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------

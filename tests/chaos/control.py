@@ -134,8 +134,8 @@ class ControlWatch:
             self._drop()
             self._server = (self._server + 1) % len(self.cluster.ensemble.servers)
             return None
-        number = None if holder is None else int(json.loads(holder.data)["brokerid"])
-        return number, 0 if epoch is None else int(epoch.data)
+        number = None if holder is None else int(json.loads(holder)["brokerid"])
+        return number, 0 if epoch is None else int(epoch)
 
     def _drop(self) -> None:
         if self._reader is not None:

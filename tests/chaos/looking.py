@@ -9,9 +9,9 @@ from tests.chaos.checker import Seen, Verdict, judge
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.disks import scan
 from tests.chaos.ensemble import HOST
-from tests.chaos.history import CONFIGS, MARKERS, REASSIGN, TOPICS, History, read_history
+from tests.chaos.history import CONFIGS, CONTROLLER, MARKERS, REASSIGN, TOPICS, History, read_history
 from tests.chaos.raw_kafka import NoAnswer, SeenCache, read_cache
-from tests.chaos.raw_zookeeper import RawZooKeeper, ReadFailed
+from tests.chaos.raw_zookeeper import RawZooKeeper
 from tests.chaos.txn_log import Transaction, committed
 
 ROOTS = (TOPICS, CONFIGS, MARKERS)
@@ -28,10 +28,11 @@ async def look(cluster: ChaosCluster) -> tuple[History, Verdict]:
         await reader.sync()
         znodes: dict[str, bytes] = {}
         for root in ROOTS:
-            znodes |= {path: node.data for path, node in (await reader.tree(root.rstrip("/"))).items()}
-        request = await reader.get(REASSIGN)
-        if request is not None:
-            znodes[REASSIGN] = request.data
+            znodes |= await reader.tree(root.rstrip("/"))
+        for path in (REASSIGN, CONTROLLER):
+            data = await reader.get(path)
+            if data is not None:
+                znodes[path] = data
     numbers = (*cluster.agents, *cluster.kafka)
     caches = await asyncio.gather(*(_cache(cluster.address(number)) for number in numbers))
     directories = await asyncio.to_thread(scan, cluster.log_dirs)
@@ -57,6 +58,3 @@ def _differences(history: History, znodes: dict[str, bytes]) -> list[str]:
     read = {path for path in znodes if path.startswith(ROOTS)}
     lacking = [f"the transactions lack {path}, which ZooKeeper has" for path in sorted(read - told)]
     return lacking + [f"the transactions have {path}, which ZooKeeper lacks" for path in sorted(told - read)]
-
-
-__all__ = ["ReadFailed", "look", "read_transactions"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import struct
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 NO_NODE: Final = -101
-_EXISTS, _GET_DATA, _GET_CHILDREN, _SYNC, _CLOSE = 3, 4, 8, 9, -11
+_GET_DATA, _GET_CHILDREN, _SYNC, _CLOSE = 4, 8, 9, -11
 _STAT_BYTES: Final = 68
 _PASSWORD: Final = bytes(16)
 _FIRST_REPLY_BYTES: Final = 16
@@ -16,14 +16,6 @@ _FIRST_REPLY_BYTES: Final = 16
 
 class ReadFailed(Exception):
     """ZooKeeper did not answer this read, or with an error other than NO_NODE: the znode is unseen."""
-
-
-class Znode(NamedTuple):
-    """Data and owner of a znode. `ephemeral_owner` is 0 for a persistent one."""
-
-    data: bytes
-    ephemeral_owner: int
-    version: int
 
 
 class RawZooKeeper:
@@ -76,18 +68,16 @@ class RawZooKeeper:
         """Wait until this server has everything that the leader has committed."""
         await self._ask(_SYNC, _text("/"))
 
-    async def get(self, path: str) -> Znode | None:
-        """Return the znode; None where it does not exist."""
+    async def get(self, path: str) -> bytes | None:
+        """Return the znode's data; None where it does not exist."""
         reply = await self._ask(_GET_DATA, _text(path) + b"\0")
         if reply is None:
             return None
         (size,) = struct.unpack_from("!i", reply)
-        data = reply[4 : 4 + size] if size > 0 else b""
-        stat = reply[4 + max(size, 0) :]
-        if len(stat) < _STAT_BYTES:
-            raise ReadFailed(f"{path}: the answer is too short")
-        version, _, _, owner = struct.unpack_from("!iiiq", stat, 32)
-        return Znode(data, owner, version)
+        end = 4 + max(size, 0)
+        if len(reply) != end + _STAT_BYTES:
+            raise ReadFailed(f"{path}: the answer has {len(reply)} bytes, and {size} of data")
+        return reply[4:end]
 
     async def children(self, path: str) -> tuple[str, ...] | None:
         """Return the names of the children, sorted; None where the znode does not exist."""
@@ -102,15 +92,15 @@ class RawZooKeeper:
             at += 4 + size
         return tuple(sorted(names))
 
-    async def tree(self, path: str) -> dict[str, Znode]:
-        """Return the znode and everything below it, by path; empty where it does not exist."""
-        found: dict[str, Znode] = {}
+    async def tree(self, path: str) -> dict[str, bytes]:
+        """Return the data of the znode and of everything below it, by path; empty where it does not exist."""
+        found: dict[str, bytes] = {}
         pending = [path]
         while pending:
             at = pending.pop()
-            node, names = await self.get(at), await self.children(at)
-            if node is not None and names is not None:
-                found[at] = node
+            data, names = await self.get(at), await self.children(at)
+            if data is not None and names is not None:
+                found[at] = data
                 pending += [f"{at}/{name}" for name in names]
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tests.chaos.checker import RESIDUE, Finding
 from tests.chaos.control import Failover, Unavailability, unavailability
 from tests.chaos.history import History
 from tests.chaos.vitals import Growth
@@ -16,7 +17,7 @@ MIB = 1 << 20
 
 @dataclass(slots=True)
 class Report:
-    """Everything that a run has found. `residue` counts by place; it and `violations` decide."""
+    """Everything that a run has found. `findings` and `violations` decide."""
 
     seed: int
     minutes: float
@@ -32,8 +33,7 @@ class Report:
     scans: int = 0
     transactions: int = 0
     settled_s: float | None = None
-    residue: dict[str, int] = field(default_factory=lambda: {"zookeeper": 0, "caches": 0, "disks": 0})
-    findings: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     left_by_moves: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
@@ -43,16 +43,28 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        return not (self.violations or self.findings or any(self.residue.values()))
+        return not (self.violations or self.findings)
+
+    @property
+    def residue(self) -> dict[str, int]:
+        """Number of things that are left of deleted topics, by place."""
+        places = [each.place for each in self.findings if each.kind == RESIDUE]
+        return {place: places.count(place) for place in ("zookeeper", "caches", "disks")}
 
     @property
     def unavailability(self) -> Unavailability:
         return unavailability(self.failovers)
 
+    def untried(self) -> list[str]:
+        """Name what a run has to have done before its silence means anything."""
+        counts = {"topic created": self.topics.get("created"), "topic deleted": self.topics.get("deleted")}
+        counts |= {"fault": sum(self.faults.values()), "record": self.records, "scan of disks": self.scans}
+        return [what for what, count in counts.items() if not count]
+
     def as_json(self) -> str:
         """Return one object. Its field `passed` is what the exit code says."""
         document: dict[str, Any] = asdict(self)
-        document |= {"passed": self.passed, "unavailability": asdict(self.unavailability)}
+        document |= {"passed": self.passed, "residue": self.residue, "unavailability": asdict(self.unavailability)}
         return json.dumps(document, indent=1)
 
     def as_text(self) -> str:
@@ -82,15 +94,16 @@ class Report:
         yield "\nGrowth from 20 s after its start to its end, in each process's longest life:"
         yield "  process            life      memory          descriptors   threads"
         for grown in self.growth:
-            memory = f"{grown.rss_bytes / MIB:5.0f} {grown.rss_growth_bytes / MIB:+5.1f} MiB"
-            descriptors = f"{grown.descriptors:4} {grown.descriptors_growth:+4}"
-            threads = f"{grown.threads:3} {grown.threads_growth:+3}"
+            memory = f"{grown.last.rss_bytes / MIB:5.0f} {grown.more.rss_bytes / MIB:+5.1f} MiB"
+            descriptors = f"{grown.last.descriptors:4} {grown.more.descriptors:+4}"
+            threads = f"{grown.last.threads:3} {grown.more.threads:+3}"
             yield f"  {grown.name:16} {grown.seconds:6.0f} s  {memory}   {descriptors}     {threads}"
         yield from _listed("Left by moves from brokers that were away (a documented limit)", self.left_by_moves)
         yield from _listed("Processes that ended by themselves, and were started again", self.ended)
         yield from _listed("Faults with a problem of their own", self.fault_problems)
         yield from _listed("Left out", self.left_out)
-        yield from _listed("Findings at the end", self.findings)
+        found_at_end = [f"{each.kind} in {each.place}: {each.text}" for each in self.findings]
+        yield from _listed("Findings at the end", found_at_end)
         yield from _listed("Violations", self.violations)
         yield "\nPASSED: no violation, residue 0" if self.passed else "\nFAILED"
 

@@ -13,14 +13,15 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from lethe.cluster.kafka_fetch import KafkaDistribution
-from tests.chaos.checker import RESIDUE, Verdict
+from tests.chaos.checker import UNSEEN, Finding, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.disks import DiskWatch, unlawful
 from tests.chaos.faults import Faults, PerformedFault
 from tests.chaos.gate import Mode
 from tests.chaos.history import History
-from tests.chaos.looking import ReadFailed, look, read_transactions
+from tests.chaos.looking import look, read_transactions
+from tests.chaos.raw_zookeeper import ReadFailed
 from tests.chaos.records import Records
 from tests.chaos.report import Report, topic_counts
 from tests.chaos.schedule import draw
@@ -95,6 +96,7 @@ class _Performance:
         ]
         self.report.scans = self.disks.scans
         self.report.ended = self.cluster.ended
+        self.report.violations += [f"the run had no {what}, so it proves nothing" for what in self.report.untried()]
 
     async def _supervise(self) -> None:
         """Start again what ends by itself, as systemd would."""
@@ -127,6 +129,7 @@ class _Performance:
         while True:
             try:
                 history, verdict = await look(self.cluster)
+                verdict.findings += await self._not_ready()
                 problem = ""
             except (ReadFailed, OSError, Unreadable) as unseen:
                 problem = f"ZooKeeper is unseen: {unseen}"
@@ -142,12 +145,16 @@ class _Performance:
             self.report.violations.append(problem)
         await self._tell(history, verdict)
 
+    async def _not_ready(self) -> list[Finding]:
+        return [
+            Finding(UNSEEN, "processes", f"{member.name} is not ready")
+            for member in self.cluster.members.values()
+            if not await member.is_ready()
+        ]
+
     async def _tell(self, history: History, verdict: Verdict) -> None:
         report = self.report
-        for finding in verdict.findings:
-            report.findings.append(f"{finding.kind} in {finding.place}: {finding.text}")
-            if finding.kind == RESIDUE:
-                report.residue[finding.place] += 1
+        report.findings = verdict.findings
         report.left_by_moves = verdict.left_by_moves
         report.violations += history.violations
         report.violations += unlawful(self.disks.vanished, history)

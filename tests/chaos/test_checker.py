@@ -30,6 +30,7 @@ class World:
     )
     znodes: dict[str, bytes] = field(
         default_factory=lambda: {
+            "/controller": b'{"brokerid": 1001}',
             "/brokers/topics/orders": topic(Y),
             "/brokers/topics/orders/partitions": b"",
             "/brokers/topics/orders/partitions/0": b"",
@@ -130,6 +131,22 @@ def show_other_replicas(world: World) -> None:
     world.cache(2)["orders"] = shown(replicas=(2, 3))
 
 
+def show_an_error(world: World) -> None:
+    world.cache(2)["orders"] = replace(shown(), partitions={0: SeenPartition(1, (1, 2), 5)})
+
+
+def show_no_other_broker(world: World) -> None:
+    world.caches[2] = SeenCache(1001, (2,), {"orders": shown()})
+
+
+def show_a_former_controller(world: World) -> None:
+    world.caches[2] = SeenCache(1002, (1, 2), {"orders": shown()})
+
+
+def resign(world: World) -> None:
+    del world.znodes["/controller"]
+
+
 def say_nothing(world: World) -> None:
     world.caches[2] = None
 
@@ -179,6 +196,10 @@ def have_it_twice(world: World) -> None:
         (show_nothing, {(MISSING, "caches")}),
         (show_no_leader, {(MISSING, "caches")}),
         (show_other_replicas, {(MISSING, "caches")}),
+        (show_an_error, {(MISSING, "caches")}),
+        (show_no_other_broker, {(MISSING, "caches")}),
+        (show_a_former_controller, {(MISSING, "caches")}),
+        (resign, {(MISSING, "zookeeper")}),
         (say_nothing, {(UNSEEN, "caches")}),
         (leave_directory, {(RESIDUE, "disks")}),
         (leave_renamed, {(RESIDUE, "disks")}),

@@ -76,16 +76,12 @@ class Vitals:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a process had more at its end than after its warm-up, in its longest life."""
+    """What a process had at its end, and what it had more than after its warm-up, in its longest life."""
 
     name: str
     seconds: float
-    rss_bytes: int
-    rss_growth_bytes: int
-    descriptors: int
-    descriptors_growth: int
-    threads: int
-    threads_growth: int
+    last: Sample
+    more: Sample
 
 
 def growths(lives: Iterable[Life]) -> list[Growth]:
@@ -101,13 +97,5 @@ def _growth(life: Life) -> Growth:
     assert life.first is not None
     assert life.last is not None
     first, last = life.first, life.last
-    return Growth(
-        life.name,
-        round(life.seconds, 1),
-        last.rss_bytes,
-        last.rss_bytes - first.rss_bytes,
-        last.descriptors,
-        last.descriptors - first.descriptors,
-        last.threads,
-        last.threads - first.threads,
-    )
+    more = Sample(last.rss_bytes - first.rss_bytes, last.descriptors - first.descriptors, last.threads - first.threads)
+    return Growth(life.name, round(life.seconds, 1), last, more)
