@@ -179,10 +179,10 @@ def _answer(send: Send) -> Event:
     broker, epoch, request_id, request = send
     if isinstance(request, LeaderAndIsrRequest):
         rows = tuple(TopicIdError(None, t.topic_id, row.partition, 0) for t in request.topics for row in t.partitions)
-        return events.LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+        return events.LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse.of_rows(0, rows))
     if isinstance(request, StopReplicaRequest):
         stopped = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
-        return events.StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+        return events.StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse.of_rows(0, stopped))
     if isinstance(request, DescribeLogDirsRequest):
         return events.LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse((LogDir(0, "/a", ()),)))
     return events.UpdateMetadataResponseReceived(broker, epoch, request_id, UpdateMetadataResponse(0))

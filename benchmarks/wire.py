@@ -135,12 +135,12 @@ def stop_replica(topics: int) -> ControlRequest:
 
 def leader_and_isr_response(topics: int) -> Response:
     rows = (TopicIdError(None, topic_id(t), p, 0) for t in range(topics) for p in range(PARTITIONS_PER_TOPIC))
-    return LeaderAndIsrResponse(0, tuple(rows))
+    return LeaderAndIsrResponse.of_rows(0, tuple(rows))
 
 
 def stop_replica_response(topics: int) -> Response:
     rows = (TopicError(f"topic-{t}", p, 0) for t in range(topics) for p in range(PARTITIONS_PER_TOPIC))
-    return StopReplicaResponse(0, tuple(rows))
+    return StopReplicaResponse.of_rows(0, tuple(rows))
 
 
 def metadata_response(topics: int) -> Response:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from lethe.cluster.recording_proxy import Frame
 from lethe.protocol.kafka.codec import decode_request, decode_response, response_correlation_id
-from lethe.protocol.kafka.control import Addressed
+from lethe.protocol.kafka.control import Addressed, LeaderAndIsrResponse, StopReplicaResponse
 from lethe.protocol.zookeeper.operations import WatchKind, ZkError
 
 Json = Any
@@ -80,6 +80,8 @@ def plain(value: object) -> Json:
         return str(value)
     if isinstance(value, enum.Enum):
         return value.name
+    if isinstance(value, LeaderAndIsrResponse | StopReplicaResponse):
+        return {"error": value.error, "partitions": plain(value.rows)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):

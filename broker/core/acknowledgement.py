@@ -19,8 +19,6 @@ from lethe.protocol.kafka.control import (
     LeaderAndIsrResponse,
     StopReplicaRequest,
     StopReplicaResponse,
-    TopicError,
-    TopicIdError,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
@@ -51,19 +49,9 @@ def refuse_replicas(state: AgentState) -> list[Effect]:
 
 def _all_is_well(request: ControlRequest) -> ControlResponse:
     match request:
-        case LeaderAndIsrRequest():
-            told = [
-                TopicIdError(topic.topic, topic.topic_id, partition.partition, ErrorCode.NONE)
-                for topic in request.topics
-                for partition in topic.partitions
-            ]
-            return LeaderAndIsrResponse(ErrorCode.NONE, tuple(told))
-        case StopReplicaRequest():
-            stopped = [
-                TopicError(topic.topic, partition.partition, ErrorCode.NONE)
-                for topic in request.topics
-                for partition in topic.partitions
-            ]
-            return StopReplicaResponse(ErrorCode.NONE, tuple(stopped))
+        case LeaderAndIsrRequest() as leading:
+            return LeaderAndIsrResponse(ErrorCode.NONE, leading.answered(ErrorCode.NONE))
+        case StopReplicaRequest() as stopping:
+            return StopReplicaResponse(ErrorCode.NONE, stopping.answered(ErrorCode.NONE))
         case UpdateMetadataRequest():
             return UpdateMetadataResponse(ErrorCode.NONE)

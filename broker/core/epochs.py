@@ -38,7 +38,6 @@ from lethe.protocol.kafka.control import (
     LeaderAndIsrResponse,
     StopReplicaRequest,
     StopReplicaResponse,
-    TopicIdError,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     api_of,
@@ -128,12 +127,7 @@ def refusal(request: ControlRequest, error: ErrorCode) -> ControlResponse:
     """The answer to a refused request: LeaderAndIsr repeats the error for each partition, StopReplica lists none."""
     match request:
         case LeaderAndIsrRequest():
-            rows = tuple(
-                TopicIdError(topic.topic, topic.topic_id, partition.partition, error)
-                for topic in request.topics
-                for partition in topic.partitions
-            )
-            return LeaderAndIsrResponse(error, rows)
+            return LeaderAndIsrResponse(error, request.answered(error))
         case StopReplicaRequest():
             return StopReplicaResponse(error, ())
         case UpdateMetadataRequest():

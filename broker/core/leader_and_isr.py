@@ -284,7 +284,7 @@ def _after_creation(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple
             state.put_replica(opening.topic_partition, _hosted(replica, opening.partition))
             begin_role(state, opening.topic_partition)
     rows = tuple(_rows(stage.request, errors))
-    effects.append(Reply(stage.token, LeaderAndIsrResponse(ErrorCode.NONE, rows)))
+    effects.append(Reply(stage.token, LeaderAndIsrResponse.of_rows(ErrorCode.NONE, rows)))
     effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects
 

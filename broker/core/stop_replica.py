@@ -168,7 +168,7 @@ def resume_after_disk(
         for topic in stage.request.topics
         for partition in topic.partitions
     ]
-    effects.append(Reply(stage.token, StopReplicaResponse(ErrorCode.NONE, tuple(rows))))
+    effects.append(Reply(stage.token, StopReplicaResponse.of_rows(ErrorCode.NONE, tuple(rows))))
     effects.append(record_answers(state, stage.request, count_errors(row.error for row in rows)))
     return effects + record_deletions(state, stage.request, rows, meant, deleted)
 

@@ -7,11 +7,10 @@ nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lethe.controller.core import caches, evidence, owed, power, reassignment_end, tombstones
+from lethe.controller.core import caches, confirmations, evidence, owed, power, reassignment_end, tombstones
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
@@ -25,24 +24,30 @@ from lethe.controller.core.events import (
     UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.mutation import note_confirmations
-from lethe.controller.core.partition_sets import Bits, ReplicaColumns, bits_of, columns_of, ranges_of, replicas_in
+from lethe.controller.core.partition_sets import (
+    Bits,
+    ReplicaColumns,
+    bits_of,
+    columns_of,
+    ranges_of,
+    replicas_in,
+)
 from lethe.controller.core.replica_machine import acknowledge
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks import ResignIfSettled, StandForElection, TakeReplicasOffline
+from lethe.controller.core.tasks import ResignIfSettled, StandForElection
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
-from lethe.controller.core.topic import ReplicaConfirmation, Topic
+from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
-from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.kafka.control import (
     LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopic,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.partition_errors import PartitionErrors
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 UNPROVEN = "answered without having said that it can reach the replica"
 _ACKNOWLEDGED: Final[Mapping[str, JsonValue]] = {
@@ -70,7 +75,7 @@ def received(step: StepContext, event: Answer) -> None:
         step.do(StandForElection())
     match event, outstanding.request:
         case LeaderAndIsrResponseReceived(), LeaderAndIsrRequest() as request:
-            _leader_and_isr(step, event, request)
+            confirmations.received(step, event, request)
         case UpdateMetadataResponseReceived(), UpdateMetadataRequest() as request:
             _update_metadata(step, event, request)
             caches.answered(step, event)
@@ -100,104 +105,6 @@ def _was_dropped(context: Context, event: Answer) -> bool:
     """Return whether the request was dropped with the term or the broker's incarnation."""
     broker = context.cluster.brokers.get(event.broker)
     return not context.is_leading or broker is None or broker.epoch != event.broker_epoch
-
-
-# --- LeaderAndIsr -------------------------------------------------------------------------------------------------
-
-
-def _leader_and_isr(step: StepContext, event: LeaderAndIsrResponseReceived, request: LeaderAndIsrRequest) -> None:
-    """Store for which replicas the broker's log directory has failed, and which ones it can access."""
-    context = step.context
-    broker = event.broker
-    asked = {topic.topic: topic.topic_id for topic in request.topics if _lives(context, topic)}
-    offline = context.cluster.offline_dirs.setdefault(broker, {})
-    confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
-    newly_offline: list[PartitionReplica] = []
-    problems: dict[tuple[str, int], list[int]] = {}
-    accessible: dict[str, list[int]] = {}
-    for topic, number, error in _said(request, event.response) if event.response.error == ErrorCode.NONE else ():
-        if topic not in asked:
-            continue
-        known = context.cluster.topics[topic]
-        if number not in known.partitions:
-            continue
-        if error == ErrorCode.KAFKA_STORAGE_ERROR:
-            note_confirmations(context.cluster, topic, broker, 1 << number, None)
-            if known.replica_state(number, broker) is ReplicaState.NON_EXISTENT:
-                # The replica was moved away after the announcement.
-                continue
-            if (topic_partition := TopicPartition(topic, number)) not in offline:
-                offline[topic_partition] = None
-                newly_offline.append(PartitionReplica(topic, number, broker))
-            continue
-        if error == ErrorCode.NONE:
-            if offline:
-                offline.pop(TopicPartition(topic, number), None)
-        elif error != ErrorCode.STALE_CONTROLLER_EPOCH:
-            # STALE_CONTROLLER_EPOCH for a partition means that the broker has this leader epoch or a later one.
-            problems.setdefault((topic, error), []).append(number)
-        accessible.setdefault(topic, []).append(number)
-    for topic, numbers in accessible.items():
-        latest = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
-        note_confirmations(context.cluster, topic, broker, bits_of(numbers) & latest, confirmed)
-    if event.response.error != ErrorCode.NONE:
-        _forget_announcement(context, broker, event.request_id, request)
-    for (topic, error), numbers in problems.items():
-        step.refuse(
-            f"topic/{topic}", "LeaderAndIsr", error_name(error), broker=broker, partitions=partition_ranges(numbers)
-        )
-    if newly_offline:
-        step.do(TakeReplicasOffline(tuple(newly_offline)))
-
-
-def _said(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> Iterator[tuple[str, int, int]]:
-    """Yield topic, partition and error of each row of the response.
-
-    From version 5 on rows have topic ids only. A row without an id (of an unreadable topic that is being deleted) has
-    just the partition's number. Such rows count for all requested topics without an id that have this partition, if
-    there is one row for each and all have the same error. Otherwise they are dropped.
-    """
-    names = {topic.topic_id: topic.topic for topic in request.topics if topic.topic_id is not None}
-    nameless: dict[int, list[int]] = {}
-    last_id: TopicId | None = None
-    last_name: str | None = None
-    for row in response.partitions:
-        topic = row.topic
-        if topic is None:
-            # The rows of a topic share their id, so each id is looked up once.
-            if row.topic_id is not last_id:
-                last_id = row.topic_id
-                last_name = None if last_id is None else names.get(last_id)
-            topic = last_name
-        if topic is not None:
-            yield topic, row.partition, row.error
-        elif row.topic_id is None:
-            nameless.setdefault(row.partition, []).append(row.error)
-    asked = list(_asked_without_id(request)) if nameless else []
-    times = Counter(number for _, number in asked)
-    for topic, number in asked:
-        errors = nameless.get(number, [])
-        if len(errors) == times[number] and len(set(errors)) == 1:
-            yield topic, number, errors[0]
-
-
-def _asked_without_id(request: LeaderAndIsrRequest) -> Iterator[tuple[str, int]]:
-    for topic in request.topics:
-        if topic.topic_id is None:
-            yield from ((topic.topic, row.partition) for row in topic.partitions)
-
-
-def _lives(context: Context, asked: LeaderAndIsrTopic) -> bool:
-    """Return True if the topic is still the one in the request, and not a later one of the same name."""
-    known = context.cluster.topics.get(asked.topic)
-    return known is not None and known.id == asked.topic_id
-
-
-def _forget_announcement(context: Context, broker: BrokerId, request_id: int, request: LeaderAndIsrRequest) -> None:
-    """Drop the announcements of a request that was refused as a whole: it confirms no replica."""
-    for name in (topic.topic for topic in request.topics if topic.topic in context.cluster.topics):
-        refused = context.cluster.topics[name].announced(broker, lambda it: it.request_id == request_id)
-        note_confirmations(context.cluster, name, broker, refused, None)
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -267,22 +174,23 @@ def _verdicts(
 ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
     """Return the replicas whose deletion the answer proves, and the problems of others; not those that await proof."""
     broker = event.broker
-    said: dict[str, list[int]] = {}
-    wrong: dict[str, list[int]] = {}
+    said: dict[str, Bits] = {}
+    wrong: dict[str, Bits] = {}
     failed: dict[PartitionReplica, str] = {}
-    for row in event.response.partitions:
-        if row.partition < 0 or not asked.get(row.topic, 0) >> row.partition & 1:
+    for topic in event.response.topics:
+        name = topic.topic
+        if name is None or name not in asked:
             continue
-        if row.error == ErrorCode.NONE:
-            said.setdefault(row.topic, []).append(row.partition)
-        else:
-            wrong.setdefault(row.topic, []).append(row.partition)
-            failed[PartitionReplica(row.topic, row.partition, broker)] = error_name(row.error)
+        for error, bits in topic.errors.by_error:
+            found = said if error == ErrorCode.NONE else wrong
+            found[name] = found.get(name, 0) | bits & asked[name]
+        if name in wrong:
+            failed |= _problems(name, topic.errors, broker, wrong[name])
     deleted: dict[str, Bits] = {}
     awaiting: dict[str, Bits] = {}
     for name, bits in asked.items():
-        left = bits & ~bits_of(wrong.get(name, ()))
-        answered = bits_of(said.get(name, ())) & left
+        left = bits & ~wrong.get(name, 0)
+        answered = said.get(name, 0) & left
         if unlisted := left & ~answered:
             failed |= dict.fromkeys(_of(broker, {name: unlisted}), NOT_LISTED)
         by_look = answered & evidence.awaited(context, name, broker, event.broker_epoch, event.request_id)
@@ -298,6 +206,15 @@ def _verdicts(
     if held and not evidence.await_proof(context, event, held):
         failed |= dict.fromkeys(held, evidence.NO_LOOK)
     return deleted, failed
+
+
+def _problems(
+    topic: str, errors: PartitionErrors, broker: BrokerId, wrong: Bits
+) -> Iterator[tuple[PartitionReplica, str]]:
+    """Yield the errors of these partitions of the topic, in the order of the answer."""
+    for number, error in errors.rows:
+        if error != ErrorCode.NONE and number >= 0 and wrong >> number & 1:
+            yield PartitionReplica(topic, number, broker), error_name(error)
 
 
 def _proven(topic: Topic, event: StopReplicaResponseReceived) -> Bits:
@@ -346,10 +263,10 @@ def _moved_away(step: StepContext, event: StopReplicaResponseReceived, request: 
         verdicts: dict[TopicPartition, str | None] = dict.fromkeys(asked, error_name(event.response.error))
     else:
         verdicts = dict.fromkeys(asked, NOT_LISTED)
-        for answer in event.response.partitions:
-            topic_partition = TopicPartition(answer.topic, answer.partition)
+        for topic, number, error in event.response.rows:
+            topic_partition = TopicPartition(topic, number)
             if topic_partition in verdicts:
-                verdicts[topic_partition] = None if answer.error == ErrorCode.NONE else error_name(answer.error)
+                verdicts[topic_partition] = None if error == ErrorCode.NONE else error_name(error)
     reassignment_end.answered(step, event.broker, verdicts)
 
 

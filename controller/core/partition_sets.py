@@ -15,17 +15,17 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from lethe.protocol.journal import partition_ranges
+from lethe.protocol.partition_bits import Bits as Bits
+from lethe.protocol.partition_bits import bits_of as bits_of
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
-Bits = int
 Sets = tuple[tuple[K, Bits], ...]
 PartitionColumns = Mapping[str, Bits]
 """Partitions by topic."""
 ReplicaColumns = Mapping[str, Mapping[BrokerId, Bits]]
 """Replicas by topic and broker."""
 
-_FEW: Final = 256
 _REMEMBERED: Final = 4096
 """Topics of one size have the same bit sets, so that few of them are expanded again and again."""
 
@@ -85,21 +85,6 @@ def changes(sets: Sets[K], bits: Bits, after: K | None, otherwise: K) -> Iterato
             yield before, changed
     if bits and otherwise != after:
         yield otherwise, bits
-
-
-def bits_of(numbers: Iterable[int]) -> Bits:
-    """Return the bit set of these partitions."""
-    listed = list(numbers)
-    if len(listed) <= _FEW:
-        found = 0
-        for number in listed:
-            found |= 1 << number
-        return found
-    # Each step above copies the integer, which would be quadratic.
-    octets = bytearray(max(listed) // 8 + 1)
-    for number in listed:
-        octets[number >> 3] |= 1 << (number & 7)
-    return int.from_bytes(octets, "little")
 
 
 @lru_cache(_REMEMBERED)

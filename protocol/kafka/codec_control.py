@@ -20,13 +20,12 @@ from lethe.protocol.kafka.control import (
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopic,
-    TopicError,
-    TopicIdError,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
+from lethe.protocol.kafka.partition_errors import PartitionErrors, TopicErrors
 from lethe.protocol.vocabulary import (
     NO_EPOCH,
     NO_LEADER_EPOCH,
@@ -37,10 +36,12 @@ from lethe.protocol.vocabulary import (
     Endpoint,
     RecoveryState,
     SecurityProtocol,
+    TopicId,
 )
 
 T = TypeVar("T")
 
+FIRST_FLEXIBLE_LEADER_AND_ISR: Final = 4
 FIRST_FLEXIBLE_STOP_REPLICA: Final = 2
 _HEAD: Final = ("controller_id", "controller_epoch", "broker_epoch")
 
@@ -139,33 +140,35 @@ def leader_and_isr_response(version: int) -> Binding:
     """Map the response. Errors are listed by topic name up to version 4, by topic id from version 5 on."""
     by_id = version >= 5
 
-    def make(error: int, flat: tuple[TopicIdError, ...], topics: Sequence[Any]) -> LeaderAndIsrResponse:
-        if by_id:
-            flat = tuple(TopicIdError(None, topic_id, *each) for topic_id, errors in topics for each in errors)
-        return LeaderAndIsrResponse(error, flat)
+    def make(error: int, flat: tuple[TopicErrors, ...], topics: tuple[TopicErrors, ...]) -> LeaderAndIsrResponse:
+        return LeaderAndIsrResponse(error, topics if by_id else flat)
 
     def items(response: LeaderAndIsrResponse) -> Sequence[Any]:
-        if not by_id:
-            if any(each.topic is None for each in response.partitions):
-                raise Unencodable(f"LeaderAndIsr answer v{version} names topics, and one has no name")
-            return (response.error, [(t, partition, error) for t, _, partition, error in response.partitions], ())
-        topics = _by_key((topic_id, (partition, error)) for _, topic_id, partition, error in response.partitions)
-        return (response.error, (), tuple(topics.items()))
+        return (response.error, (), _by_id(response.topics)) if by_id else (response.error, response.topics, ())
 
     return Binding(
         shapes={
             "LeaderAndIsrResponse": Shape(make, ("error_code", "partition_errors", "topics"), ((), ())),
-            "LeaderAndIsrTopicError": Shape(row, ("topic_id", "partition_errors")),
+            "LeaderAndIsrTopicError": Shape(
+                lambda topic_id, errors: TopicErrors(None, topic_id, errors), ("topic_id", "partition_errors")
+            ),
             "LeaderAndIsrPartitionError": Shape(row, ("partition_index", "error_code"))
             if by_id
-            else Shape(
-                lambda topic, partition, error: TopicIdError(topic, None, partition, error),
-                ("topic_name", "partition_index", "error_code"),
-            ),
+            else Shape(row, ("topic_name", "partition_index", "error_code")),
         },
         items=items,
-        arrays={"LeaderAndIsrPartitionError": errors_by_partition()} if by_id else {},
+        arrays={
+            "LeaderAndIsrPartitionError": errors_by_partition()
+            if by_id
+            else errors_by_name(version >= FIRST_FLEXIBLE_LEADER_AND_ISR)
+        },
     )
+
+
+def _by_id(topics: Sequence[TopicErrors]) -> list[tuple[TopicId | None, PartitionErrors]]:
+    """Return the errors of each id. Topics without an id share an entry."""
+    grouped = _by_key((each.topic_id, each.errors) for each in topics)
+    return [(topic_id, PartitionErrors.joined(errors)) for topic_id, errors in grouped.items()]
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -337,8 +340,8 @@ def stop_replica_response(version: int) -> Binding:
     return Binding(
         shapes={
             "StopReplicaResponse": Shape(StopReplicaResponse, ("error_code", "partition_errors")),
-            "StopReplicaPartitionError": Shape(TopicError, ("topic_name", "partition_index", "error_code")),
+            "StopReplicaPartitionError": Shape(row, ("topic_name", "partition_index", "error_code")),
         },
-        items=lambda response: (response.error, response.partitions),
+        items=lambda response: (response.error, response.topics),
         arrays={"StopReplicaPartitionError": errors_by_name(version >= FIRST_FLEXIBLE_STOP_REPLICA)},
     )

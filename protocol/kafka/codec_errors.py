@@ -1,30 +1,58 @@
 """Fast layouts for the large arrays of responses: an error for each partition of a LeaderAndIsr or StopReplica.
 
-Theory of operation. Rows without a name have one size, so a whole topic is unpacked at once. A row with a name mostly
-has the name of the row before it, so its bytes are compared with that name and not decoded. If a row differs, it is
-read field by field.
+Theory of operation. Without the name, the rows of a topic have one size, and topics of one size are mostly answered
+with the same bytes: their partitions, and NONE for each. So these bytes are looked up among those that were read last,
+and only new ones are unpacked. Where each row begins with the topic's name, the bytes are cut at the name; as many
+adjacent rows as the topic before had are tried at once, then the double or the half.
+
+    2 "orders" 0 NONE, "orders" 1 NONE      0 NONE, 1 NONE: unpacked
+    2 "items"  0 NONE, "items"  1 NONE      0 NONE, 1 NONE: the same value again
+
+A row with tagged fields has another size. It is read field by field, and so are its neighbours.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 from lethe.protocol.kafka.codec_layout import MakeArray
 from lethe.protocol.kafka.codec_primitives import (
     Append,
     Layout,
     Malformed,
+    Unencodable,
     encode_length,
     encode_string,
     read_length,
 )
-from lethe.protocol.kafka.control import TopicError
+from lethe.protocol.kafka.partition_errors import PartitionErrors, TopicErrors
 
-_BY_ID: Final = struct.Struct(">ihB")
-_NAMED: Final = {True: struct.Struct(">ihB"), False: struct.Struct(">ih")}
+_REMEMBERED: Final = 256
+_REMEMBERED_BYTES: Final = 2_048
+"""Rows of more bytes are unpacked each time: large topics are few, and a peer chooses what is remembered."""
+
+_FLEXIBLE: Final = struct.Struct(">ihB")
+_ROWS: Final = {True: _FLEXIBLE, False: struct.Struct(">ih")}
 """Partition, error and, in flexible versions, an empty section of tagged fields."""
+
+
+def _unpacked(rows: bytes, flexible: bool) -> PartitionErrors | None:
+    """Return the errors in adjacent rows without names; None if one has tagged fields."""
+    if not flexible:
+        return PartitionErrors.of_rows(_ROWS[False].iter_unpack(rows))
+    if any(rows[_FLEXIBLE.size - 1 :: _FLEXIBLE.size]):
+        return None
+    return PartitionErrors.of_rows((number, error) for number, error, _ in _FLEXIBLE.iter_unpack(rows))
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED)(_unpacked)
+
+
+def _errors(rows: bytes, flexible: bool) -> PartitionErrors | None:
+    return (_remembered if len(rows) <= _REMEMBERED_BYTES else _unpacked)(rows, flexible)
 
 
 def _length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
@@ -34,83 +62,114 @@ def _length(buffer: bytes, offset: int, flexible: bool, item_bytes: int) -> tupl
     return count, end
 
 
+# --- rows without names -------------------------------------------------------------------------------------------
+
+
 def errors_by_partition() -> MakeArray:
-    """Return the layout of (partition, error) arrays of flexible versions: one topic in a LeaderAndIsr response."""
+    """Return the layout of PartitionErrors in flexible versions: one topic in a LeaderAndIsr response."""
 
     def make(item: Layout) -> Layout:
-        def read(buffer: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
+        def read(buffer: bytes, offset: int) -> tuple[PartitionErrors, int]:
             count, offset = _length(buffer, offset, True, item.min_bytes)
-            end = offset + count * _BY_ID.size
-            # A row with tagged fields has another size: then the rows after it are not at the expected offsets.
-            if end <= len(buffer) and not any(buffer[offset + _BY_ID.size - 1 : end : _BY_ID.size]):
-                return tuple([(each[0], each[1]) for each in _BY_ID.iter_unpack(buffer[offset:end])]), end
+            end = offset + count * _FLEXIBLE.size
+            # After a row with tagged fields the other rows are not at the expected offsets.
+            if end <= len(buffer) and (found := _errors(buffer[offset:end], True)) is not None:
+                return found, end
             rows = []
             for _ in range(count):
                 row, offset = item.read(buffer, offset)
                 rows.append(row)
-            return tuple(rows), offset
+            return PartitionErrors.of_rows(rows), offset
 
-        def write(rows: Sequence[tuple[int, int]], append: Append) -> None:
-            append(encode_length(len(rows), True))
-            append(b"".join([_BY_ID.pack(partition, error, 0) for partition, error in rows]))
+        def write(errors: PartitionErrors, append: Append) -> None:
+            append(encode_length(len(errors.rows), True))
+            append(b"".join([_FLEXIBLE.pack(partition, error, 0) for partition, error in errors.rows]))
 
         return Layout(read, write, 1)
 
     return make
 
 
+# --- rows with names ----------------------------------------------------------------------------------------------
+
+
 def errors_by_name(version_is_flexible: bool) -> MakeArray:
-    """Return the layout of an array of TopicError: the rows of a StopReplica response."""
-    row = _NAMED[version_is_flexible]
-    tags = (0,) if version_is_flexible else ()
+    """Return the layout of TopicErrors as rows that begin with the topic's name. A row alone is (name, partition,
+    error)."""
 
     def make(item: Layout) -> Layout:
         return Layout(
-            _named_reader(row, version_is_flexible, item),
-            _named_writer(row, version_is_flexible, tags),
+            _named_reader(version_is_flexible, item),
+            _named_writer(version_is_flexible),
             len(encode_length(0, version_is_flexible)),
         )
 
     return make
 
 
-def _named_reader(
-    row: struct.Struct, flexible: bool, item: Layout
-) -> Callable[[bytes, int], tuple[tuple[TopicError, ...], int]]:
-    unpack_from, row_bytes = row.unpack_from, row.size
-
-    def read(buffer: bytes, offset: int) -> tuple[tuple[TopicError, ...], int]:
-        count, offset = _length(buffer, offset, flexible, item.min_bytes)
-        rows: list[TopicError] = []
-        name, prefix = "", b""
-        last = -1
-        for _ in range(count):
-            if offset <= last and buffer.startswith(prefix, offset):
-                values = unpack_from(buffer, offset + len(prefix))
-                if not flexible or values[2] == 0:
-                    rows.append(TopicError(name, values[0], values[1]))
-                    offset += len(prefix) + row_bytes
-                    continue
-            found, offset = item.read(buffer, offset)
-            rows.append(found)
-            name, prefix = found.topic, encode_string(found.topic, flexible)
-            last = len(buffer) - len(prefix) - row_bytes
-        return tuple(rows), offset
+def _named_reader(flexible: bool, item: Layout) -> Callable[[bytes, int], tuple[tuple[TopicErrors, ...], int]]:
+    def read(buffer: bytes, offset: int) -> tuple[tuple[TopicErrors, ...], int]:
+        left, offset = _length(buffer, offset, flexible, item.min_bytes)
+        found: list[tuple[str, list[PartitionErrors]]] = []
+        expected = 1
+        while left:
+            row, end = item.read(buffer, offset)
+            prefix = encode_string(row[0], flexible)
+            rows = _run(buffer, offset, prefix, flexible, left, expected)
+            errors = _errors(rows, flexible) if rows else None
+            if errors is None:
+                errors = PartitionErrors.of_rows([row[1:]])
+            else:
+                end = offset + len(rows) + len(errors.rows) * len(prefix)
+            expected = len(errors.rows)
+            left, offset = left - expected, end
+            if found and found[-1][0] == row[0]:
+                found[-1][1].append(errors)
+            else:
+                found.append((row[0], [errors]))
+        return tuple(TopicErrors(name, None, PartitionErrors.joined(each)) for name, each in found), offset
 
     return read
 
 
-def _named_writer(
-    row: struct.Struct, flexible: bool, tags: tuple[int, ...]
-) -> Callable[[Sequence[TopicError], Append], None]:
-    pack = row.pack
+def _run(buffer: bytes, offset: int, prefix: bytes, flexible: bool, at_most: int, expected: int) -> bytes:
+    """Return what follows the prefix in each of the adjacent rows that begin with it and have no tagged fields.
 
-    def write(rows: Sequence[TopicError], append: Append) -> None:
-        append(encode_length(len(rows), flexible))
-        name, prefix = None, b""
-        for topic, partition, error in rows:
-            if topic != name:
-                name, prefix = topic, encode_string(topic, flexible)
-            append(prefix + pack(partition, error, *tags))
+    `expected` is the number of rows to try first: of the topic before, so that a false one costs no more than that
+    topic did."""
+    row_bytes = _ROWS[flexible].size
+    size = len(prefix) + row_bytes
+    at_most = min(at_most, (len(buffer) - offset) // size)
+    found: list[bytes] = []
+    count = expected
+    while count := min(count, at_most - len(found)):
+        first, *rows = buffer[offset : offset + count * size].split(prefix)
+        if not first and set(map(len, rows)) == {row_bytes}:
+            found += rows
+            offset += count * size
+            if not buffer.startswith(prefix, offset):
+                break
+            count *= 2
+        elif count == 1:
+            break
+        else:
+            count //= 2
+    joined = b"".join(found)
+    if flexible:
+        tags = joined[row_bytes - 1 :: row_bytes]
+        return joined[: row_bytes * (len(tags) - len(tags.lstrip(b"\0")))]
+    return joined
+
+
+def _named_writer(flexible: bool) -> Callable[[Sequence[TopicErrors], Append], None]:
+    pack, tags = _ROWS[flexible].pack, (0,) if flexible else ()
+
+    def write(topics: Sequence[TopicErrors], append: Append) -> None:
+        append(encode_length(sum(len(each.errors.rows) for each in topics), flexible))
+        for name, _, errors in topics:
+            if name is None:
+                raise Unencodable("this version names topics, and one has no name")
+            prefix = encode_string(name, flexible)
+            append(b"".join([prefix + pack(partition, error, *tags) for partition, error in errors.rows]))
 
     return write

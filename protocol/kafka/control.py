@@ -7,9 +7,11 @@ the envelope (`Addressed`) and not of these values.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lethe.protocol.kafka.partition_errors import PartitionErrors, TopicErrors, by_topic
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
 
 
@@ -68,9 +70,16 @@ class LeaderAndIsrRequest:
     topics: tuple[LeaderAndIsrTopic, ...]
     live_leaders: tuple[Node, ...]
 
+    def answered(self, error: int) -> tuple[TopicErrors, ...]:
+        """Return this error for every partition, as topics of a response."""
+        return tuple(
+            TopicErrors(name, topic_id, PartitionErrors.uniform((row.partition for row in partitions), error))
+            for name, topic_id, partitions in self.topics
+        )
+
 
 class TopicIdError(NamedTuple):
-    """One partition of a response. `topic` is set up to version 4, `topic_id` from version 5 on; the other is None."""
+    """One row of a response. `topic` is set up to version 4, `topic_id` from version 5 on; the other is None."""
 
     topic: str | None
     topic_id: TopicId | None
@@ -81,7 +90,16 @@ class TopicIdError(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponse:
     error: int
-    partitions: tuple[TopicIdError, ...]
+    topics: tuple[TopicErrors, ...]
+
+    @classmethod
+    def of_rows(cls, error: int, rows: Iterable[TopicIdError]) -> LeaderAndIsrResponse:
+        return cls(error, by_topic(rows))
+
+    @property
+    def rows(self) -> tuple[TopicIdError, ...]:
+        """The topics row by row, for readers of few."""
+        return tuple(TopicIdError(name, each_id, *row) for name, each_id, errors in self.topics for row in errors.rows)
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -140,6 +158,13 @@ class StopReplicaRequest:
     topics: tuple[StopReplicaTopic, ...]
     """Below version 3 all partitions of one request share one delete flag."""
 
+    def answered(self, error: int) -> tuple[TopicErrors, ...]:
+        """Return this error for every partition, as topics of a response."""
+        return tuple(
+            TopicErrors(name, None, PartitionErrors.uniform((row.partition for row in partitions), error))
+            for name, partitions in self.topics
+        )
+
 
 class TopicError(NamedTuple):
     topic: str
@@ -150,8 +175,18 @@ class TopicError(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StopReplicaResponse:
     error: int
-    partitions: tuple[TopicError, ...]
-    """Empty if `error` is a stale epoch."""
+    topics: tuple[TopicErrors, ...]
+    """Empty if `error` is a stale epoch. Without topic ids."""
+
+    @classmethod
+    def of_rows(cls, error: int, rows: Iterable[TopicError]) -> StopReplicaResponse:
+        return cls(error, by_topic((topic, None, partition, code) for topic, partition, code in rows))
+
+    @property
+    def rows(self) -> tuple[TopicError, ...]:
+        """The topics row by row, for readers of few."""
+        named = ((topic.topic, topic.errors) for topic in self.topics)
+        return tuple(TopicError(name, *row) for name, errors in named if name is not None for row in errors.rows)
 
 
 # --- the envelope -------------------------------------------------------------------------------------------------

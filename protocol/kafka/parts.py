@@ -10,7 +10,7 @@ request with too many rows is sent as several requests, one after the other, and
   LeaderAndIsr lists the leaders of its own partitions.
 * A part says nothing of partitions that it leaves out: LeaderAndIsr of type FULL, which does, is never sent (codec).
 * A row that does not fit is a part of its own, and exceeds the limit. The caller reports it.
-* The answer to the whole has the rows of all parts, and the first error that a part was answered with.
+* The answer to the whole has the topics of all parts, and the first error that a part was answered with.
 
 Sizes are upper bounds for all versions from IBP 2.2 on (`OLDEST`).
 """
@@ -33,6 +33,7 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
+from lethe.protocol.kafka.partition_errors import without_seams
 from lethe.protocol.kafka.queries import ChannelRequest, ChannelResponse, DescribeLogDirsResponse
 from lethe.protocol.vocabulary import Broker
 
@@ -89,11 +90,11 @@ def merged(responses: Sequence[ChannelResponse]) -> ChannelResponse:
     error = next((each.error for each in responses if each.error), 0)
     match first:
         case LeaderAndIsrResponse():
-            answers = [row for each in responses if isinstance(each, LeaderAndIsrResponse) for row in each.partitions]
-            return LeaderAndIsrResponse(error, tuple(answers))
+            answers = [topic for each in responses if isinstance(each, LeaderAndIsrResponse) for topic in each.topics]
+            return LeaderAndIsrResponse(error, without_seams(answers))
         case StopReplicaResponse():
-            stopped = [row for each in responses if isinstance(each, StopReplicaResponse) for row in each.partitions]
-            return StopReplicaResponse(error, tuple(stopped))
+            stopped = [topic for each in responses if isinstance(each, StopReplicaResponse) for topic in each.topics]
+            return StopReplicaResponse(error, without_seams(stopped))
         case UpdateMetadataResponse() | DescribeLogDirsResponse():
             return replace(first, error=error)
 

@@ -70,14 +70,14 @@ def healthy_answer(request: ControlRequest) -> ControlResponse:
                 for topic in request.topics
                 for row in topic.partitions
             )
-            return LeaderAndIsrResponse(0, rows)
+            return LeaderAndIsrResponse.of_rows(0, rows)
         case UpdateMetadataRequest():
             return UpdateMetadataResponse(0)
         case StopReplicaRequest():
             stopped = (
                 TopicError(topic.topic, row.partition, 0) for topic in request.topics for row in topic.partitions
             )
-            return StopReplicaResponse(0, tuple(stopped))
+            return StopReplicaResponse.of_rows(0, tuple(stopped))
 
 
 def _told(request: object) -> Response | None:
@@ -213,7 +213,7 @@ def _erring(request: ControlRequest) -> Response:
         for topic in request.topics
         for row in topic.partitions
     )
-    return StopReplicaResponse(0, rows)
+    return StopReplicaResponse.of_rows(0, rows)
 
 
 class TombstoneRefuser(FakeBroker):

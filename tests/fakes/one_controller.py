@@ -104,14 +104,14 @@ def consent(send: Send) -> Answer:
                 for topic in request.topics
                 for row in topic.partitions
             )
-            return LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse.of_rows(0, rows))
         case UpdateMetadataRequest():
             return UpdateMetadataResponseReceived(broker, epoch, request_id, UpdateMetadataResponse(0))
         case StopReplicaRequest():
             stopped = tuple(
                 TopicError(topic.topic, row.partition, 0) for topic in request.topics for row in topic.partitions
             )
-            return StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse(0, stopped))
+            return StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse.of_rows(0, stopped))
         case DescribeLogDirsRequest():
             healthy = (LogDir(0, "/a", ()), LogDir(0, "/b", ()))
             return LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse(healthy))
@@ -135,8 +135,8 @@ class Refusing:
     def __call__(self, send: Send) -> Answer:
         answer = consent(send)
         if send.broker == self.broker and isinstance(answer, StopReplicaResponseReceived):
-            rows = tuple(row._replace(error=self.error) for row in answer.response.partitions)
-            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(0, rows))
+            rows = tuple(row._replace(error=self.error) for row in answer.response.rows)
+            return StopReplicaResponseReceived(*send[:3], StopReplicaResponse.of_rows(0, rows))
         return answer
 
 

@@ -70,7 +70,7 @@ def _verdict(answer: Answer) -> str:
     if isinstance(answer, LogDirsDescribed):
         failed = [f"{each.path} {error_name(each.error)}" for each in answer.response.log_dirs if each.error]
         return ", ".join(failed) or ("ok" if answer.response.log_dirs else "nothing")
-    rows = () if isinstance(answer, UpdateMetadataResponseReceived) else answer.response.partitions
+    rows = () if isinstance(answer, UpdateMetadataResponseReceived) else answer.response.rows
     wrong = [f"{row.topic}-{row.partition} {error_name(row.error)}" for row in rows if row.error]
     return ", ".join(wrong) or "ok"
 

@@ -218,7 +218,7 @@ async def test_kill_9_in_the_middle_of_the_removal_and_it_is_finished_after_the_
                 assert len(names(tmp_path)) == 31
                 answer = await connection.ask(Addressed(stop(partitions=partitions), broker.epoch))
                 assert isinstance(answer, StopReplicaResponse)
-                assert {row.error for row in answer.partitions} == {0}
+                assert {row.error for row in answer.rows} == {0}
                 await reach(lambda: len(names(tmp_path)) < 28, 60)
             await agent.kill()
         left = names(tmp_path)
@@ -270,7 +270,7 @@ async def test_kill_9_in_the_middle_of_a_creation_and_a_deletion(
                     for request in (become(partitions=partitions), stop(partitions=partitions))
                 ]
             for answer in answers:
-                assert {row.error for row in answer.partitions} == {0}  # type: ignore[union-attr]
+                assert {row.error for row in answer.rows} == {0}  # type: ignore[union-attr]
             assert await agent.terminate() == ExitCode.STOPPED
     assert all(name.endswith("-delete") for name in names(tmp_path))
 

@@ -109,7 +109,7 @@ EMPTY = StopReplicaResponse(0, ())
 
 def test_an_announced_length_takes_no_memory() -> None:
     rows = tuple(TopicError("orders", p, 0) for p in range(3))
-    flat = bytearray(encode_response(ApiKey.STOP_REPLICA, 0, 1, StopReplicaResponse(0, rows)))
+    flat = bytearray(encode_response(ApiKey.STOP_REPLICA, 0, 1, StopReplicaResponse.of_rows(0, rows)))
     flat[6:10] = struct.pack(">i", 2**31 - 1)
     compact = b"\0\0\0\1\0\0\0" + b"\xff\xff\xff\xff\x07"
     tagged = b"\0\0\0\1\0\0\0\1" + b"\xff\xff\xff\xff\x07"

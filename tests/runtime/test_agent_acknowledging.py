@@ -42,7 +42,7 @@ async def test_everything_is_acknowledged_and_nothing_done(tmp_path: Path) -> No
         before = entries(tmp_path)
         led = await connection.ask(addressed(app, become(is_new=True, partitions=(0, 1))))
         assert isinstance(led, LeaderAndIsrResponse)
-        assert [(row.partition, row.error) for row in led.partitions] == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
+        assert [(row.partition, row.error) for row in led.rows] == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
         told = await connection.ask(addressed(app, metadata(partitions=(0, 1), brokers=live(1))))
         assert told == UpdateMetadataResponse(ErrorCode.NONE)
         cluster = await connection.ask(MetadataRequest(None))
@@ -51,7 +51,7 @@ async def test_everything_is_acknowledged_and_nothing_done(tmp_path: Path) -> No
         await connection.ask(addressed(app, tombstone(partitions=(0, 1))))
         stopped = await connection.ask(addressed(app, stop(partitions=(0, 1))))
         assert isinstance(stopped, StopReplicaResponse)
-        assert [(*row,) for row in stopped.partitions] == [("t", 0, ErrorCode.NONE), ("t", 1, ErrorCode.NONE)]
+        assert [(*row,) for row in stopped.rows] == [("t", 0, ErrorCode.NONE), ("t", 1, ErrorCode.NONE)]
         assert entries(tmp_path) == before
         assert app.loop.state.replicas == {}
 

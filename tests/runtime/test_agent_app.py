@@ -93,7 +93,7 @@ async def test_a_topic_from_its_creation_to_its_last_byte(tmp_path: Path) -> Non
         await connection.ask(addressed(app, tombstone(partitions=(0, 1), brokers=(me,))))
         await connection.ask(addressed(app, stop(partitions=(0, 1), delete=False)))
         answer = await connection.ask(addressed(app, stop(partitions=(0, 1))))
-        assert [row.error for row in answer.partitions] == [0, 0]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [0, 0]  # type: ignore[union-attr]
         assert "t-0" not in directories(tmp_path)
         await reach(lambda: not app.loop.state.removal.pending)
         assert directories(tmp_path) == []
@@ -185,7 +185,7 @@ async def test_an_agent_that_remembers_nothing_asks_zookeeper_whose_replica_it_i
         assert app.loop.state.replicas[T0].state is ReplicaState.LOADED
         for name in ("t", "u", "nothing-of-that-name"):
             answer = await connection.ask(addressed(app, stop(name)))
-            assert [row.error for row in answer.partitions] == [0]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [0]  # type: ignore[union-attr]
         left = directories(tmp_path)
     assert [name.rsplit("-", 1)[1] for name in left] == ["delete", "stray"]
 
@@ -196,7 +196,7 @@ async def test_a_failing_directory_is_told_to_the_controller_and_described(tmp_p
     async with running(agent_config(tmp_path), zookeeper.open_session, disk) as app, connected(app) as connection:
         disk.fail_with(errno.EROFS, on="mkdir")
         answer = await connection.ask(addressed(app, become(is_new=True)))
-        assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         disk.heal()
         await reach(lambda: zookeeper.model.children(log_dir_event_notifications()))
         described = await connection.ask(DescribeLogDirsRequest())
@@ -216,15 +216,15 @@ async def test_a_directory_that_is_taken_away_is_told_to_the_controller(tmp_path
         break_log_dir(tmp_path / "a")
         if busy:
             answer = await connection.ask(addressed(app, stop()))
-            assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         await reach(lambda: zookeeper.model.children(log_dir_event_notifications()), 60)
         answer = await connection.ask(addressed(app, become(leader_epoch=1)))
-        assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         assert len(zookeeper.model.children(log_dir_event_notifications())) == 1
     mend_log_dir(tmp_path / "a")
     async with running(config, zookeeper.open_session) as app, connected(app) as connection:
         answer = await connection.ask(addressed(app, become(leader_epoch=1)))
-        assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
     assert directories(tmp_path) == ["t-0"], "nothing is lost"
 
 

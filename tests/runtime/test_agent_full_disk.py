@@ -52,7 +52,7 @@ async def test_a_deletion_is_acknowledged_and_removed_where_no_checkpoint_can_be
         disk.fail_with(number, on="replace")
         await connection.ask(addressed(app, tombstone()))
         answer = await connection.ask(addressed(app, stop()))
-        assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
         state = app.loop.state
         await reach(lambda: state.removal.removed_directories == 1)
         assert not state.has_offline_log_dir
@@ -75,7 +75,7 @@ async def test_what_needs_space_fails_alone_and_leaves_nothing(tmp_path: Path, c
         await connection.ask(addressed(app, become("stays", Y, is_new=True)))
         disk.fail_with(errno.ENOSPC, on=call)
         answer = await connection.ask(addressed(app, become(is_new=True)))
-        assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         state = app.loop.state
         assert not state.has_offline_log_dir
         assert state.replicas[STAYS].state is ReplicaState.HOSTED
@@ -84,7 +84,7 @@ async def test_what_needs_space_fails_alone_and_leaves_nothing(tmp_path: Path, c
         assert (tmp_path / "a" / "t-0").exists() == (call == "allocate")
         disk.heal()
         answer = await connection.ask(addressed(app, become()))
-        assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
         assert state.replicas[T0].size_bytes > 100
 
 
@@ -96,11 +96,11 @@ async def test_a_rename_without_space_is_answered_and_can_be_repeated(tmp_path: 
         await connection.ask(addressed(app, tombstone()))
         disk.fail_with(errno.ENOSPC, on="rename")
         answer = await connection.ask(addressed(app, stop()))
-        assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
         assert not app.loop.state.has_offline_log_dir
         disk.heal()
         answer = await connection.ask(addressed(app, stop()))
-        assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+        assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
 
 
 # --- a disk that is really full -----------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def test_a_full_file_system_is_freed_by_a_deletion(
             assert is_full(place)
             await connection.ask(addressed(app, tombstone()))
             answer = await connection.ask(addressed(app, stop()))
-            assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
             state = app.loop.state
             await reach(lambda: state.removal.removed_directories == 1)
             assert not state.has_offline_log_dir
@@ -145,8 +145,8 @@ async def test_after_a_restart_on_a_full_file_system_what_was_renamed_is_removed
         async with running(config, zookeeper.open_session) as app, connected(app) as connection:
             assert is_full(place)
             answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1)))
-            assert [row.error for row in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
             assert not app.loop.state.has_offline_log_dir
             await reach(lambda: not renamed.exists())
             answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1)))
-            assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]

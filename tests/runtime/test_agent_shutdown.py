@@ -132,7 +132,7 @@ async def test_until_it_is_let_go_it_is_registered_and_serves(tmp_path: Path) ->
             app.stop("it is time")
             await reach(lambda: controller.asked)
             answer = await connection.ask(Addressed(stop(), epoch))
-            assert [row.error for row in answer.partitions] == [ErrorCode.NONE]  # type: ignore[union-attr]
+            assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
             assert zookeeper.model.node(broker_id(1)) is not None
             assert not run.done()
         controller.released.set()

@@ -435,7 +435,7 @@ async def test_a_large_request_goes_in_parts_and_is_answered_once(
         assert isinstance(one.requests[-1], UpdateMetadataRequest)
         for answer in b.answers:
             if isinstance(answer, LeaderAndIsrResponseReceived):
-                assert [row.partition for row in answer.response.partitions] == list(range(30))
+                assert [row.partition for row in answer.response.rows] == list(range(30))
 
 
 async def test_only_the_part_that_was_lost_is_sent_again() -> None:

@@ -279,8 +279,8 @@ def test_storage_error_on_leader_and_isr_blocks_until_the_broker_restarts(return
     def broken_disk(send: Send) -> Answer:
         answer = consent(send)
         if send.broker == 2 and isinstance(answer, LeaderAndIsrResponseReceived):
-            rows = tuple(r._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for r in answer.response.partitions)
-            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
+            rows = tuple(r._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for r in answer.response.rows)
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse.of_rows(0, rows))
         return answer
 
     world.answer = broken_disk
@@ -311,7 +311,9 @@ def test_storage_error_of_a_running_broker_moves_its_leaders_away() -> None:
     rows = (TopicIdError("orders", None, 0, ErrorCode.KAFKA_STORAGE_ERROR),)
     world.take_story()
     world.feed(
-        LeaderAndIsrResponseReceived(BrokerId(1), outstanding.broker_epoch, request_id, LeaderAndIsrResponse(0, rows))
+        LeaderAndIsrResponseReceived(
+            BrokerId(1), outstanding.broker_epoch, request_id, LeaderAndIsrResponse.of_rows(0, rows)
+        )
     )
     world.run()
     assert world.take_story() == text("""
@@ -501,8 +503,8 @@ def test_equal_leader_epoch_which_a_broker_refuses_still_proves_that_it_reaches_
     def known(send: Send) -> Answer:
         answer = consent(send)
         if isinstance(answer, LeaderAndIsrResponseReceived):
-            rows = tuple(r._replace(error=ErrorCode.STALE_CONTROLLER_EPOCH) for r in answer.response.partitions)
-            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
+            rows = tuple(r._replace(error=ErrorCode.STALE_CONTROLLER_EPOCH) for r in answer.response.rows)
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse.of_rows(0, rows))
         return answer
 
     world.answer = known

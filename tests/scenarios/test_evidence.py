@@ -36,8 +36,8 @@ class Describing:
         if isinstance(answer, LogDirsDescribed):
             return LogDirsDescribed(*send[:3], self.described)
         if isinstance(answer, LeaderAndIsrResponseReceived) and self.lies_on_failed:
-            rows = tuple(row._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for row in answer.response.partitions)
-            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
+            rows = tuple(row._replace(error=ErrorCode.KAFKA_STORAGE_ERROR) for row in answer.response.rows)
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse.of_rows(0, rows))
         return answer
 
 
@@ -98,7 +98,7 @@ def test_look_that_a_later_incarnation_has_answered_proves_nothing() -> None:
 
     def restarted(send: Send) -> Answer | None:
         answer = consent(send)
-        if send.broker == 2 and isinstance(answer, StopReplicaResponseReceived) and not answer.response.partitions:
+        if send.broker == 2 and isinstance(answer, StopReplicaResponseReceived) and not answer.response.rows:
             return StopReplicaResponseReceived(*send[:3], StopReplicaResponse(ErrorCode.STALE_BROKER_EPOCH, ()))
         return answer
 

@@ -71,7 +71,7 @@ def no_evidence() -> AbstractContextManager[object]:
     def trusting(
         context: Context, event: StopReplicaResponseReceived, asked: dict[str, Bits]
     ) -> tuple[dict[str, Bits], dict[PartitionReplica, str]]:
-        rows = (row for row in event.response.partitions if row.error)
+        rows = (row for row in event.response.rows if row.error)
         wrong = {PartitionReplica(row.topic, row.partition, event.broker) for row in rows}
         _, failed = verdicts(context, event, asked)
         unsaid = {replica: problem for replica, problem in failed.items() if replica in wrong}

@@ -53,7 +53,7 @@ def answered(cluster: Cluster, broker: BrokerId, response: ControlResponse) -> N
     knows, where somebody has removed the state by hand and epochs have begun again."""
     if not isinstance(response, StopReplicaResponse):
         return
-    for row in response.partitions:
+    for row in response.rows:
         incarnation = cluster.ledger.living.get(row.topic)
         if incarnation is None:
             continue

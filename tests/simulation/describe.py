@@ -60,13 +60,13 @@ def response(each: ChannelResponse) -> str:
     """`LeaderAndIsr NONE [t1-0: NONE]`."""
     error = error_name(each.error)
     match each:
-        case LeaderAndIsrResponse(_, rows):
+        case LeaderAndIsrResponse(rows=rows):
             return (
                 f"LeaderAndIsr {error} {_list(f'{row.topic}-{row.partition}: {error_name(row.error)}' for row in rows)}"
             )
         case UpdateMetadataResponse():
             return f"UpdateMetadata {error}"
-        case StopReplicaResponse(_, stopped):
+        case StopReplicaResponse(rows=stopped):
             rows_text = _list(f"{row.topic}-{row.partition}: {error_name(row.error)}" for row in stopped)
             return f"StopReplica {error} {rows_text}"
         case DescribeLogDirsResponse(log_dirs):

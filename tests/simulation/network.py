@@ -272,8 +272,8 @@ def _event(send: Send, response: ChannelResponse, *, topics_by_id: bool) -> Answ
     """The answer as it comes off the wire: LeaderAndIsr names topics by id from version 5 on, and by name before."""
     broker, epoch, request_id, _ = send
     match response:
-        case LeaderAndIsrResponse(error, rows):
-            kept = tuple(row._replace(topic=None) if topics_by_id else row._replace(topic_id=None) for row in rows)
+        case LeaderAndIsrResponse(error, topics):
+            kept = tuple(each._replace(topic=None) if topics_by_id else each._replace(topic_id=None) for each in topics)
             return LeaderAndIsrResponseReceived(broker, epoch, request_id, LeaderAndIsrResponse(error, kept))
         case UpdateMetadataResponse():
             return UpdateMetadataResponseReceived(broker, epoch, request_id, response)

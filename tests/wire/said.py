@@ -182,10 +182,10 @@ class _Reader:
 
     def _answer(self, response: object) -> Row:
         match response:
-            case LeaderAndIsrResponse(error=error, partitions=partitions):
+            case LeaderAndIsrResponse(error=error, rows=partitions):
                 named = {f"{self._name(row.topic, row.topic_id)}-{row.partition}": row.error for row in partitions}
                 return {"error": error, **dict(sorted(named.items()))}
-            case StopReplicaResponse(error=error, partitions=stopped):
+            case StopReplicaResponse(error=error, rows=stopped):
                 return {"error": error, **{f"{row.topic}-{row.partition}": row.error for row in sorted(stopped)}}
             case UpdateMetadataResponse(error=error):
                 return {"error": error}

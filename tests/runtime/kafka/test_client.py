@@ -140,7 +140,7 @@ async def test_one_body_goes_to_many_brokers_each_with_its_epoch() -> None:
             assert isinstance(value, Addressed)
             assert header.client_id == "1001"
             seen.append(value)
-            response = StopReplicaResponse(0, (TopicError("t", 0, value.broker_epoch % 100),))
+            response = StopReplicaResponse.of_rows(0, (TopicError("t", 0, value.broker_epoch % 100),))
             send(writer, encode_response(header.api, header.version, header.correlation_id, response))
 
     stop = StopReplicaRequest(
@@ -148,8 +148,8 @@ async def test_one_body_goes_to_many_brokers_each_with_its_epoch() -> None:
     )
     body = encode_control_body(stop, 4)
     async with connected(script) as one, connected(script) as other:
-        assert await one.send_body(body, BrokerEpoch(901)) == StopReplicaResponse(0, (TopicError("t", 0, 1),))
-        assert await other.send_body(body, BrokerEpoch(902)) == StopReplicaResponse(0, (TopicError("t", 0, 2),))
+        assert await one.send_body(body, BrokerEpoch(901)) == StopReplicaResponse.of_rows(0, (TopicError("t", 0, 1),))
+        assert await other.send_body(body, BrokerEpoch(902)) == StopReplicaResponse.of_rows(0, (TopicError("t", 0, 2),))
     assert seen == [Addressed(stop, BrokerEpoch(901)), Addressed(stop, BrokerEpoch(902))]
 
 

@@ -100,7 +100,7 @@ def stop_replica(delete: bool, broker: int, at: int) -> list[Frame]:
     topics = (StopReplicaTopic("orders", (StopReplicaPartition(0, -2, delete),)),)
     body = encode_control_body(StopReplicaRequest(BrokerId(1001), ControllerEpoch(3), topics), 4)
     request = b"".join(map(bytes, body.frame(at, "lethe", BrokerEpoch(broker + 20))))[4:]
-    response = StopReplicaResponse(0, (TopicError("orders", 0, 0),))
+    response = StopReplicaResponse.of_rows(0, (TopicError("orders", 0, 0),))
     return [frame(at, True, request), frame(at + 5, False, encode_response(ApiKey.STOP_REPLICA, 4, at, response))]
 
 

@@ -18,7 +18,7 @@ CATCH_UP_MS = Settings(ME, 0, "").catch_up_delay_ms
 
 def follower(driver: Driver, leader_epoch: int = 0, leader: int = 2) -> None:
     request = become(leader=leader, isr=(2,), replicas=(2, ME), leader_epoch=leader_epoch)
-    assert [row.error for row in driver.leader_and_isr(request).partitions] == [ErrorCode.NONE]
+    assert [row.error for row in driver.leader_and_isr(request).rows] == [ErrorCode.NONE]
 
 
 def with_brokers(*ids: int, disk: FakeDisk | None = None) -> Driver:
@@ -70,7 +70,7 @@ def test_an_agent_that_is_told_again_to_host_what_is_deleted_fills_nothing() -> 
     disk = FakeDisk({A: {}})
     driver = with_brokers(ME, 2, disk=disk)
     follower(driver, leader=-1)
-    assert [row.error for row in driver.stop(stop()).partitions] == [ErrorCode.NONE]
+    assert [row.error for row in driver.stop(stop()).rows] == [ErrorCode.NONE]
     driver.advance(100 * CATCH_UP_MS)
     assert driver.state.removal.freed_bytes == 0
     assert fills(driver) == []

@@ -46,12 +46,12 @@ def doomed(topic_id: TopicId | None) -> LeaderAndIsrRequest:
 
 
 def opened(driver: Driver, request: LeaderAndIsrRequest) -> int:
-    (row,) = driver.leader_and_isr(request).partitions
+    (row,) = driver.leader_and_isr(request).rows
     return row.error
 
 
 def stopped(driver: Driver, request: StopReplicaRequest) -> int:
-    (row,) = driver.stop(request).partitions
+    (row,) = driver.stop(request).rows
     return row.error
 
 

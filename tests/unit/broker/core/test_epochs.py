@@ -58,9 +58,9 @@ def test_broker_epochs(request_: ControlRequest, epoch: int, expected: int) -> N
 def test_a_stale_broker_epoch_lists_partitions_for_leader_and_isr_only(request_: ControlRequest) -> None:
     driver = Driver()
     match driver.replies[driver.send(request_, EPOCH - 1)].response:
-        case LeaderAndIsrResponse(_, rows):
+        case LeaderAndIsrResponse(rows=rows):
             assert [row.error for row in rows] == [ErrorCode.STALE_BROKER_EPOCH] * 2
-        case StopReplicaResponse(_, rows):
+        case StopReplicaResponse(rows=rows):
             assert rows == ()
         case other:
             assert other.error == ErrorCode.STALE_BROKER_EPOCH

@@ -26,7 +26,7 @@ T0 = TopicPartition("t", 0)
 
 def only_error(response: LeaderAndIsrResponse) -> int:
     assert response.error == ErrorCode.NONE
-    (row,) = response.partitions
+    (row,) = response.rows
     return row.error
 
 
@@ -39,7 +39,7 @@ def test_a_new_replica_is_created_with_its_id_and_hosted() -> None:
 
 
 def test_the_answer_repeats_topic_and_id_of_each_row() -> None:
-    rows = Driver().leader_and_isr(become(partitions=(0, 1))).partitions
+    rows = Driver().leader_and_isr(become(partitions=(0, 1))).rows
     assert [(row.topic, row.topic_id, row.partition) for row in rows] == [("t", X, 0), ("t", X, 1)]
 
 
@@ -224,7 +224,7 @@ def test_a_new_replica_goes_to_a_good_directory() -> None:
 def test_a_directory_that_fails_while_creating_takes_only_its_own_partitions_down() -> None:
     driver = Driver()
     driver.disk.failures[A] = "no space left on device"
-    errors = [row.error for row in driver.leader_and_isr(become(partitions=(0, 1), is_new=True)).partitions]
+    errors = [row.error for row in driver.leader_and_isr(become(partitions=(0, 1), is_new=True)).rows]
     assert errors == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
     assert driver.state.log_dirs == {A: "no space left on device", B: None}
     assert driver.effects.count(NotifyLogDirFailure()) == 1
@@ -236,7 +236,7 @@ def test_a_directory_that_fails_also_takes_down_what_the_same_request_only_opene
     driver = Driver(disk)
     disk.failures[A] = "input/output error"
     request = become(partitions=(0, 1), is_new=False)
-    assert [row.error for row in driver.leader_and_isr(request).partitions] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert [row.error for row in driver.leader_and_isr(request).rows] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_partitions_out_of_range_never_reach_the_disk(partition: int) -> None:
 
 def test_a_partition_named_twice_counts_once() -> None:
     driver = Driver()
-    rows = driver.leader_and_isr(become(partitions=(0, 0))).partitions
+    rows = driver.leader_and_isr(become(partitions=(0, 0))).rows
     assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     assert [type(operation) for operation in driver.disk.performed] == [CreateReplica, FillReplica]
 

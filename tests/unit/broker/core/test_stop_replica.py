@@ -32,7 +32,7 @@ T0 = TopicPartition("t", 0)
 
 def only_error(response: StopReplicaResponse) -> int:
     assert response.error == ErrorCode.NONE
-    (row,) = response.partitions
+    (row,) = response.rows
     return row.error
 
 
@@ -99,7 +99,7 @@ def test_stop_replica_request_twice_with_one_partition_in_an_offline_directory()
     driver.leader_and_isr(become(partitions=(0, 1)))
     driver.feed(LogDirFailed(B, "gone"))
     for _ in range(2):
-        rows = driver.stop(stop(partitions=(0, 1))).partitions
+        rows = driver.stop(stop(partitions=(0, 1))).rows
         assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
@@ -122,7 +122,7 @@ def test_flags_are_judged_partition_by_partition() -> None:
 def test_a_partition_named_twice_is_answered_twice_and_deleted_once() -> None:
     driver = Driver()
     driver.leader_and_isr(become())
-    rows = driver.stop(stop(partitions=(0, 0))).partitions
+    rows = driver.stop(stop(partitions=(0, 0))).rows
     assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.NONE]
     assert len([o for o in driver.disk.performed if isinstance(o, RenameForDeletion)]) == 1
 
@@ -213,7 +213,7 @@ def test_an_agent_that_remembers_nothing_asks_once_per_topic(
     disk = found(topic_id, id_readable=id_readable)
     disk.log_dirs[B]["t-1"] = Entry(topic_id, 1, 1, id_readable)
     driver = Driver(disk, topic_ids={"t": answer})
-    rows = driver.stop(stop(partitions=(0, 1))).partitions
+    rows = driver.stop(stop(partitions=(0, 1))).rows
     assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.NONE]
     assert driver.asked == [("t",)]
     assert [type(o) for o in disk.performed] == [operation, operation]

@@ -44,12 +44,12 @@ def is_deletion(send: Send) -> bool:
 
 
 def hosts(one: OneController, asked: Send, topic_id: TopicId | None, error: ErrorCode = ErrorCode.NONE) -> None:
-    response = LeaderAndIsrResponse(ErrorCode.NONE, (TopicIdError(None, topic_id, 0, error),))
+    response = LeaderAndIsrResponse.of_rows(ErrorCode.NONE, (TopicIdError(None, topic_id, 0, error),))
     one.feed(LeaderAndIsrResponseReceived(asked.broker, asked.broker_epoch, asked.request_id, response))
 
 
 def has_deleted(one: OneController, asked: Send) -> None:
-    response = StopReplicaResponse(ErrorCode.NONE, (TopicError("t", 0, ErrorCode.NONE),))
+    response = StopReplicaResponse.of_rows(ErrorCode.NONE, (TopicError("t", 0, ErrorCode.NONE),))
     one.feed(StopReplicaResponseReceived(asked.broker, asked.broker_epoch, asked.request_id, response))
 
 

@@ -137,7 +137,7 @@ def test_leader_and_isr_answer_is_taken_once() -> None:
     request_id = next(i for i, o in context.cluster.outstanding.items() if isinstance(o.request, LeaderAndIsrRequest))
     epoch = context.cluster.brokers[BrokerId(2)].epoch
     answer = LeaderAndIsrResponseReceived(
-        BrokerId(2), epoch, request_id, LeaderAndIsrResponse(0, (TopicIdError(None, FOO, 0, 0),))
+        BrokerId(2), epoch, request_id, LeaderAndIsrResponse.of_rows(0, (TopicIdError(None, FOO, 0, 0),))
     )
     assert refusals(feed(context, answer)) == []
     assert context.cluster.topics["foo"].announced(2, lambda latest: latest.confirmed) == 1
@@ -286,7 +286,7 @@ def acknowledge(context: Context, broker: int) -> list[tuple[str, str]]:
     rows = tuple(TopicError(t.topic, row.partition, 0) for t in request.topics for row in t.partitions)
     epoch = context.cluster.brokers[BrokerId(broker)].epoch
     effects = feed(
-        context, StopReplicaResponseReceived(BrokerId(broker), epoch, request_id, StopReplicaResponse(0, rows))
+        context, StopReplicaResponseReceived(BrokerId(broker), epoch, request_id, StopReplicaResponse.of_rows(0, rows))
     )
     records = [effect.record for effect in effects if isinstance(effect, Record)]
     return [
@@ -335,7 +335,10 @@ def started_deletion() -> Context:
         assert isinstance(request, LeaderAndIsrRequest)
         rows = tuple(TopicIdError(t.topic, None, r.partition, 0) for t in request.topics for r in t.partitions)
         epoch = context.cluster.brokers[BrokerId(broker)].epoch
-        feed(context, LeaderAndIsrResponseReceived(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse(0, rows)))
+        feed(
+            context,
+            LeaderAndIsrResponseReceived(BrokerId(broker), epoch, request_id, LeaderAndIsrResponse.of_rows(0, rows)),
+        )
     queue_deletion(context.cluster, "foo", NOW_MS)
     perform(context, ResumeDeletions(("foo",)))
     return context

@@ -25,7 +25,7 @@ def lose_directory(world: OneController, broker: int, *lost: str) -> None:
                 for t in send.request.topics
                 for row in t.partitions
             )
-            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse(0, rows))
+            return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse.of_rows(0, rows))
         return consent(send)
 
     world.answer = answer

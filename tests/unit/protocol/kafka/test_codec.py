@@ -178,16 +178,16 @@ def test_stop_replica_in_each_version(version: int, body: str) -> None:
 
 def test_responses() -> None:
     assert encode_response(
-        ApiKey.STOP_REPLICA, 4, 7, StopReplicaResponse(0, (TopicError("ab", 3, ErrorCode.KAFKA_STORAGE_ERROR),))
+        ApiKey.STOP_REPLICA, 4, 7, StopReplicaResponse.of_rows(0, (TopicError("ab", 3, ErrorCode.KAFKA_STORAGE_ERROR),))
     ) == hexed("00000007 00 0000 02 03 6162 00000003 0038 00 00")
     assert encode_response(
         ApiKey.LEADER_AND_ISR,
         7,
         7,
-        LeaderAndIsrResponse(0, (TopicIdError(None, ID, 3, 0), TopicIdError(None, ID, 4, 56))),
+        LeaderAndIsrResponse.of_rows(0, (TopicIdError(None, ID, 3, 0), TopicIdError(None, ID, 4, 56))),
     ) == hexed("00000007 00 0000 02 00112233445566778899aabbccddeeff 03 00000003 0000 00 00000004 0038 00 00 00")
     assert encode_response(
-        ApiKey.LEADER_AND_ISR, 2, 7, LeaderAndIsrResponse(11, (TopicIdError("ab", None, 3, 11),))
+        ApiKey.LEADER_AND_ISR, 2, 7, LeaderAndIsrResponse.of_rows(11, (TopicIdError("ab", None, 3, 11),))
     ) == hexed("00000007 000b 00000001 0002 6162 00000003 000b")
     assert encode_response(ApiKey.UPDATE_METADATA, 8, 7, UpdateMetadataResponse(77)) == hexed("00000007 00 004d 00")
 
@@ -309,8 +309,8 @@ def test_listener_names_travel_from_version_3_on() -> None:
 
 
 def test_a_leader_and_isr_answer_by_name_needs_names() -> None:
-    with pytest.raises(Unencodable, match="v4 names topics"):
-        encode_response(ApiKey.LEADER_AND_ISR, 4, 7, LeaderAndIsrResponse(0, (TopicIdError(None, ID, 3, 0),)))
+    with pytest.raises(Unencodable, match="LeaderAndIsrResponse v4 .* names topics"):
+        encode_response(ApiKey.LEADER_AND_ISR, 4, 7, LeaderAndIsrResponse.of_rows(0, (TopicIdError(None, ID, 3, 0),)))
 
 
 def test_metadata_v0_has_an_empty_list_for_all_topics() -> None:

@@ -181,10 +181,10 @@ def answer_to(request: ChannelRequest, error: int = 0) -> ChannelResponse:
     match request:
         case LeaderAndIsrRequest():
             rows = tuple(TopicIdError(None, t.topic_id, p.partition, 0) for t in request.topics for p in t.partitions)
-            return LeaderAndIsrResponse(error, rows)
+            return LeaderAndIsrResponse.of_rows(error, rows)
         case StopReplicaRequest():
             stopped = tuple(TopicError(t.topic, p.partition, 0) for t in request.topics for p in t.partitions)
-            return StopReplicaResponse(error, stopped)
+            return StopReplicaResponse.of_rows(error, stopped)
         case _:
             return UpdateMetadataResponse(error)
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from lethe.controller.core.answers import _said
+from lethe.controller.core.confirmations import answered_topics
 from lethe.protocol.kafka.control import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -40,5 +40,6 @@ def test_what_is_said_of_topics_without_an_id(
     """The topics a (0) and b (0, 1) have no id: only what holds for each of them under a number is believed."""
     topics = (_asked("known", ID, 0), _asked("a", None, 0), _asked("b", None, 0, 1))
     request = LeaderAndIsrRequest(BrokerId(1), ControllerEpoch(1), topics, ())
-    response = LeaderAndIsrResponse(0, tuple(TopicIdError(None, *row) for row in rows))
-    assert list(_said(request, response)) == [("known", 0, 0), *said]
+    response = LeaderAndIsrResponse.of_rows(0, tuple(TopicIdError(None, *row) for row in rows))
+    found = [(topic, *row) for topic, errors in answered_topics(request, response) for row in errors.rows]
+    assert found == [("known", 0, 0), *said]
