@@ -24,14 +24,7 @@ from lethe.controller.core.events import (
     UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.mutation import note_confirmations
-from lethe.controller.core.partition_sets import (
-    Bits,
-    ReplicaColumns,
-    bits_of,
-    columns_of,
-    ranges_of,
-    replicas_in,
-)
+from lethe.controller.core.partition_sets import Bits, ReplicaColumns, bits_of, columns_of, ranges_of, replicas_in
 from lethe.controller.core.replica_machine import acknowledge
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ResignIfSettled, StandForElection

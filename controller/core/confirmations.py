@@ -43,7 +43,9 @@ def received(step: StepContext, event: LeaderAndIsrResponseReceived, request: Le
             reached = errors.by_error[0][1]
         else:
             reached = bits_of(_accessible(context, broker, topic, errors, newly_offline, problems))
-        accessible[topic] = accessible.get(topic, 0) | reached
+        # Without numbers that the topic does not have: a false one would make the bit set large.
+        asked_for = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
+        accessible[topic] = accessible.get(topic, 0) | reached & asked_for
     confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     for topic, reached in accessible.items():
         known = context.cluster.topics[topic]

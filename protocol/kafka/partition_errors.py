@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lethe.protocol.partition_bits import Bits, bits_of
 from lethe.protocol.vocabulary import MAX_PARTITIONS, TopicId
+
+_SMALL: Final = 4_096
+"""A bit set takes as many bits as its highest number says, so a peer may make only small ones that are kept."""
 
 
 class PartitionErrors(NamedTuple):
@@ -23,19 +26,19 @@ class PartitionErrors(NamedTuple):
 
     rows: tuple[tuple[int, int], ...]
     """(partition, error), as answered. Partitions may be repeated, or be numbers that no topic has."""
-    by_error: tuple[tuple[int, Bits], ...]
-    """The partitions with each error, without numbers that no topic has; errors in the order of their first row."""
+    kept: tuple[tuple[int, Bits], ...] | None
+    """`by_error` where all numbers are small."""
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, int]]) -> PartitionErrors:
         """Return the errors in these rows of (partition, error)."""
         listed = tuple(rows)
-        found: dict[int, list[int]] = {}
-        for number, error in listed:
-            # A bit set has room for its highest number, so a false one may not get in.
-            if 0 <= number < MAX_PARTITIONS:
-                found.setdefault(error, []).append(number)
-        return cls(listed, tuple((error, bits_of(numbers)) for error, numbers in found.items()))
+        return cls(listed, _by_error(listed) if all(number < _SMALL for number, _ in listed) else None)
+
+    @property
+    def by_error(self) -> tuple[tuple[int, Bits], ...]:
+        """The partitions with each error, without numbers that no topic has; errors in the order of their first row."""
+        return _by_error(self.rows) if self.kept is None else self.kept
 
     @classmethod
     def uniform(cls, numbers: Iterable[int], error: int) -> PartitionErrors:
@@ -50,7 +53,16 @@ class PartitionErrors(NamedTuple):
     @property
     def only_error(self) -> int | None:
         """The error of every partition; None where they differ, and without partitions."""
-        return self.by_error[0][0] if len(self.by_error) == 1 else None
+        by_error = self.by_error
+        return by_error[0][0] if len(by_error) == 1 else None
+
+
+def _by_error(rows: Iterable[tuple[int, int]]) -> tuple[tuple[int, Bits], ...]:
+    found: dict[int, list[int]] = {}
+    for number, error in rows:
+        if 0 <= number < MAX_PARTITIONS:
+            found.setdefault(error, []).append(number)
+    return tuple((error, bits_of(numbers)) for error, numbers in found.items())
 
 
 class TopicErrors(NamedTuple):

@@ -4,6 +4,7 @@ That the bytes are kio's is tested with those of all messages, in properties/.
 """
 
 import time
+import tracemalloc
 import uuid
 
 import pytest
@@ -123,3 +124,18 @@ def test_a_number_that_no_topic_has_takes_no_memory() -> None:
     answer = StopReplicaResponse.of_rows(0, [TopicError("t", n, 0) for n in (2**31 - 1, -1, MAX_PARTITIONS, 3)])
     assert answer.topics[0].errors.by_error == ((0, 0b1000),)
     assert [row.partition for row in answer.rows] == [2**31 - 1, -1, MAX_PARTITIONS, 3]
+
+
+def test_topics_with_one_high_number_each_take_as_little_memory_as_others() -> None:
+    """A bit set for the number 999,999 has 125 KB: a row of eight bytes may not make one that is kept."""
+    rows = [TopicIdError(None, TopicId(uuid.UUID(int=n)), MAX_PARTITIONS - n, 0) for n in range(1, 2_001)]
+    payload = encode_response(ApiKey.LEADER_AND_ISR, 7, 9, LeaderAndIsrResponse.of_rows(0, rows))
+    tracemalloc.start()
+    try:
+        _, answer = decode_response(ApiKey.LEADER_AND_ISR, 7, payload)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 4_000_000
+    assert isinstance(answer, LeaderAndIsrResponse)
+    assert answer.topics[0].errors.by_error == ((0, 1 << MAX_PARTITIONS - 1),)
