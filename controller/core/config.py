@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
+DEFAULT_PARTITIONS_PER_SLICE: Final = 10_000
+
 
 class Takeover(enum.Enum):
     """Whether control is taken from a Kafka controller that holds it; the values are the property's."""
@@ -47,6 +49,8 @@ class CoreConfig:
     leader_imbalance_per_broker_percentage: int = 10
     max_operations_per_group: int = 800
     """A topic with more znodes than this is removed in several multis, its own znode in the last."""
+    partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE
+    """About how many partitions are created, or loaded and announced, at once: see `slices`."""
     takeover: Takeover = Takeover.NEVER
     takeover_grace_ms: int = 5_000
     """Grace period between taking `/controller` and raising the epoch, which fences the former holder."""

@@ -3,8 +3,8 @@
     field      holds
     ---------  ------------------------------------------------------------------------------
     `cluster`  the cluster while this controller leads; replaced as a whole when it resigns
-    `awaited`  the outstanding read, write or probe, and its continuation
-    `tasks`    the tasks that run after that continuation
+    `awaited`  the outstanding reads, writes and probes, and their continuations
+    `tasks`    the tasks that run after these continuations
 
 Continuations and tasks are values, not suspended coroutines.
 """
@@ -101,8 +101,8 @@ class Context:
     """Topic ids made from `entropy` so far."""
     # --- what is going on
     tasks: deque[Task] = field(default_factory=deque)
-    awaited: Awaited | None = None
-    """The outstanding read, write or probe; at most one."""
+    awaited: tuple[Awaited, ...] = ()
+    """The outstanding reads, writes and probes, oldest first: one, or several where `slices` allows it."""
     last_effect_id: int = 0
     last_request_id: int = 0
     timers: dict[Timer, int] = field(default_factory=dict)
@@ -124,8 +124,8 @@ class Context:
 
     @property
     def awaiting_result(self) -> bool:
-        """A read, write or probe is outstanding: its result must be the next event."""
-        return self.awaited is not None
+        """Reads, writes or probes are outstanding: their results must be the next events."""
+        return bool(self.awaited)
 
     @property
     def is_leading(self) -> bool:

@@ -1,4 +1,4 @@
-"""Continuations, as values: they select the code that handles the outstanding read, write or probe (`results`).
+"""Continuations, as values: they select the code that handles an outstanding read, write or probe (`results`).
 
 Reads and writes have separate types, so that a read cannot be issued with the continuation of a write.
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.controller.core.partition_sets import PartitionColumns
 from lethe.controller.core.tasks_advertising import AdvertisingReadContinuation, AdvertisingWriteContinuation
 from lethe.controller.core.tasks_deletion import DeletionReadContinuation, DeletionWriteContinuation
 from lethe.controller.core.tasks_partitions import (
@@ -71,7 +72,10 @@ class NotificationsListed:
 
 @dataclass(frozen=True, slots=True)
 class StatesRead:
-    partitions: Partitions
+    """After reading the states of these partitions; then these topics are announced."""
+
+    partitions: PartitionColumns
+    announced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +182,14 @@ WriteContinuation = (
 
 
 class AwaitedRead(NamedTuple):
-    """The outstanding `ReadZnodes` and its continuation."""
+    """An outstanding `ReadZnodes` and its continuation."""
 
     effect_id: int
     then: ReadContinuation
 
 
 class AwaitedWrite(NamedTuple):
-    """The outstanding `WriteZnodes` and its continuation."""
+    """An outstanding `WriteZnodes` and its continuation."""
 
     effect_id: int
     then: WriteContinuation

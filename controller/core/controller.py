@@ -1,8 +1,8 @@
 """Routes events, timers and tasks to the modules that handle them; `results` routes results. Decides nothing.
 
 `step` is the core's interface. It handles one event, runs tasks until a read, write or probe is outstanding or the task
-stack is empty, and returns the effects. The caller passes the result of that read, write or probe as the next event.
-Only `SessionLost` may come before it.
+stack is empty, and returns the effects. The caller passes the results of these reads, writes and probes as the next
+events. Only `SessionLost` may come before them.
 
     step(BrokersChanged)    runs ListBrokers                                      effects: ..., ReadZnodes(id=7)
     step(ZnodesRead(id=7))  handles the result, runs tasks to the next read       effects: ..., ReadZnodes(id=8)
@@ -48,6 +48,7 @@ from lethe.controller.core import (
     requests,
     resigning,
     results,
+    slices,
     tasks,
     tasks_advertising,
     tasks_deletion,
@@ -86,7 +87,7 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
             if context.awaiting_result and not isinstance(event, events.SessionLost):
                 raise RuntimeError(f"{type(event).__name__} came while {context.awaited} was outstanding")
             _external(step, event)
-    while context.tasks and not context.awaiting_result:
+    while context.tasks and slices.may_run(context, context.tasks[0]):
         _run(step, context.tasks.popleft())
     return step.effects
 
@@ -202,9 +203,13 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
         case tasks.ListNotifications():
             failover.list_notifications(step)
         case tasks.ReadStates():
-            failover.read_states(step)
+            failover.read_states(step, task)
         case tasks.TakeOver():
             failover.take_over(step)
+        case tasks.AnnounceTopics():
+            failover.announce_topics(step, task)
+        case tasks.StartReplicas():
+            failover.start_replicas(step)
         case tasks.StartPartitions():
             failover.start_partitions(step)
         case tasks.BecomeActive():
@@ -247,6 +252,8 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             partition_machine.bring_online(step, task)
         case tasks_partitions.InitializeLeaderAndIsr():
             first_leaders.initialize(step, task)
+        case tasks_partitions.CompletePartitions():
+            first_leaders.complete(step, task)
         case tasks_partitions.ElectLeaders():
             leader_changes.elect(step, task)
         case tasks_partitions.MoveReplicas():

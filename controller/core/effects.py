@@ -1,7 +1,7 @@
 """Effects: what the runtime does for the core, in the given order. Names are imperative; values are immutable.
 
-A read, write or probe is the last effect of its step, and its result is the next event. Requests that follow from
-earlier results are therefore sent first, and memory changes only after an outcome is known.
+After a read, write or probe its result is the next event, apart from other slices of the same work (`slices`) and from
+writes in the background. Memory changes only after an outcome is known.
 """
 
 from __future__ import annotations

@@ -115,6 +115,10 @@ def evict(step: StepContext, task: EvictReplicas) -> None:
         return
     live = (BrokerRack(b.id, b.rack) for b in cluster.brokers.values() if cluster.is_live(b.id))
     selection = BrokerSelection(live, advertised_controllers)
+    if task.loading and not task.states_read:
+        # Only the states tell which partitions may be rewritten.
+        _read_states_first(step, task, selection)
+        return
     targets: list[Target] = []
     rewritten: dict[str, dict[int, ReplicaAssignment]] = {}
     for topic_partition, partition in _concerned(context, task, selection):
@@ -149,6 +153,12 @@ def _concerned(
         for topic_partition, partition in found:
             if selection.concerns(partition.assignment.replicas) and topic_partition not in cluster.reassignments:
                 yield topic_partition, partition
+
+
+def _read_states_first(step: StepContext, task: EvictReplicas, selection: BrokerSelection) -> None:
+    concerned = tuple(dict.fromkeys(tp.topic for tp, _ in _concerned(step.context, task, selection)))
+    if concerned:
+        step.do(ReadStates(concerned), EvictReplicas(concerned, loading=True, states_read=True))
 
 
 def _start(topic_partition: TopicPartition) -> int:
@@ -196,5 +206,5 @@ def _read_again(step: StepContext, names: tuple[str, ...], *, loading: bool) -> 
     if seen and not loading:
         step.do(ReadModifiedTopics(seen), EvictReplicas(seen))
     if unseen:
-        after = (ReadStates(), EvictReplicas(tuple(unseen), loading=True)) if loading else ()
+        after = (EvictReplicas(tuple(unseen), loading=True),) if loading else ()
         step.do(ReadTopics(tuple(unseen), loading), *after)

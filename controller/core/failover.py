@@ -1,8 +1,9 @@
 """Takes the cluster over after an election, in Kafka's order.
 
-1. Delete the notifications from before the election; read brokers, topics, states and deletion markers.
+1. Delete the notifications from before the election; read brokers, topics and deletion markers.
 2. Send every broker the live brokers and the new epoch: a follower needs the addresses before it can follow.
-3. Announce every replica to its broker, except those of topics queued for deletion.
+3. Read the states and announce every replica to its broker, except those of topics queued for deletion. Unlike in Kafka
+   this is done in slices: brokers work on one while the next is read.
 4. Elect leaders for partitions without one.
 5. Continue reassignments and deletions, then elect the preferred leaders that were requested.
 
@@ -11,16 +12,17 @@ External events wait in the queue until the last read or write has its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lethe.controller.core import brokers, caches, preferred
-from lethe.controller.core.context import Role
+from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
 from lethe.controller.core.election import without_foreign_isr_members
-from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states, set_leader_and_isr
-from lethe.controller.core.partition_sets import Bits
+from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states, set_leaders
+from lethe.controller.core.partition_sets import PartitionColumns, chosen, partitions_in
+from lethe.controller.core.slices import slices
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks import BecomeActive, StartPartitions
+from lethe.controller.core.tasks import AnnounceTopics, BecomeActive, ReadStates, StartPartitions, StartReplicas
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
@@ -28,7 +30,7 @@ from lethe.controller.core.tasks_reassignment import ProgressReassignments, Read
 from lethe.controller.core.tasks_requests import NotificationsDeleted, ReadPreferredElections, RemoveForeignIsrMembers
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
+from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -64,20 +66,28 @@ def on_notifications_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) 
         step.write(groups, NotificationsDeleted())
 
 
-def read_states(step: StepContext) -> None:
-    """Read the states of all partitions without leadership in memory, in one read."""
-    partitions = tuple(
-        tp for tp, partition in step.context.cluster.all_partitions() if partition.leader_and_isr is None
-    )
-    if partitions:
-        step.read((GetData(paths.partition_state(*tp)) for tp in partitions), StatesRead(partitions))
+def read_states(step: StepContext, task: ReadStates) -> None:
+    """Read the states of these topics' partitions without leadership in memory, in one read."""
+    if partitions := _without_leadership(step.context, task.topics):
+        step.read(_state_reads(partitions), StatesRead(partitions))
+
+
+def _without_leadership(context: Context, topics: Iterable[str]) -> PartitionColumns:
+    known = ((name, context.cluster.topics[name]) for name in topics)
+    return {name: bits for name, topic in known if (bits := topic.numbers & ~topic.led)}
+
+
+def _state_reads(partitions: PartitionColumns) -> Iterator[GetData]:
+    return (GetData(paths.partition_state(*topic_partition)) for topic_partition in partitions_in(partitions))
 
 
 def on_states_read(step: StepContext, task: StatesRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Store the states. One that is missing or cannot be understood means no leadership, as in Kafka."""
+    """Store the states, and announce the topics. One that is missing or cannot be understood means no leadership, as in
+    Kafka."""
     # Many thousands of states have few distinct contents: each is parsed once, and equal states share one object.
     known: dict[tuple[bytes | None, int], LeaderAndIsr | None] = {}
-    for topic_partition, outcome in zip(task.partitions, outcomes, strict=True):
+    found: dict[str, dict[int, LeaderAndIsr]] = {}
+    for topic_partition, outcome in zip(partitions_in(task.partitions), outcomes, strict=True):
         problem = None
         if isinstance(outcome, Data):
             content = (outcome.data, outcome.stat.version)
@@ -88,28 +98,46 @@ def on_states_read(step: StepContext, task: StatesRead, outcomes: Sequence[ReadO
             else:
                 known[content] = state
                 if state is not None:
-                    set_leader_and_isr(step.context.cluster, topic_partition, state)
+                    found.setdefault(topic_partition.topic, {})[topic_partition.partition] = state
         elif (error := read_error(outcome)) is not None:
             problem = f"reading it failed with {error.name}"
         if problem is not None:
             step.refuse(f"partition/{topic_partition}", "reading its state", problem)
+    for name, states in found.items():
+        set_leaders(step.context.cluster, name, states)
+    _announce(step, task.announced)
 
 
 # --- acting -------------------------------------------------------------------------------------------------------
 
 
 def take_over(step: StepContext) -> None:
-    """Open the channels, announce the live brokers and all replicas, and set the first replica states."""
-    cluster = step.context.cluster
+    """Open the channels and announce the live brokers; the topics follow in slices."""
+    context, cluster = step.context, step.context.cluster
     for broker in cluster.brokers.values():
         brokers.open_channel(step, broker)
     brokers.show(step)
     batch = step.batch()
     batch.add_update_metadata(cluster.brokers)
     step.flush(batch)
+    sizes = ((name, len(topic.partitions)) for name, topic in cluster.topics.items())
+    step.do(*(AnnounceTopics(names) for names in slices(context, sizes)), StartReplicas(), StartPartitions())
+
+
+def announce_topics(step: StepContext, task: AnnounceTopics) -> None:
+    """Read the states of these topics first."""
+    if partitions := _without_leadership(step.context, task.topics):
+        step.read(_state_reads(partitions), StatesRead(partitions, task.topics))
+    else:
+        _announce(step, task.topics)
+
+
+def _announce(step: StepContext, topics: Iterable[str]) -> None:
+    """Set the first states of the topics' replicas, and announce these to their brokers."""
+    cluster = step.context.cluster
     batch = step.batch()
-    offline: dict[str, dict[BrokerId, Bits]] = {}
-    for name, topic in cluster.topics.items():
+    for name in topics:
+        topic = cluster.topics[name]
         set_first_replica_states(cluster, name)
         if not cluster.is_queued(name):
             batch.add_leader_and_isrs(name, topic.led, topic.assigned(), is_new=False)
@@ -117,10 +145,15 @@ def take_over(step: StepContext) -> None:
             # Not announced: brokers would create again what they have already deleted. While deletions are paused, only
             # this UpdateMetadata makes brokers stop serving clients for the partition.
             batch.add_update_metadata(cluster.brokers, {name: topic.numbers})
-        if absent := {broker: bits for broker, bits in topic.assigned().items() if broker not in cluster.brokers}:
-            offline[name] = absent
     step.flush(batch)
-    step.do(MoveReplicas(offline, ReplicaState.OFFLINE), StartPartitions())
+
+
+def start_replicas(step: StepContext) -> None:
+    """Take the replicas on brokers that are not registered offline."""
+    cluster = step.context.cluster
+    assigned = {name: topic.assigned() for name, topic in cluster.topics.items()}
+    absent = chosen(assigned, lambda _, broker, bits: 0 if broker in cluster.brokers else bits)
+    step.do(MoveReplicas(absent, ReplicaState.OFFLINE))
 
 
 def start_partitions(step: StepContext) -> None:

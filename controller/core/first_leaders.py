@@ -1,7 +1,7 @@
-"""Writes the first state of new partitions.
+"""Writes the first state of new partitions, in slices of topics: see `slices`.
 
-Two writes for any number of partitions: `/brokers/topics/T/partitions` of each topic, then each partition's znode
-together with its state.
+Two writes for a slice: `/brokers/topics/T/partitions` of each topic, then each partition's znode together with its
+state.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from lethe.controller.core.partition_sets import (
     numbers_in,
     partition_columns,
 )
+from lethe.controller.core.slices import slices
 from lethe.controller.core.state_writes import numbers_of, refuse_write, written
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import (
+    CompletePartitions,
     InitializeLeaderAndIsr,
     LeaderAndIsrInitialized,
     LeaderAndIsrPathsCreated,
@@ -35,12 +37,18 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 
 def initialize(step: StepContext, task: InitializeLeaderAndIsr) -> None:
-    """Create the parent of the partitions' znodes for each topic."""
-    if task.partitions:
-        step.write(
-            [(Create(paths.topic_partitions(topic), None),) for topic in task.partitions],
-            LeaderAndIsrPathsCreated(task.partitions),
-        )
+    """Create the parents of the partitions' znodes: of the topics of the first slice now, of the others next."""
+    if not task.partitions:
+        return
+    sizes = ((name, bits.bit_count()) for name, bits in task.partitions.items())
+    first, *others = ({name: task.partitions[name] for name in names} for names in slices(step.context, sizes))
+    step.do(*map(InitializeLeaderAndIsr, others))
+    step.write([(Create(paths.topic_partitions(topic), None),) for topic in first], LeaderAndIsrPathsCreated(first))
+
+
+def complete(step: StepContext, task: CompletePartitions) -> None:
+    """Write the first states alone: the partitions' znodes exist."""
+    _write_first_states(step, task.partitions, state_only=True)
 
 
 def on_leader_and_isr_paths_created(step: StepContext, task: LeaderAndIsrPathsCreated) -> None:
@@ -101,4 +109,4 @@ def on_leader_and_isr_initialized(
     partition_machine.enter(step, numbers_of(done), PartitionState.ONLINE)
     step.flush(batch)
     if again:
-        _write_first_states(step, partition_columns(again), state_only=True)
+        step.do(CompletePartitions(partition_columns(again)))

@@ -75,7 +75,7 @@ def resign(step: StepContext, reason: str, *, session_ends: bool = False) -> Non
     is_registered = context.cluster.registered is not None
     context.cluster = ClusterState()
     context.tasks.clear()
-    context.awaited = None
+    context.awaited = ()
     context.timers = timers
     if is_registered and not session_ends:
         step.do(Unregister())

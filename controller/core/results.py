@@ -68,10 +68,10 @@ def route(step: StepContext, event: Result) -> None:
     if isinstance(event, ZnodesWritten) and event.id in context.cluster.background:
         _ended_in_background(step, event)
         return
-    awaited = context.awaited
-    if awaited is None or awaited.effect_id != event.id:
+    awaited = next((each for each in context.awaited if each.effect_id == event.id), None)
+    if awaited is None:
         return
-    context.awaited = None
+    context.awaited = tuple(each for each in context.awaited if each is not awaited)
     match awaited, event:
         case continuations.AwaitedRead(then=then), ZnodesRead(outcomes=read):
             _read(step, then, read)

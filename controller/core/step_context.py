@@ -63,7 +63,7 @@ class StepContext:
         """Read from ZooKeeper; the outcomes go to `then`."""
         effect_id = self.next_effect_id()
         self.effects.append(ReadZnodes(effect_id, tuple(reads)))
-        self.context.awaited = AwaitedRead(effect_id, then)
+        self.context.awaited += (AwaitedRead(effect_id, then),)
 
     def write(self, groups: Sequence[tuple[Operation, ...]], then: WriteContinuation, *, fenced: bool = True) -> None:
         """Write to ZooKeeper, each group atomically; the outcomes go to `then`.
@@ -71,7 +71,7 @@ class StepContext:
         A fenced write fails when `/controller_epoch` has changed. Elections check its version themselves."""
         effect_id = self.next_effect_id()
         self.effects.append(WriteZnodes(effect_id, tuple(groups), self._fence() if fenced else None))
-        self.context.awaited = AwaitedWrite(effect_id, then)
+        self.context.awaited += (AwaitedWrite(effect_id, then),)
 
     def write_in_background(self, groups: Sequence[tuple[Operation, ...]], then: WriteContinuation) -> None:
         """As `write`, fenced, but other tasks and events go on before the outcomes come."""
@@ -86,7 +86,7 @@ class StepContext:
         """Probe whether brokers accept requests of this controller; the outcomes go to `then`."""
         effect_id = self.next_effect_id()
         self.effects.append(ProbeBrokers(effect_id, request, tuple(targets)))
-        self.context.awaited = AwaitedProbes(effect_id, then)
+        self.context.awaited += (AwaitedProbes(effect_id, then),)
 
     def next_effect_id(self) -> int:
         """Return a new id, which the effect's result will carry."""

@@ -55,12 +55,26 @@ class ListNotifications:
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """Read the state znodes of all partitions that have no leadership in memory."""
+    """Read the state znodes of these topics' partitions that have no leadership in memory."""
+
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Everything is read: announce the brokers and start the replicas' state machine."""
+    """Brokers, topics and markers are read: announce the brokers, then the topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceTopics:
+    """Read the states of these topics, and announce their replicas to the brokers. A slice: see `slices`."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartReplicas:
+    """All replicas are announced: take those on brokers that are not registered offline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +171,8 @@ Task = (
     | ListNotifications
     | ReadStates
     | TakeOver
+    | AnnounceTopics
+    | StartReplicas
     | StartPartitions
     | BecomeActive
     | ListBrokers

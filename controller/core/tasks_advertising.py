@@ -17,10 +17,12 @@ class ListAdvertisedControllers:
 class EvictReplicas:
     """Move replicas that were assigned to controllers to brokers: of these topics, or all (None).
 
-    `loading`: only assignments that can be rewritten before they are announced to brokers."""
+    `loading`: only assignments that can be rewritten before they are announced to brokers. `states_read`: the states of
+    these topics were read for it."""
 
     topics: tuple[str, ...] | None = None
     loading: bool = False
+    states_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,14 @@ class BringOnline:
 
 @dataclass(frozen=True, slots=True)
 class InitializeLeaderAndIsr:
-    """Write the first state of New partitions."""
+    """Write the first state of New partitions. A slice: see `slices`."""
+
+    partitions: PartitionColumns
+
+
+@dataclass(frozen=True, slots=True)
+class CompletePartitions:
+    """Write the first state of New partitions whose own znode exists."""
 
     partitions: PartitionColumns
 
@@ -67,7 +74,9 @@ class ShrinkIsr:
     replicas: ReplicaColumns
 
 
-PartitionTask = MovePartitions | BringOnline | InitializeLeaderAndIsr | ElectLeaders | MoveReplicas | ShrinkIsr
+PartitionTask = (
+    MovePartitions | BringOnline | InitializeLeaderAndIsr | CompletePartitions | ElectLeaders | MoveReplicas | ShrinkIsr
+)
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------

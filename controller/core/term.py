@@ -29,7 +29,6 @@ from lethe.controller.core.tasks import (
     ListBrokers,
     ListNotifications,
     ListTopics,
-    ReadStates,
     StandForElection,
     TakeOver,
 )
@@ -333,7 +332,6 @@ def _won(step: StepContext, epoch: ControllerEpoch, version: EpochVersion) -> No
         ListAdvertisedControllers(),
         ListBrokers(loading=True),
         ListTopics(loading=True),
-        ReadStates(),
         EvictReplicas(loading=True),
         ReadPause(loading=True),
         ListDeletions(loading=True),

@@ -1,8 +1,8 @@
 """The event loop of a controller: one queue, one consumer, one event at a time.
 
-The consumer takes an event, passes it to the core, and performs the effects in order. While the core waits for the
-result of a read, write or probe, that result is the next event. Queued events wait until then. The loop never waits for
-brokers: their answers come through the queue. A long step runs on a thread (`steps`).
+The consumer takes an event, passes it to the core, and performs the effects. While the core waits for results of reads,
+writes or probes, these are the next events. Queued events wait until then. The loop never waits for brokers: their
+answers come through the queue. A long step runs on a thread (`steps`).
 
     taken from the queue        steps of its course
     BrokersChanged              BrokersChanged, ZnodesRead, ZnodesRead, ZnodesWritten
@@ -47,6 +47,7 @@ class EffectPerformer(Protocol):
 
     def perform(self, effects: Sequence[Effect]) -> None: ...
     async def result(self) -> Result | None: ...
+    def forget_results(self) -> None: ...
     def drop_everything(self) -> None: ...
 
 
@@ -194,6 +195,7 @@ class ControllerLoop:
         """Run all steps of the event's course, and return the outcome for the journal."""
         if self.context.awaiting_result and not isinstance(event, SessionLost):
             raise RuntimeError(f"{type(event).__name__} came while a result was awaited")
+        self._performer.forget_results()
         following: Event = event
         while True:
             effects = await self.steps.step(self.context, following, self._clock.now_ms())

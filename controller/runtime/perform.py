@@ -1,8 +1,8 @@
 """Performs the core's effects, in the order of the core.
 
 `perform` takes the effects of one step and returns without waiting: it queues requests on the brokers' channels, sets
-timers and records event records. A step has at most one read, write or probe; `result` sends it and waits for its
-outcome. No channel task runs between `perform` and `result`, so a write leaves before the requests of its step.
+timers, records event records, and starts reads, writes and probes. `result` waits for the oldest of these. They start
+first: encoding the requests of the same step may take long.
 
 A result belongs to the session in which it was requested. If that session is lost, `result` returns None, and the
 queued `SessionLost` follows. The outcome of a write in the background is posted, unless its session was lost.
@@ -10,8 +10,9 @@ queued `SessionLost` follows. The outcome of a write in the background is posted
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol, assert_never
@@ -107,11 +108,12 @@ class Performer:
         self._background = background
         self._answers = answers
         self._read_cache = read_cache
-        self._asked: ReadZnodes | WriteZnodes | ProbeBrokers | None = None
-        self._session: ZooKeeperSession | None = None
+        self._asked: deque[asyncio.Task[Result | None]] = deque()
+        self._running: set[asyncio.Task[Result | None]] = set()
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Perform all effects without waiting."""
+        self._ask(effects)
         for effect in effects:
             match effect:
                 case Send():
@@ -124,10 +126,8 @@ class Performer:
                     self._show(brokers)
                 case Record(record=record):
                     self._record(record)
-                case WriteZnodes(in_background=True):
-                    self._write_in_background(effect)
                 case ReadZnodes() | WriteZnodes() | ProbeBrokers():
-                    self._asked, self._session = effect, self._sessions.session
+                    pass
                 case OpenChannel():
                     self._channels.open(effect)
                 case CloseChannel(broker=broker):
@@ -140,6 +140,19 @@ class Performer:
                     self._sessions.renew(reason)
                 case _:
                     assert_never(effect)
+
+    def _ask(self, effects: Sequence[Effect]) -> None:
+        """Start the reads, writes and probes."""
+        for effect in effects:
+            if isinstance(effect, WriteZnodes) and effect.in_background:
+                self._write_in_background(effect)
+            elif isinstance(effect, ReadZnodes | WriteZnodes | ProbeBrokers):
+                outcome = self._outcome(effect, self._sessions.session)
+                task = asyncio.create_task(outcome, name=f"{type(effect).__name__} {effect.id}")
+                self._asked.append(task)
+                # What is forgotten goes on: the event loop alone would not keep its task alive.
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
 
     def _reply(self, effect: Reply) -> None:
         """Pass the answer on, unless the session may have expired."""
@@ -160,11 +173,18 @@ class Performer:
             self._answers.show_brokers(brokers)
 
     async def result(self) -> Result | None:
-        """Perform the last read, write or probe, and return its result; None if its session is lost."""
-        asked, session = self._asked, self._session
-        self._asked = self._session = None
-        if asked is None:
+        """Return the result of the oldest read, write or probe; None if its session is lost."""
+        if not self._asked:
             raise LookupError("the core waits for a result of no request")
+        return await self._asked.popleft()
+
+    def forget_results(self) -> None:
+        """Drop results that the core no longer waits for. What ZooKeeper was sent is not called back."""
+        self._asked.clear()
+
+    async def _outcome(
+        self, asked: ReadZnodes | WriteZnodes | ProbeBrokers, session: ZooKeeperSession | None
+    ) -> Result | None:
         if session is None or session.lost.is_set():
             return None
         started_s = time.monotonic()
@@ -218,10 +238,9 @@ class Performer:
         background.spawn(run())
 
     def drop_everything(self) -> None:
-        """After a fault or at the end: close all channels, clear all timers, forget the pending read, write or
-        probe."""
+        """After a fault or at the end: close all channels, clear all timers, forget pending results."""
         self._lose_control("a fault")
-        self._asked = self._session = None
+        self.forget_results()
         self._timers.clear()
         self._channels.close_all()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lethe.controller.core import controller, events
-from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE, CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import (
     CloseChannel,
@@ -157,6 +157,7 @@ class OneController:
         delete_topic_enable: bool = True,
         auto_leader_rebalance_enable: bool = False,
         max_operations_per_group: int = 800,
+        partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE,
         takeover: Takeover = Takeover.NEVER,
         endpoints: tuple[Endpoint, ...] = (),
         takeover_grace_ms: int = 0,
@@ -174,6 +175,7 @@ class OneController:
                 delete_topic_enable=delete_topic_enable,
                 auto_leader_rebalance_enable=auto_leader_rebalance_enable,
                 max_operations_per_group=max_operations_per_group,
+                partitions_per_slice=partitions_per_slice,
                 takeover=takeover,
                 endpoints=endpoints,
                 takeover_grace_ms=takeover_grace_ms,
@@ -208,6 +210,8 @@ class OneController:
         self.story: list[str] = []
         """See `tests.fakes.story`."""
         self._events: deque[Event] = deque()
+        self._results: deque[Event] = deque()
+        """Of the reads, writes and probes that are outstanding, which come before all other events."""
         for path in paths.PERSISTENT_ROOTS:
             for each in (*paths.ancestors_of(path), path):
                 self.zookeeper.multi(self.operator, [Create(each, None)])
@@ -295,9 +299,9 @@ class OneController:
         """Everything that follows from what has happened, timers excepted."""
         for _ in range(10_000):
             self._collect_watches()
-            if not self._events:
+            if not self._results and not self._events:
                 return
-            event = self._events.popleft()
+            event = (self._results or self._events).popleft()
             line = told_event(event)
             if line is not None:
                 self.story.append(line)
@@ -324,6 +328,7 @@ class OneController:
         self.zookeeper.close_session(self.session)
         self.zookeeper.take_fired()
         self._events.clear()
+        self._results.clear()
         self.replies = {key: answers for key, answers in self.replies.items() if answers}
         self.context = Context(self.context.config)
         self.channels.clear()
@@ -342,16 +347,14 @@ class OneController:
                     self.meanwhile(effect)
                     outcomes = tuple(self._read(read) for read in reads)
                     self._collect_watches()
-                    self._events.appendleft(events.ZnodesRead(effect_id, outcomes))
+                    self._results.append(events.ZnodesRead(effect_id, outcomes))
                 case WriteZnodes(in_background=in_background):
                     self.meanwhile(effect)
                     self.story.extend(told_write(effect))
                     written = self._write(effect)
                     self._collect_watches()
-                    if in_background:
-                        (self._events if self.held is None else self.held).append(written)
-                    else:
-                        self._events.appendleft(written)
+                    outside = self._events if self.held is None else self.held
+                    (outside if in_background else self._results).append(written)
                 case Send():
                     self._send(effect)
                 case OpenChannel(broker=broker):
@@ -372,7 +375,7 @@ class OneController:
                     self.records.append(record)
                 case ProbeBrokers(id=effect_id, request=request, targets=targets):
                     probes = tuple(self._probed(Send(each.broker, NO_EPOCH, 0, request)) for each in targets)
-                    self._events.appendleft(events.ProbesCompleted(effect_id, probes))
+                    self._results.append(events.ProbesCompleted(effect_id, probes))
                 case SetTimer() | DisconnectBrokers() | ShowBrokers():
                     pass
 

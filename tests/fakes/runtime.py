@@ -66,6 +66,10 @@ class HeldPerformer:
             raise result
         return result
 
+    def forget_results(self) -> None:
+        while not self.results.empty():
+            self.results.get_nowait()
+
     def drop_everything(self) -> None:
         self.dropped += 1
 

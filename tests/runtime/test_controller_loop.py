@@ -89,7 +89,7 @@ def nothing(context: Context, event: Event) -> list[Effect]:
 
 
 def ask(context: Context, number: int = 1) -> list[Effect]:
-    context.awaited = AwaitedRead(number, ElectionLookedUp())
+    context.awaited = (AwaitedRead(number, ElectionLookedUp()),)
     return [ReadZnodes(number, ())]
 
 
@@ -177,7 +177,7 @@ async def test_event_that_throws_exception() -> None:
 
 
 def _answered(context: Context) -> list[Effect]:
-    context.awaited = None
+    context.awaited = ()
     return []
 
 
@@ -200,6 +200,29 @@ async def test_a_result_comes_before_any_event() -> None:
         bench.performer.results.put_nowait(ZnodesRead(2, ()))
         await reach(lambda: len(bench.fed) == 4)
     assert bench.fed == [BrokersChanged(), ZnodesRead(1, ()), ZnodesRead(2, ()), TopicsChanged()]
+
+
+async def test_a_result_that_is_awaited_no_longer_does_not_come_in_the_next_course() -> None:
+    def react(context: Context, event: Event) -> list[Effect]:
+        match event:
+            case BrokersChanged():
+                return [*ask(context, 2), *ask(context, 1)]
+            case TopicsChanged():
+                return ask(context, 3)
+            case _:
+                return _answered(context)
+
+    bench = Bench(react)
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.fed)
+        for number in (1, 2):
+            bench.performer.results.put_nowait(ZnodesRead(number, ()))
+        bench.loop.post(TopicsChanged())
+        await reach(lambda: bench.fed[-1] == TopicsChanged())
+        bench.performer.results.put_nowait(ZnodesRead(3, ()))
+        await reach(lambda: len(bench.fed) == 4)
+    assert bench.fed == [BrokersChanged(), ZnodesRead(1, ()), TopicsChanged(), ZnodesRead(3, ())]
 
 
 @pytest.mark.parametrize("result", [None, ZnodesRead(1, ()), SessionIsLost("expired")])
@@ -225,6 +248,7 @@ async def test_without_a_session_the_loop_waits_for_the_news_of_its_loss() -> No
     async with bench.running():
         bench.loop.post(BrokersChanged())
         bench.loop.post(TopicsChanged())
+        await reach(lambda: bench.fed)
         bench.performer.results.put_nowait(None)
         await asyncio.sleep(0.02)
         assert bench.fed == [BrokersChanged()]

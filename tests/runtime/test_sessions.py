@@ -354,6 +354,33 @@ async def test_an_exception_of_a_write_in_the_background_is_a_fault() -> None:
         assert b.faults == ["a write in the background"]
 
 
+async def test_results_come_in_the_order_of_the_requests() -> None:
+    b = Bench()
+    async with b.running():
+        b.session.disconnect()
+        b.performer.perform([ReadZnodes(5, (GetData("/"),)), WriteZnodes(6, ((Create("/a", b""),),), None)])
+        b.performer.perform([ReadZnodes(7, (GetData("/a"),))])
+        b.session.reconnect()
+        results = [await b.performer.result() for _ in range(3)]
+        assert [None if result is None else result.id for result in results] == [5, 6, 7]
+
+
+async def test_results_that_are_forgotten_do_not_come_and_what_was_asked_goes_on() -> None:
+    b = Bench()
+    async with b.running():
+        b.session.disconnect()
+        b.performer.perform([WriteZnodes(5, ((Create("/a", b""),),), None)])
+        await asyncio.sleep(0)
+        b.performer.forget_results()
+        b.performer.perform([ReadZnodes(6, (GetData("/"),))])
+        b.session.reconnect()
+        result = await b.performer.result()
+        assert isinstance(result, ZnodesRead)
+        assert result.id == 6
+        await reach(lambda: b.zookeeper.model.node("/a") is not None)
+        await reach(lambda: not b.performer._running)
+
+
 async def test_waiting_for_what_was_not_asked_is_a_fault() -> None:
     b = Bench()
     with pytest.raises(LookupError, match="of no request"):

@@ -66,19 +66,24 @@ def led(world: OneController, name: str, partition: int = 0) -> tuple[int, int, 
     return None if leader_and_isr is None else (leader_and_isr.leader, leader_and_isr.leader_epoch, leader_and_isr.isr)
 
 
+def another_is_elected(world: OneController, broker: int = 7) -> None:
+    """Somebody else becomes controller; the watch tells of it only later."""
+    theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(broker), world.now_ms))
+    world.write(
+        Delete(paths.controller()),
+        Create(paths.controller(), theirs, ephemeral=True),
+        SetData(paths.controller_epoch(), b"2", 1),
+    )
+
+
 def another_is_elected_meanwhile(world: OneController, broker: int = 7) -> None:
-    """Before the controller's next read or write somebody else becomes controller; the watch tells of it only later."""
+    """The same, before the controller's next read or write."""
     left = [None]
 
     def elect(_: object) -> None:
         if left:
             left.pop()
-            theirs = znodes.encode_controller(znodes.ControllerZnode(BrokerId(broker), world.now_ms))
-            world.write(
-                Delete(paths.controller()),
-                Create(paths.controller(), theirs, ephemeral=True),
-                SetData(paths.controller_epoch(), b"2", 1),
-            )
+            another_is_elected(world, broker)
 
     world.meanwhile = elect
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from lethe.controller.core.config import Takeover
+from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE, Takeover
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -27,6 +27,7 @@ P_INSISTS = 0.2
 P_ADVERTISED = 0.2
 P_SILENCES = 0.4
 P_PARTS = 0.25
+P_SLICES = 0.5
 
 
 def _limit(random: Random) -> int:
@@ -37,6 +38,11 @@ def _limit(random: Random) -> int:
 def _max_request_bytes(random: Random) -> int:
     """With the small ones most requests go in parts, of one partition or of a few."""
     return random.choice((1, 400, 700)) if random.random() < P_PARTS else DEFAULT_MAX_BYTES
+
+
+def _partitions_per_slice(random: Random) -> int:
+    """With the small ones each topic, or two, is a slice."""
+    return random.choice((1, 3)) if random.random() < P_SLICES else DEFAULT_PARTITIONS_PER_SLICE
 
 
 class Cluster:
@@ -54,6 +60,7 @@ class Cluster:
             advertised=advertised,
             tombstone_timeout_ms=limit_ms,
             max_request_bytes=_max_request_bytes(Random(f"parts {world.seed}")),
+            partitions_per_slice=_partitions_per_slice(Random(f"slices {world.seed}")),
         )
         self.ledger = Ledger()
         self.announcements = Announcements()

@@ -114,6 +114,7 @@ class ControllerProcess:
                 stand_back_off_max_ms=2_000,
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
+                partitions_per_slice=mix.partitions_per_slice,
                 tombstone_timeout_ms=mix.tombstone_timeout_ms,
                 endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.advertised else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 
@@ -34,6 +35,7 @@ class Mix:
     multis_in_flight: int
     max_request_bytes: int
     """Limit of a request to a broker; larger ones go in parts."""
+    partitions_per_slice: int
     session_timeout_ms: int
     request_timeout_ms: int
     delete_delay_ms: int
@@ -158,6 +160,7 @@ def draw(random: Random) -> Mix:
         max_operations_per_group=random.choice((800, 800, 6, 3)),
         multis_in_flight=random.choice((1, 4)),
         max_request_bytes=DEFAULT_MAX_BYTES,
+        partitions_per_slice=DEFAULT_PARTITIONS_PER_SLICE,
         session_timeout_ms=random.choice((1_000, 3_000, 6_000)),
         request_timeout_ms=random.choice((1_000, 3_000)),
         delete_delay_ms=random.choice((0, 200, 3_000)),

@@ -17,6 +17,7 @@ from tests.simulation import (
     bugs_parts,
     bugs_power,
     bugs_removal,
+    bugs_slices,
     bugs_tombstones,
 )
 
@@ -66,6 +67,10 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_removal.removed_twice,
         bugs_removal.outcome_of_an_earlier_term,
         bugs_removal.fence_in_background_ignored,
+        bugs_slices.any_task_between_slices,
+        bugs_slices.oldest_slice_gets_the_result,
+        bugs_slices.slice_announced_unwritten,
+        bugs_slices.slice_announces_the_doomed,
         bugs_power.epoch_never_raised,
         bugs_power.control_taken_unseen,
         bugs_power.powerless_for_ever,

@@ -63,7 +63,7 @@ def listing(context: Context, *marked: str, loading: bool = False) -> list[Effec
 
 def undated(context: Context, effects: list[Effect]) -> list[Effect]:
     """What follows where ZooKeeper cannot say when markers were made."""
-    while context.awaited is not None and isinstance(context.awaited.then, MarkersDated):
+    while any(isinstance(each.then, MarkersDated) for each in context.awaited):
         before = [effect for effect in effects if not isinstance(effect, ReadZnodes)]
         effects = [*before, *answered(context, effects, *(Present(STAT) for _ in read_in(effects).reads))]
     return effects

@@ -58,12 +58,7 @@ def test_request_that_is_written_over_while_its_topic_is_looked_for_is_looked_fo
     left = [None]
 
     def write_over(_: object) -> None:
-        if (
-            left
-            and world.exists(PATH)
-            and world.context.awaited is not None
-            and "orders" in world.context.cluster.topics
-        ):
+        if left and world.exists(PATH) and world.context.awaiting_result and "orders" in world.context.cluster.topics:
             left.pop()
             world.create_topic("bills", (1,))
             world.write(SetData(PATH, later, ANY_VERSION))

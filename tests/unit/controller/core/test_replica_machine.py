@@ -101,7 +101,7 @@ def test_replica_of_an_unknown_topic_is_refused() -> None:
 def test_startup_puts_a_replica_online_or_offline_by_its_broker(brokers: tuple[int, ...], state: ReplicaState) -> None:
     context = leading(*brokers)
     add_topic(context, "t", [(1,)])
-    perform(context, TakeOver())
+    answered(context, perform(context, TakeOver()), ReadFailed(ZkError.NO_NODE))
     assert state_of(context, "t", 0, 1) is state
 
 

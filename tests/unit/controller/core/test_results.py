@@ -22,13 +22,13 @@ WRITE = AwaitedWrite(7, EpochNodeCreated())
 )
 def test_a_result_of_another_kind_than_the_awaited_one_is_a_fault(awaited: Awaited, result: Result) -> None:
     context = leading(1)
-    context.awaited = awaited
+    context.awaited = (awaited,)
     with pytest.raises(RuntimeError, match=f"{type(result).__name__} came as the result of {type(awaited).__name__}"):
         controller.step(context, result, 0)
 
 
 def test_a_result_of_an_earlier_effect_is_dropped() -> None:
     context = leading(1)
-    context.awaited = READ
+    context.awaited = (READ,)
     assert controller.step(context, ZnodesRead(6, ()), 0) == []
-    assert context.awaited is READ
+    assert context.awaited == (READ,)
