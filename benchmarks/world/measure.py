@@ -20,8 +20,8 @@ from benchmarks.core import resident_mb
 from benchmarks.world.plan import Size
 from lethe.controller.core import events
 from lethe.controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
-from lethe.protocol.kafka.codec import encode_control_body
-from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES, parts_of
+from lethe.controller.runtime.bodies import encoded_parts
+from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.queries import ChannelRequest, api_of_sent
 from lethe.protocol.kafka.versions import LATEST, control_versions
 from lethe.protocol.vocabulary import NO_EPOCH
@@ -88,7 +88,7 @@ class Meter:
         """Return the sizes of the request's frames. Brokers with the same request come one after the other."""
         if request is not self._last:
             version = control_versions(LATEST).of(api_of_sent(request))
-            bodies = (encode_control_body(part, version) for part in parts_of(request, DEFAULT_MAX_BYTES))
+            bodies = encoded_parts(request, version, DEFAULT_MAX_BYTES)
             self._last_frames = tuple(sum(map(len, body.frame(0, CLIENT_ID, NO_EPOCH))) for body in bodies)
             self._last = request
         return self._last_frames

@@ -24,6 +24,21 @@ LARGE_BYTES: Final = 256 * 1024
 """Size of a request with some thousands of partitions, which takes ten milliseconds to encode."""
 
 
+def _estimated_bytes(request: ChannelRequest) -> int:
+    return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in request.topics or ())
+
+
+def encoded_parts(request: ChannelRequest, version: int, max_bytes: int) -> tuple[EncodedBody, ...]:
+    """Return the request's bodies: one, unless its frame would exceed `max_bytes`.
+
+    Nearly all requests fit, and counting the bytes of all rows takes half as long as encoding them."""
+    if _estimated_bytes(request) <= max_bytes:
+        whole = encode_control_body(request, version)
+        if not exceeds(whole.size_bytes, max_bytes):
+            return (whole,)
+    return tuple(encode_control_body(part, version) for part in parts_of(request, max_bytes))
+
+
 class SharedBody:
     """A request and, once encoded, the bytes of its parts, shared by all receivers."""
 
@@ -41,7 +56,7 @@ class SharedBody:
         """Size of the bodies; an estimate until they are encoded."""
         if self._encoded:
             return sum(body.size_bytes for body in self._encoded)
-        return 100 + ESTIMATED_PARTITION_BYTES * sum(len(topic.partitions) for topic in self.request.topics or ())
+        return _estimated_bytes(self.request)
 
     def begin(self, executor: Executor) -> None:
         """Start to encode a large request on the executor."""
@@ -66,7 +81,7 @@ class SharedBody:
         return exceeds(body.size_bytes, self._max_bytes)
 
     def _encode(self) -> tuple[EncodedBody, ...]:
-        return tuple(encode_control_body(part, self._version) for part in parts_of(self.request, self._max_bytes))
+        return encoded_parts(self.request, self._version, self._max_bytes)
 
     def _warn(self) -> None:
         largest = max(self._encoded, key=lambda body: body.size_bytes)

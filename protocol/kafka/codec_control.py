@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lethe.protocol.kafka.codec_errors import errors_by_name, errors_by_partition
 from lethe.protocol.kafka.codec_layout import MakeArray, Shape
 from lethe.protocol.kafka.codec_primitives import Malformed, Unencodable
-from lethe.protocol.kafka.codec_states import leader_and_isr_states, update_metadata_states
+from lethe.protocol.kafka.codec_states import leader_and_isr_states, stop_replica_states, update_metadata_states
 from lethe.protocol.kafka.control import (
     Addressed,
     LeaderAndIsrPartition,
@@ -322,6 +322,7 @@ def stop_replica_request(version: int) -> Binding:
             ),
         },
         items=items,
+        arrays={"StopReplicaPartitionState": stop_replica_states()},
     )
 
 

@@ -1,6 +1,6 @@
-"""Fast layouts for the arrays that grow with the cluster: partition states of LeaderAndIsr and UpdateMetadata.
+"""Fast layouts for the arrays that grow with the cluster: partition states of the three control requests.
 
-Theory of operation. A controller that takes over sends every partition to every broker, so these two arrays decide how
+Theory of operation. A controller that takes over sends every partition to every broker, so these arrays decide how
 long a takeover lasts, on both sides. Once the lengths of its lists are given, a state has a fixed size, and adjacent
 states mostly have the same lengths. One `struct.Struct` per combination of lengths packs a whole state at once.
 
@@ -16,11 +16,20 @@ import itertools
 import operator
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lethe.protocol.kafka.codec_layout import MakeArray
-from lethe.protocol.kafka.codec_primitives import Append, Layout, Malformed, Read, encode_length, read_length
-from lethe.protocol.kafka.control import LeaderAndIsrPartition, UpdateMetadataPartition
+from lethe.protocol.kafka.codec_primitives import (
+    Append,
+    Layout,
+    Malformed,
+    Read,
+    encode_length,
+    read_length,
+    struct_array,
+)
+from lethe.protocol.kafka.control import LeaderAndIsrPartition, StopReplicaPartition, UpdateMetadataPartition
 
 MAX_LOOKS_AHEAD: Final = 4
 """Number of states at the head of an array after which the whole rest is compared. A limit is needed: otherwise a peer
@@ -218,3 +227,29 @@ def _update_metadata_writer(form: _Form) -> Callable[[Sequence[UpdateMetadataPar
             )
 
     return write
+
+
+# --- StopReplica --------------------------------------------------------------------------------------------------
+
+_STOP: Final = struct.Struct(">ii?B")
+"""Partition, leader epoch, delete flag, and an empty section of tagged fields."""
+_REMEMBERED_ROWS: Final = 256
+"""Rows of larger topics are packed each time: such topics are few."""
+
+
+def stop_replica_states() -> MakeArray:
+    """Return the layout of StopReplicaPartition arrays from version 3 on. Deleted topics of one size have equal rows,
+    which are packed once."""
+    return lambda item: replace(struct_array(item, flexible=True, nullable=False), write=_write_stop_replica_states)
+
+
+def _write_stop_replica_states(states: tuple[StopReplicaPartition, ...], append: Append) -> None:
+    append(encode_length(len(states), True))
+    append((_packed_once if len(states) <= _REMEMBERED_ROWS else _packed)(states))
+
+
+def _packed(states: tuple[StopReplicaPartition, ...]) -> bytes:
+    return b"".join([_STOP.pack(*state, 0) for state in states])
+
+
+_packed_once = functools.lru_cache(maxsize=256)(_packed)
