@@ -7,6 +7,9 @@ states mostly have the same lengths. One `struct.Struct` per combination of leng
 A reader unpacks each state with the lengths of the state before it, and accepts the result if every length matches.
 Otherwise it reads the state field by field. If the bytes at the positions of the lengths show that all remaining
 states match, they are unpacked in one call without a loop in Python.
+
+A writer packs equal states once, apart from the partition's number: partitions with the same replicas mostly have the
+same leader, ISR and epochs.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ from lethe.protocol.kafka.control import LeaderAndIsrPartition, StopReplicaParti
 MAX_LOOKS_AHEAD: Final = 4
 """Number of states at the head of an array after which the whole rest is compared. A limit is needed: otherwise a peer
 could send an array of unlike states whose rest is compared again and again."""
+
+_NUMBER: Final = struct.Struct(">i")
+_REMEMBERED_STATES: Final = 4_096
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -149,6 +155,18 @@ def _reader(
     return read
 
 
+def _writer(form: _Form, pack: Callable[[_Form, tuple[Any, ...]], bytes]) -> Callable[[Sequence[S], Append], None]:
+    """Return a writer of an array of states, which begin with the partition's number; `pack` packs what follows."""
+    without_number = _Form(form.codes.removeprefix("i"), form.flexible)
+    packed = functools.lru_cache(_REMEMBERED_STATES)(functools.partial(pack, without_number))
+
+    def write(states: Sequence[S], append: Append) -> None:
+        append(encode_length(len(states), form.flexible))
+        append(b"".join([_NUMBER.pack(state[0]) + packed(state[1:]) for state in states]))
+
+    return write
+
+
 # --- LeaderAndIsr -------------------------------------------------------------------------------------------------
 
 
@@ -159,7 +177,7 @@ def leader_and_isr_states(version: int) -> MakeArray | None:
     form = _Form("iiii*i***" + ("?b" if version >= 6 else "?"), flexible=version >= 4)
     return lambda item: Layout(
         read=_reader(form, _leader_and_isr_lengths, LeaderAndIsrPartition, item),
-        write=_leader_and_isr_writer(form, 2 if version >= 6 else 1),
+        write=_writer(form, _pack_leader_and_isr),
         min_bytes=len(encode_length(0, form.flexible)),
     )
 
@@ -168,25 +186,16 @@ def _leader_and_isr_lengths(state: LeaderAndIsrPartition) -> tuple[int, ...]:
     return len(state.isr), len(state.replicas), len(state.adding), len(state.removing)
 
 
-def _leader_and_isr_writer(form: _Form, flag_count: int) -> Callable[[Sequence[LeaderAndIsrPartition], Append], None]:
-    tags = (0,) if form.flexible else ()
-
-    def write(states: Sequence[LeaderAndIsrPartition], append: Append) -> None:
-        shapes: dict[tuple[int, ...], _Shape] = {}
-        append(encode_length(len(states), form.flexible))
-        for partition, controller_epoch, leader, leader_epoch, isr, epoch, replicas, adding, removing, *flags in states:
-            lengths = (len(isr), len(replicas), len(adding), len(removing))
-            if (shape := shapes.get(lengths)) is None:
-                shape = shapes[lengths] = _shape(form, lengths)
-            a, b, c, d = shape.prefixes
-            append(
-                shape.pack(
-                    *(partition, controller_epoch, leader, leader_epoch, a, *isr, epoch),
-                    *(b, *replicas, c, *adding, d, *removing, *flags[:flag_count], *tags),
-                )
-            )
-
-    return write
+def _pack_leader_and_isr(form: _Form, state: tuple[Any, ...]) -> bytes:
+    controller_epoch, leader, leader_epoch, isr, epoch, replicas, adding, removing, *flags = state
+    shape = _shape(form, (len(isr), len(replicas), len(adding), len(removing)))
+    a, b, c, d = shape.prefixes
+    # Version 6 is the first with a recovery state.
+    sent = flags if form.codes.endswith("b") else flags[:1]
+    return shape.pack(
+        *(controller_epoch, leader, leader_epoch, a, *isr, epoch, b, *replicas, c, *adding, d, *removing, *sent),
+        *((0,) if form.flexible else ()),
+    )
 
 
 # --- UpdateMetadata -----------------------------------------------------------------------------------------------
@@ -199,7 +208,7 @@ def update_metadata_states(version: int) -> MakeArray | None:
     form = _Form("iiii*i**", flexible=version >= 6)
     return lambda item: Layout(
         read=_reader(form, _update_metadata_lengths, UpdateMetadataPartition, item),
-        write=_update_metadata_writer(form),
+        write=_writer(form, _pack_update_metadata),
         min_bytes=len(encode_length(0, form.flexible)),
     )
 
@@ -208,25 +217,14 @@ def _update_metadata_lengths(state: UpdateMetadataPartition) -> tuple[int, ...]:
     return len(state.isr), len(state.replicas), len(state.offline_replicas)
 
 
-def _update_metadata_writer(form: _Form) -> Callable[[Sequence[UpdateMetadataPartition], Append], None]:
-    tags = (0,) if form.flexible else ()
-
-    def write(states: Sequence[UpdateMetadataPartition], append: Append) -> None:
-        shapes: dict[tuple[int, ...], _Shape] = {}
-        append(encode_length(len(states), form.flexible))
-        for partition, controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline in states:
-            lengths = (len(isr), len(replicas), len(offline))
-            if (shape := shapes.get(lengths)) is None:
-                shape = shapes[lengths] = _shape(form, lengths)
-            a, b, c = shape.prefixes
-            append(
-                shape.pack(
-                    *(partition, controller_epoch, leader, leader_epoch, a, *isr, zk_version),
-                    *(b, *replicas, c, *offline, *tags),
-                )
-            )
-
-    return write
+def _pack_update_metadata(form: _Form, state: tuple[Any, ...]) -> bytes:
+    controller_epoch, leader, leader_epoch, isr, zk_version, replicas, offline = state
+    shape = _shape(form, (len(isr), len(replicas), len(offline)))
+    a, b, c = shape.prefixes
+    return shape.pack(
+        *(controller_epoch, leader, leader_epoch, a, *isr, zk_version, b, *replicas, c, *offline),
+        *((0,) if form.flexible else ()),
+    )
 
 
 # --- StopReplica --------------------------------------------------------------------------------------------------
