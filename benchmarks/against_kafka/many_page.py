@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.against_kafka.results import Document, loads
+from benchmarks.against_kafka.results import Document, loads, measured_on
 
 JSON_NAME: Final = "benchmarks-agents.json"
 METHOD: Final = """\
@@ -15,7 +15,8 @@ BENCH="--workloads fifty,fifty-directories --runs 1"`."""
 
 def page(found: Document) -> str:
     """Return the section as Markdown."""
-    machine, versions, (least, greatest) = found["machine"], found["versions"], loads(found)
+    versions = {name: found["versions"][name] for name in ("Lethe", "Python")}
+    least, greatest = loads(found)
     lines = [
         "|||seconds|processor|ZooKeeper requests|requests to agents|MB|ZooKeeper's heap|bystander's median/p99/worst|",
         "|---|---|" + "---:|" * 7,
@@ -38,11 +39,8 @@ def page(found: Document) -> str:
         [
             "## Lethe's controller with many agents",
             "",
-            (
-                f"Measured on {found['when']}: {machine['processor']}, {machine['memory']}, {machine['disk']}; "
-                f"Lethe {versions['Lethe']}, Python {versions['Python']}. "
-                f"Load average between {least:.0f} and {greatest:.0f}, other work on the machine included."
-            ),
+            measured_on(found | {"versions": versions}, "processor", "memory", "disk")
+            + f" Load average between {least:.0f} and {greatest:.0f}, other work on the machine included.",
             "",
             *lines,
             "",

@@ -82,16 +82,17 @@ def received(step: StepContext, event: Answer) -> None:
 
 def part_received(step: StepContext, event: PartAnswered) -> None:
     """Note that the broker is at work on a large request; the answer to the whole follows."""
-    outstanding = step.context.cluster.outstanding.get(event.request_id)
-    if outstanding is not None and outstanding[:2] == (event.broker, event.broker_epoch):
+    if _is_outstanding(step.context, event):
         power.note_answer(step, event.broker, event.broker_epoch, event.error)
 
 
 def _settle(context: Context, event: Answer) -> Outstanding | None:
-    outstanding = context.cluster.outstanding.get(event.request_id)
-    if outstanding is None or (outstanding.broker, outstanding.broker_epoch) != (event.broker, event.broker_epoch):
-        return None
-    return context.cluster.outstanding.pop(event.request_id)
+    return context.cluster.outstanding.pop(event.request_id) if _is_outstanding(context, event) else None
+
+
+def _is_outstanding(context: Context, event: Answer | PartAnswered) -> bool:
+    found = context.cluster.outstanding.get(event.request_id)
+    return found is not None and found[:2] == (event.broker, event.broker_epoch)
 
 
 def _was_dropped(context: Context, event: Answer) -> bool:

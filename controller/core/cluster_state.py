@@ -173,10 +173,7 @@ class ClusterState:
 
     def is_online(self, topic_partition: TopicPartition, broker: int) -> bool:
         """The replica's broker is live and has not reported its log directory as failed."""
-        if broker not in self.brokers or broker in self.shutting_down:
-            return False
-        offline = self.offline_dirs.get(BrokerId(broker))
-        return not offline or topic_partition not in offline
+        return self.is_live(broker) and not self.has_failed_directory(topic_partition, broker)
 
     def announced(self, name: str, broker: BrokerId) -> Bits:
         """Return the topic's partitions that LeaderAndIsr announced to the broker's present incarnation, and for which
@@ -208,14 +205,6 @@ class ClusterState:
         the log directory as failed."""
         return broker in self.brokers and not self.has_failed_directory(topic_partition, broker)
 
-    def is_replica_reachable(self, replica: PartitionReplica) -> bool:
-        """As `is_reachable`, without creating a TopicPartition for each of hundreds of thousands of replicas."""
-        broker = replica.broker
-        if broker not in self.brokers:
-            return False
-        offline = self.offline_dirs.get(broker)
-        return not offline or replica.topic_partition not in offline
-
     @property
     def has_failures(self) -> bool:
         """A log directory has failed. If none has, a replica is online if its broker is live."""
@@ -243,11 +232,6 @@ class ClusterState:
         name, number = topic_partition
         topic = self.topics.get(name)
         return PartitionState.NON_EXISTENT if topic is None else topic.partition_state(number)
-
-    def partition_of(self, replica: PartitionReplica) -> Partition | None:
-        name, number, _ = replica
-        topic = self.topics.get(name)
-        return None if topic is None else topic.partitions.get(number)
 
     def replica_state(self, replica: PartitionReplica) -> ReplicaState:
         name, number, broker = replica

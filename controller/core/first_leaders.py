@@ -18,10 +18,11 @@ from lethe.controller.core.partition_sets import (
     by_broker,
     common,
     numbers_in,
+    packed,
     partition_columns,
 )
 from lethe.controller.core.slices import slices
-from lethe.controller.core.state_writes import numbers_of, refuse_write, written
+from lethe.controller.core.state_writes import refuse_write, written
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import (
     CompletePartitions,
@@ -106,7 +107,7 @@ def on_leader_and_isr_initialized(
             again.append(topic_partition)
         else:
             refuse_write(step, topic_partition, "NEW to ONLINE", outcome)
-    partition_machine.enter(step, numbers_of(done), PartitionState.ONLINE)
+    partition_machine.enter(step, packed(done), PartitionState.ONLINE)
     step.flush(batch)
     if again:
         step.do(CompletePartitions(partition_columns(again)))

@@ -36,7 +36,6 @@ from lethe.controller.core.partition_sets import (
 from lethe.controller.core.state_writes import (
     is_removed,
     is_stale,
-    numbers_of,
     refuse_write,
     remove_foreign_isr_members_unwritten,
     rows_of,
@@ -212,7 +211,7 @@ def on_leaders_elected(step: StepContext, task: LeadersElected, outcomes: Sequen
     batch = step.batch()
     done, failed = written(task.states, outcomes)
     lossy: dict[str, list[TopicPartition]] = {}
-    for topic_partition in partitions_in(common(task.unclean, numbers_of(done))):
+    for topic_partition in partitions_in(common(task.unclean, packed(done))):
         elected = task.states[topic_partition.topic][topic_partition.partition]
         lossy.setdefault(_what_is_lost(cluster.partition(topic_partition), elected), []).append(topic_partition)
         context.unclean_elections += 1
@@ -228,7 +227,7 @@ def on_leaders_elected(step: StepContext, task: LeadersElected, outcomes: Sequen
             refuse_write(step, topic_partition, _WHAT[task.strategy], outcome)
     for what_is_lost, partitions in lossy.items():
         step.refuse_partitions(by_topic(partitions), "electing a leader that was in sync", what_is_lost)
-    partition_machine.enter(step, numbers_of(done), PartitionState.ONLINE)
+    partition_machine.enter(step, packed(done), PartitionState.ONLINE)
     step.flush(batch)
     if stale:
         read_again(step, stale, ElectLeaders(partition_columns(stale), strategy=task.strategy))

@@ -207,7 +207,7 @@ def set_replica_state(cluster: ClusterState, replica: PartitionReplica, state: R
     """Set the state of a replica of a known partition, and return the former state.
 
     NonExistent removes the replica from the assignment, as in Kafka."""
-    partition = cluster.partition_of(replica)
+    partition = cluster.partition(replica.topic_partition)
     if partition is None:
         return _NON_EXISTENT
     name, number, broker = replica

@@ -146,7 +146,7 @@ def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> Partition
     """Return the partitions that these replicas lead: they need another leader before the replicas go."""
     led: list[TopicPartition] = []
     for replica in replicas:
-        partition = context.cluster.partition_of(replica)
+        partition = context.cluster.partition(replica.topic_partition)
         known = None if partition is None else partition.leader_and_isr
         if known is not None and known.leader == replica.broker:
             led.append(replica.topic_partition)

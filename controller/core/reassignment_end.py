@@ -160,7 +160,7 @@ def retire(step: StepContext, task: RetireReplicas) -> None:
     cluster = step.context.cluster
     for replica in task.replicas:
         known = cluster.reassignments.get(replica.topic_partition)
-        is_known = cluster.partition_of(replica) is not None
+        is_known = cluster.partition(replica.topic_partition) is not None
         if is_known and cluster.replica_state(replica) is ReplicaState.NON_EXISTENT:
             # The broker received the request before it registered again.
             set_replica_state(cluster, replica, ReplicaState.NEW)

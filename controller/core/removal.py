@@ -33,6 +33,7 @@ from lethe.controller.core.creation import forget
 from lethe.controller.core.deletion import phase, retry_later
 from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
 from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
+from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import GiveUp, ListTopics
 from lethe.controller.core.tasks_deletion import (
@@ -60,8 +61,6 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 GROUPS_AT_ONCE: Final = 4
 """Size of a slice, in full groups."""
-SLICES_AT_ONCE: Final = 2
-"""While one slice is answered, ZooKeeper has the next."""
 
 # --- znodes from memory ---------------------------------------------------------------------------------------------
 

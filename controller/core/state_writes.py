@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from lethe.controller.core import election
 from lethe.controller.core.context import Context
 from lethe.controller.core.mutation import set_leader_and_isr
-from lethe.controller.core.partition_sets import PartitionColumns, packed
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_partitions import LeaderStates
 from lethe.protocol.journal import EventRecordType
@@ -30,11 +29,6 @@ def set_states(states: Iterable[tuple[TopicPartition, LeaderAndIsr]]) -> list[tu
 def rows_of(states: LeaderStates) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
     """Yield the partitions with their states, in the order in which they are written."""
     return ((TopicPartition(name, number), state) for name, mine in states.items() for number, state in mine.items())
-
-
-def numbers_of(states: LeaderStates) -> PartitionColumns:
-    """Return the partitions of these states."""
-    return packed(states)
 
 
 def written(

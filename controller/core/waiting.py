@@ -167,7 +167,7 @@ def is_undisturbed(context: Context) -> bool:
     return (
         cluster.paused is None
         and not cluster.shutting_down
-        and not any(cluster.offline_dirs.values())
+        and not cluster.has_failures
         and all(broker in cluster.brokers for broker in cluster.waiting_replicas)
         and all(_refusal(context, broker, 0) is None for broker in cluster.brokers)
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -129,11 +130,8 @@ class ControllerLoop:
         """Drop the queued events; the loss is next."""
         preempted = self.queue.overtake(event)
         if preempted:
-            counts: dict[str, int] = {}
-            for queued in preempted:
-                name = type(queued.event).__name__
-                counts[name] = counts.get(name, 0) + 1
-            self._record(_event_record(self._subject, type(event).__name__, "preempted others", preempted=dict(counts)))
+            counts = dict(Counter(type(queued.event).__name__ for queued in preempted))
+            self._record(_event_record(self._subject, type(event).__name__, "preempted others", preempted={**counts}))
 
     def fault(self, error: Exception, where: str) -> None:
         """Report an exception in another task. It is handled after the event in progress."""

@@ -7,7 +7,8 @@ import pytest
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.events import ResignationRequested, SessionLost
-from lethe.controller.core.removal import GROUPS_AT_ONCE, SLICES_AT_ONCE
+from lethe.controller.core.removal import GROUPS_AT_ONCE
+from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete

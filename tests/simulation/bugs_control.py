@@ -5,8 +5,8 @@ See `planted` for what they are for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from lethe.controller.core import (
@@ -48,7 +48,7 @@ from lethe.protocol.kafka.to_controller import (
     AlterPartitionResponse,
     ControlledShutdownResponse,
 )
-from lethe.protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr, TopicPartition
+from lethe.protocol.vocabulary import LEADER_NONE, ControllerEpoch, LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Data, Operation, ReadOutcome, SetData
 from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome, GroupUnknown
@@ -210,18 +210,9 @@ def let_go_at_once() -> AbstractContextManager[object]:
     return everywhere(controlled_shutdown.begin, begin)
 
 
-@contextmanager
-def given_to_who_leaves() -> Iterator[None]:
-    """A broker that is shutting down may lead as long as it is there."""
-
-    def is_online(cluster: ClusterState, topic_partition: TopicPartition, broker: int) -> bool:
-        return broker in cluster.brokers and not cluster.has_failed_directory(topic_partition, broker)
-
-    with (
-        method(ClusterState, "is_live", lambda self, broker: broker in self.brokers),
-        method(ClusterState, "is_online", is_online),
-    ):
-        yield
+def given_to_who_leaves() -> AbstractContextManager[object]:
+    """A broker that is shutting down may lead while it is registered."""
+    return method(ClusterState, "is_live", lambda self, broker: broker in self.brokers)
 
 
 def notification_deleted_unread() -> AbstractContextManager[object]:

@@ -6,7 +6,7 @@ See `planted` for what they are for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from lethe.controller.core import creation, deletion, removal, resigning, results
 from lethe.controller.core.continuations import TopicsListed
@@ -20,7 +20,7 @@ from tests.simulation.planting import everywhere, method
 
 @contextmanager
 def _nothing_under_way(step: StepContext) -> Iterator[None]:
-    """Whoever asks meanwhile is told that no removal is under way."""
+    """The memory shows no removal under way."""
     removals = step.context.cluster.removals
     kept, removals.under_way = removals.under_way, {}
     try:
@@ -51,7 +51,8 @@ def changes_during_removal_missed() -> AbstractContextManager[object]:
     return everywhere(removed, on_topics_removed)
 
 
-def removed_twice() -> AbstractContextManager[object]:
+@contextmanager
+def removed_twice() -> Iterator[None]:
     """A topic whose removal is under way is continued, and removed once more."""
     resume = deletion.resume
 
@@ -63,7 +64,8 @@ def removed_twice() -> AbstractContextManager[object]:
         step.context.cluster.removals.waiting.update(dict.fromkeys(task.topics))
         removal._go_on(step)
 
-    return _both(everywhere(resume, resumed), method(removal, "remove", remove))
+    with everywhere(resume, resumed), method(removal, "remove", remove):
+        yield
 
 
 def outcome_of_an_earlier_term() -> AbstractContextManager[object]:
@@ -86,11 +88,3 @@ def fence_in_background_ignored() -> AbstractContextManager[object]:
         ended(step, ZnodesWritten(event.id, event.outcomes))
 
     return everywhere(ended, ended_all_the_same)
-
-
-@contextmanager
-def _both(*bugs: AbstractContextManager[object]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for bug in bugs:
-            stack.enter_context(bug)
-        yield
