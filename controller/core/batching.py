@@ -27,6 +27,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -67,6 +68,8 @@ from lethe.protocol.vocabulary import (
     LeaderAndIsr,
     TopicPartition,
 )
+
+_LEADER: Final = operator.attrgetter("leader")
 
 R = TypeVar("R")
 E = TypeVar("E")
@@ -153,7 +156,7 @@ class RequestBatch:
             request = _made_of(entries, made)
             if request is None:
                 topics = tuple(rows[name].of(sets) for name, sets in entries.items() if name in rows)
-                leaders = dict.fromkeys(row.leader for topic in topics for row in topic.partitions)
+                leaders = dict.fromkeys(map(_LEADER, chain.from_iterable(topic.partitions for topic in topics)))
                 nodes = tuple(_nodes(context, leaders))
                 request = LeaderAndIsrRequest(context.config.controller_id, cluster.epoch, topics, nodes)
                 made.append((entries, request))
@@ -254,40 +257,49 @@ def _made_of(entries: dict[E, V], made: list[tuple[dict[E, V], R]]) -> R | None:
 class _LeaderAndIsrRows:
     """Rows of one topic, which brokers share; those with the same partitions share all of the topic."""
 
-    __slots__ = ("_epoch", "_is_queued", "_made", "_name", "_rows", "_topic")
+    __slots__ = ("_made", "_name", "_rows", "_topic")
 
     def __init__(self, context: Context, name: str) -> None:
         self._name = name
         self._topic = context.cluster.topics[name]
-        self._epoch = context.cluster.epoch
-        # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
-        self._is_queued = context.cluster.is_queued(name)
-        self._rows: dict[tuple[int, bool], LeaderAndIsrPartition] = {}
+        self._rows = {is_new: _RowsByNumber(context, name, is_new) for is_new in (True, False)}
         self._made: dict[Sets[bool], LeaderAndIsrTopic] = {}
 
     def of(self, sets: Sets[bool]) -> LeaderAndIsrTopic:
         """Return the topic with these partitions, each with its flag that it is new."""
         made = self._made.get(sets)
         if made is None:
-            flags = ((number, key_of(sets, number) is True) for number in numbers_in(partitions_of(sets)))
-            rows = tuple(self._row(*each) for each in flags if each[0] in self._topic.partitions)
+            rows = tuple(chain.from_iterable(self._rows[flag].of(bits & self._topic.numbers) for flag, bits in sets))
+            if len(sets) > 1:
+                rows = tuple(sorted(rows))
             made = self._made[sets] = LeaderAndIsrTopic(self._name, self._topic.id, rows)
         return made
 
-    def _row(self, number: int, is_new: bool) -> LeaderAndIsrPartition:
-        row = self._rows.get((number, is_new))
-        if row is None:
-            row = self._rows[number, is_new] = self._made_row(number, is_new)
-        return row
 
-    def _made_row(self, number: int, is_new: bool) -> LeaderAndIsrPartition:
-        partition = self._topic.partitions[number]
+class _RowsByNumber(dict[int, LeaderAndIsrPartition]):
+    """Rows of one topic's partitions, all new or none; each is made when it is first asked for."""
+
+    __slots__ = ("_epoch", "_is_new", "_is_queued", "_partitions")
+
+    def __init__(self, context: Context, name: str, is_new: bool) -> None:
+        super().__init__()
+        self._partitions = context.cluster.topics[name].partitions
+        self._epoch = context.cluster.epoch
+        # A queued partition has no leader: a broker without the replica creates an empty log and does not fetch.
+        self._is_queued = context.cluster.is_queued(name)
+        self._is_new = is_new
+
+    def of(self, partitions: Bits) -> Iterator[LeaderAndIsrPartition]:
+        return map(self.__getitem__, numbers_in(partitions))
+
+    def __missing__(self, number: int) -> LeaderAndIsrPartition:
+        partition = self._partitions[number]
         replicas, adding, removing = partition.assignment
         # Only a queued partition is announced without leadership: the answer shows whether the broker can access the
         # replica's directory.
         state = partition.leader_and_isr or LeaderAndIsr(LEADER_NONE, INITIAL_LEADER_EPOCH, replicas, self._epoch)
         leader, leader_epoch, isr, controller_epoch, partition_epoch, recovery_state = state
-        return LeaderAndIsrPartition(
+        row = self[number] = LeaderAndIsrPartition(
             number,
             controller_epoch,
             LEADER_NONE if self._is_queued else leader,
@@ -297,9 +309,10 @@ class _LeaderAndIsrRows:
             replicas,
             adding,
             removing,
-            is_new,
+            self._is_new,
             recovery_state,
         )
+        return row
 
 
 class _OfflineReplicas:
