@@ -175,11 +175,11 @@ def _verdicts(
         name = topic.topic
         if name is None or name not in asked:
             continue
-        for error, bits in topic.errors.by_error:
-            found = said if error == ErrorCode.NONE else wrong
-            found[name] = found.get(name, 0) | bits & asked[name]
-        if name in wrong:
-            failed |= _problems(name, topic.errors, broker, wrong[name])
+        without_error, with_error = topic.errors.among(asked[name])
+        said[name] = said.get(name, 0) | without_error
+        if with_error:
+            wrong[name] = wrong.get(name, 0) | with_error
+            failed |= _problems(name, topic.errors, broker, with_error)
     deleted: dict[str, Bits] = {}
     awaiting: dict[str, Bits] = {}
     for name, bits in asked.items():

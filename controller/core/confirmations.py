@@ -39,13 +39,13 @@ def received(step: StepContext, event: LeaderAndIsrResponseReceived, request: Le
     for topic, errors in answered_topics(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
-        if errors.only_error == ErrorCode.NONE and not offline:
-            reached = errors.by_error[0][1]
-        else:
-            reached = bits_of(_accessible(context, broker, topic, errors, newly_offline, problems))
         # Without numbers that the topic does not have: a false one would make the bit set large.
         asked_for = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
-        accessible[topic] = accessible.get(topic, 0) | reached & asked_for
+        if errors.has_error or offline:
+            reached = bits_of(_accessible(context, broker, topic, errors, newly_offline, problems)) & asked_for
+        else:
+            reached, _ = errors.among(asked_for)
+        accessible[topic] = accessible.get(topic, 0) | reached
     confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     for topic, reached in accessible.items():
         known = context.cluster.topics[topic]

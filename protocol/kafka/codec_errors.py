@@ -136,29 +136,28 @@ def _run(buffer: bytes, offset: int, prefix: bytes, flexible: bool, at_most: int
     """Return what follows the prefix in each of the adjacent rows that begin with it and have no tagged fields.
 
     `expected` is the number of rows to try first: of the topic before, so that a false one costs no more than that
-    topic did."""
+    topic did. No row is tried after one with tagged fields: the field's bytes may look like any number of rows."""
     row_bytes = _ROWS[flexible].size
     size = len(prefix) + row_bytes
     at_most = min(at_most, (len(buffer) - offset) // size)
     found: list[bytes] = []
     count = expected
-    while count := min(count, at_most - len(found)):
+    while count := min(count, at_most):
         first, *rows = buffer[offset : offset + count * size].split(prefix)
-        if not first and set(map(len, rows)) == {row_bytes}:
-            found += rows
+        joined = b"".join(rows)
+        is_tagged = flexible and joined[row_bytes - 1 :: row_bytes].strip(b"\0")
+        if not first and set(map(len, rows)) == {row_bytes} and not is_tagged:
+            found.append(joined)
             offset += count * size
             if not buffer.startswith(prefix, offset):
                 break
+            at_most -= count
             count *= 2
         elif count == 1:
             break
         else:
             count //= 2
-    joined = b"".join(found)
-    if flexible:
-        tags = joined[row_bytes - 1 :: row_bytes]
-        return joined[: row_bytes * (len(tags) - len(tags.lstrip(b"\0")))]
-    return joined
+    return b"".join(found)
 
 
 def _named_writer(flexible: bool) -> Callable[[Sequence[TopicErrors], Append], None]:

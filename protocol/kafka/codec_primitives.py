@@ -56,6 +56,8 @@ FIXED: Final = {
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _INT32_ARRAYS: Final = tuple(struct.Struct(f">{n}i") for n in range(64))
+_MAX_STRING_BYTES: Final = 32_767
+_STRING_LIMIT: Final = f"Kafka's strings have at most {_MAX_STRING_BYTES}"
 ONE_BYTE: Final = tuple(bytes([n]) for n in range(128))
 
 
@@ -131,6 +133,8 @@ def _write_uuid(value: uuid.UUID | None, append: Append) -> None:
 def string(flexible: bool, nullable: bool) -> Layout:
     def read_compact(buffer: bytes, offset: int) -> tuple[str | None, int]:
         size, start = read_uvarint(buffer, offset)
+        if size > _MAX_STRING_BYTES + 1:
+            raise Malformed(f"a string of {counted(size - 1, 'byte')} at offset {offset}: {_STRING_LIMIT}")
         if size:
             return _text(buffer, start, size - 1)
         _null(offset, nullable)
@@ -157,8 +161,8 @@ def string(flexible: bool, nullable: bool) -> Layout:
 def encode_string(value: str, flexible: bool) -> bytes:
     """Return the string with its length in front. Raises Unencodable beyond 32,767 bytes."""
     data = value.encode()
-    if len(data) > 32_767:
-        raise Unencodable(f"a text of {counted(len(data), 'byte')}: Kafka's strings have at most 32767")
+    if len(data) > _MAX_STRING_BYTES:
+        raise Unencodable(f"a text of {counted(len(data), 'byte')}: {_STRING_LIMIT}")
     return (encode_uvarint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
 
 

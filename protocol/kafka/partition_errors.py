@@ -1,10 +1,11 @@
 """What a broker answers for the partitions of one topic, as rows and as bit sets.
 
 Nearly all partitions of a topic have the same error, NONE, so an answer about hundreds of thousands of replicas is
-mostly one bit set for each topic. Topics of one size share the value.
+mostly one bit set for each topic. Topics of one size share the value. There are two bit sets and not one for each
+error, because a peer may answer each row with another one.
 
-    rows         (0, NONE), (1, NONE), (2, KAFKA_STORAGE_ERROR)
-    by_error     ((NONE, 0b011), (KAFKA_STORAGE_ERROR, 0b100))
+    rows                0: NONE, 1: NONE, 2: KAFKA_STORAGE_ERROR
+    among(0b1111)       0b0011 without an error, 0b0100 with one; 3 was not answered
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lethe.protocol.partition_bits import Bits, bits_of
-from lethe.protocol.vocabulary import MAX_PARTITIONS, TopicId
+from lethe.protocol.vocabulary import TopicId
 
 _SMALL: Final = 4_096
 """A bit set takes as many bits as its highest number says, so a peer may make only small ones that are kept."""
@@ -26,19 +27,25 @@ class PartitionErrors(NamedTuple):
 
     rows: tuple[tuple[int, int], ...]
     """(partition, error), as answered. Partitions may be repeated, or be numbers that no topic has."""
-    kept: tuple[tuple[int, Bits], ...] | None
-    """`by_error` where all numbers are small."""
+    kept: tuple[Bits, Bits] | None
+    """The partitions without and with an error, where all numbers are small."""
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, int]]) -> PartitionErrors:
         """Return the errors in these rows of (partition, error)."""
         listed = tuple(rows)
-        return cls(listed, _by_error(listed) if all(number < _SMALL for number, _ in listed) else None)
+        return cls(listed, _split(listed, _SMALL) if all(number < _SMALL for number, _ in listed) else None)
+
+    def among(self, asked: Bits) -> tuple[Bits, Bits]:
+        """Return those of these partitions that were answered without an error, and those with one: a partition with
+        two rows may be both."""
+        fine, failed = _split(self.rows, asked.bit_length()) if self.kept is None else self.kept
+        return fine & asked, failed & asked
 
     @property
-    def by_error(self) -> tuple[tuple[int, Bits], ...]:
-        """The partitions with each error, without numbers that no topic has; errors in the order of their first row."""
-        return _by_error(self.rows) if self.kept is None else self.kept
+    def has_error(self) -> bool:
+        """Return whether any row has an error."""
+        return any(error for _, error in self.rows) if self.kept is None else self.kept[1] != 0
 
     @classmethod
     def uniform(cls, numbers: Iterable[int], error: int) -> PartitionErrors:
@@ -50,19 +57,15 @@ class PartitionErrors(NamedTuple):
         """Return the errors in the rows of all parts."""
         return parts[0] if len(parts) == 1 else cls.of_rows(row for each in parts for row in each.rows)
 
-    @property
-    def only_error(self) -> int | None:
-        """The error of every partition; None where they differ, and without partitions."""
-        by_error = self.by_error
-        return by_error[0][0] if len(by_error) == 1 else None
 
-
-def _by_error(rows: Iterable[tuple[int, int]]) -> tuple[tuple[int, Bits], ...]:
-    found: dict[int, list[int]] = {}
+def _split(rows: Iterable[tuple[int, int]], below: int) -> tuple[Bits, Bits]:
+    """Return the partitions below this number without and with an error."""
+    fine: list[int] = []
+    failed: list[int] = []
     for number, error in rows:
-        if 0 <= number < MAX_PARTITIONS:
-            found.setdefault(error, []).append(number)
-    return tuple((error, bits_of(numbers)) for error, numbers in found.items())
+        if 0 <= number < below:
+            (failed if error else fine).append(number)
+    return bits_of(fine), bits_of(failed)
 
 
 class TopicErrors(NamedTuple):

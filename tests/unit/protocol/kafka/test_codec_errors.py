@@ -83,7 +83,7 @@ def test_topics_of_one_size_share_what_was_read() -> None:
     assert isinstance(answer, StopReplicaResponse)
     assert [topic.topic for topic in answer.topics] == ["a", "orders", "größe"]
     assert answer.topics[0].errors is answer.topics[1].errors is answer.topics[2].errors
-    assert answer.topics[0].errors.only_error == 0
+    assert not answer.topics[0].errors.has_error
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 50, 3), (64, 63, 65), (200, 1, 200, 1), (7,)])
@@ -116,14 +116,40 @@ def test_rows_that_are_all_unlike_their_neighbours_take_no_longer_than_others() 
     plain, tagged = b"\x02t" + ROW, b"\x02t" + TAGGED
     named = [b"\x03" + b"ab"[n % 2 : n % 2 + 1] + b"x" + ROW for n in range(20_000)]
     usual_s = max(seconds(payload_of(*[plain] * 20_000)), 0.02)
-    for rows in ([plain, tagged] * 10_000, [*[plain] * 19_999, tagged], named, [*[plain] * 199, tagged] * 100):
+    # Each tagged field of eight bytes is `x` and the fixed part of another row.
+    within = [b"\x03\x08x" + ROW[:-1] + b"\x01" + b"\x03\x08x" + ROW[:-1] + b"\x01"] * 20_000
+    for rows in ([plain, tagged] * 10_000, [*[plain] * 19_999, tagged], named, [*[plain] * 199, tagged] * 100, within):
         assert seconds(payload_of(*rows)) < 50 * usual_s
 
 
-def test_a_number_that_no_topic_has_takes_no_memory() -> None:
+def test_a_name_that_is_longer_than_any_string_makes_the_answer_malformed() -> None:
+    name = b"x" * 32_768
+    payload = b"\0\0\0\x09\0" + b"\0\0" + b"\x02" + encode_length(len(name), True) + name + ROW + b"\0"
+    with pytest.raises(Malformed, match="a string of 32,768 bytes"):
+        decode_response(ApiKey.STOP_REPLICA, 4, payload)
+
+
+def test_a_number_that_was_not_asked_for_takes_no_memory() -> None:
     answer = StopReplicaResponse.of_rows(0, [TopicError("t", n, 0) for n in (2**31 - 1, -1, MAX_PARTITIONS, 3)])
-    assert answer.topics[0].errors.by_error == ((0, 0b1000),)
+    assert answer.topics[0].errors.among(0b1110) == (0b1000, 0)
     assert [row.partition for row in answer.rows] == [2**31 - 1, -1, MAX_PARTITIONS, 3]
+
+
+@pytest.mark.parametrize("number", [4_095, MAX_PARTITIONS - 1])
+def test_an_error_of_its_own_in_each_row_takes_no_bit_set_of_its_own(number: int) -> None:
+    """A bit set has as many bits as its highest number says: 65,536 of them for the number 999,999 take 8 GB."""
+    rows = [TopicError("t", number, error) for error in range(2_000)]
+    payload = encode_response(ApiKey.STOP_REPLICA, 4, 9, StopReplicaResponse.of_rows(0, rows))
+    tracemalloc.start()
+    try:
+        _, answer = decode_response(ApiKey.STOP_REPLICA, 4, payload)
+        assert isinstance(answer, StopReplicaResponse)
+        assert answer.topics[0].errors.has_error
+        assert answer.topics[0].errors.among(1 << number) == (1 << number, 1 << number)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_500_000
 
 
 def test_topics_with_one_high_number_each_take_as_little_memory_as_others() -> None:
@@ -138,4 +164,5 @@ def test_topics_with_one_high_number_each_take_as_little_memory_as_others() -> N
         tracemalloc.stop()
     assert held < 4_000_000
     assert isinstance(answer, LeaderAndIsrResponse)
-    assert answer.topics[0].errors.by_error == ((0, 1 << MAX_PARTITIONS - 1),)
+    high = 1 << MAX_PARTITIONS - 1
+    assert answer.topics[0].errors.among(high) == (high, 0)
