@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.controller.core.context import Context
+from lethe.controller.core.caches import unseen
+from lethe.controller.core.context import Context, Role
 from lethe.protocol.counting import counted, plural, topics_listed
 from lethe.protocol.findings import Place as FindingPlace
 from lethe.protocol.findings import Reason
@@ -159,8 +160,10 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
 
 
 def are_caches_compared(context: Context) -> bool:
-    """Return True if every cache was read at least once, and every curable ghost is cured."""
+    """Return True if every cache was read at least once, and every curable ghost is cured: never while loading."""
     caches = context.cluster.caches
+    if context.role is not Role.ACTIVE:
+        return False
     return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
 
 
@@ -186,7 +189,7 @@ def cache_report(context: Context) -> CacheReport:
     cured = tuple((broker, ghost.topic) for broker, ghost in caches.cured)
     return CacheReport(
         tuple(ghosts),
-        tuple(caches.unseen.items()),
+        tuple(unseen(context).items()),
         cured,
         not are_caches_compared(context),
         tuple(context.cluster.brokers),

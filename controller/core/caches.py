@@ -83,6 +83,13 @@ def schedule(step: StepContext, brokers: Iterable[BrokerId]) -> None:
     _wake(step, step.now_ms)
 
 
+def unseen(context: Context) -> Mapping[BrokerId, str]:
+    """Return why registered brokers' caches are not known; while the cluster is loaded, none is."""
+    if context.role is Role.LOADING:
+        return dict.fromkeys(context.cluster.brokers, NOT_READ_YET)
+    return context.cluster.caches.unseen
+
+
 def look(step: StepContext) -> None:
     """Read the next due cache, unless a read is outstanding."""
     context = step.context

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lethe.controller.core import caches
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DeletionStage
 from lethe.controller.core.transitions import ReplicaState
@@ -71,7 +72,7 @@ def gauges(context: Context) -> Gauges:
         held_topic_count=len(cluster.marks),
         deletions_paused=int(cluster.paused is not None),
         ghost_count=sum(len(ghosts) for ghosts in cluster.caches.ghosts.values()),
-        unseen_cache_count=len(cluster.caches.unseen),
+        unseen_cache_count=len(caches.unseen(context)),
         topics_in_stage=dict(cluster.topics_in_stage),
         doomed_replicas=dict(replicas),
         owed_tombstones={

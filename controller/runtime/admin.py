@@ -8,6 +8,7 @@ from typing import Final
 
 from lethe.adapters.clock import Clock
 from lethe.adapters.http import Health, Reply, Request, Route, json_reply, standard_routes
+from lethe.controller.core import caches
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, all_waits, marked_topics, waits
 from lethe.controller.runtime.explanation import (
@@ -120,7 +121,7 @@ class AdminPages:
                 )
             ],
             "metadata_caches": {
-                "unseen": [{"broker": broker, "reason": why} for broker, why in context.cluster.caches.unseen.items()],
+                "unseen": [{"broker": broker, "reason": why} for broker, why in caches.unseen(context).items()],
                 "ghosts": list(_ghosts(context)),
                 "ghosts_cured": context.ghosts_cured,
             },

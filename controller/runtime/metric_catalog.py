@@ -28,7 +28,9 @@ def _controller_gauge(name: str, meaning: str) -> Metric:
 
 
 CONTROLLER_GAUGES: Final = {
-    "active_controller_count": _controller_gauge("ActiveControllerCount", "1 where this controller is the active one"),
+    "active_controller_count": _controller_gauge(
+        "ActiveControllerCount", "1 where this controller is elected: it loads, or is active"
+    ),
     "offline_partitions_count": _controller_gauge(
         "OfflinePartitionsCount", "Partitions without a leader, less those of topics whose deletion has started"
     ),
@@ -114,7 +116,7 @@ UNCLEAN: Final = Metric(
 TERM: Final = Metric(
     "lethe_controller_tenure_seconds",
     MetricKind.GAUGE,
-    "How long this controller has been the active one; 0: it is not",
+    "Time since this controller was elected; 0: it is not",
 )
 TERMS: Final = Metric(
     "lethe_controller_tenures_total",
@@ -127,7 +129,7 @@ TERMS_ENDED: Final = Metric(
 TAKEOVER: Final = Metric(
     "lethe_controller_takeover_seconds",
     MetricKind.HISTOGRAM,
-    "Time from the election until the controller is active; no controller acts meanwhile",
+    "Time from the election until the controller is active; events wait meanwhile",
 )
 GHOSTS_CURED: Final = Metric(
     "lethe_controller_ghosts_cured_total",
@@ -138,7 +140,7 @@ GHOSTS_CURED: Final = Metric(
 POWERLESS: Final = Metric(
     "lethe_controller_powerless_seconds",
     MetricKind.GAUGE,
-    "How long no registered broker has obeyed this active controller; 0: one does, none is there, or another leads",
+    "How long no registered broker has obeyed this active controller; 0: one does, none is there, or it is not active",
 )
 BROKER_REFUSES: Final = Metric(
     "lethe_controller_broker_refuses",
@@ -220,7 +222,7 @@ OLDEST_EVENT: Final = Metric(
 IN_PROGRESS: Final = Metric(
     "lethe_controller_event_in_progress_seconds",
     MetricKind.GAUGE,
-    "How long the event in progress has taken so far; 0: none is. Minutes mean that the process should be restarted",
+    "How long the event in progress has taken so far; 0: none is",
 )
 FAULTS: Final = Metric(
     "lethe_controller_faults_total",
@@ -254,8 +256,8 @@ ZOOKEEPER_FAILED: Final = Metric(
 ZOOKEEPER_WRITE_WINDOW: Final = Metric(
     "lethe_zookeeper_write_window",
     MetricKind.GAUGE,
-    "Multis of all plans together that may be unanswered: 20, fewer while they take longer than "
-    "lethe.zookeeper.slow.write.ms; 0 without a session",
+    "Multis of all plans together that may be unanswered: 20, less after answers slower than "
+    "lethe.zookeeper.slow.write.ms until enough are quick; without writes it stays. 0 without a session",
 )
 ZOOKEEPER_LATENCY_MS: Final = Metric(
     "kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms",
@@ -276,10 +278,14 @@ ZOOKEEPER_OPERATIONS: Final = Metric(
     ("operation",),
 )
 
+_REMARK: Final = (
+    "Kafka's gauges here are 0 where this controller is not elected, but for the active controller's id. In the role "
+    "`loading` they lack what is not read yet."
+)
 GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
     (
         "The controller",
-        "Kafka's gauges here are 0 where this controller is not the active one, but for the active controller's id.",
+        _REMARK,
         (*CONTROLLER_GAUGES.values(), CURRENT_CONTROLLER, EPOCH, ROLE, *TERMS_SHOWN),
     ),
     (

@@ -6,6 +6,7 @@ import pytest
 
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.gauges import gauges
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.one_controller import Loss, OneController
@@ -68,6 +69,22 @@ def test_golden_story_of_a_takeover_in_slices() -> None:
         <- 1,2 LeaderAndIsr ok
         <- 1,2 UpdateMetadata ok
     """)
+
+
+def test_between_the_slices_of_a_takeover_no_metadata_cache_counts_as_compared() -> None:
+    world = sliced(*TOPICS)
+    world.run()
+    world.crash()
+    seen: list[int] = []
+
+    def note(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and "/partitions" in effect.reads[0].path:
+            seen.append(gauges(world.context).unseen_cache_count)
+
+    world.meanwhile = note
+    world.elect()
+    assert seen == [2, 2, 2]
+    assert gauges(world.context).unseen_cache_count == 2, "the comparison begins"
 
 
 def test_golden_story_of_a_creation_in_slices() -> None:

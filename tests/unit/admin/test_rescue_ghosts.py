@@ -19,6 +19,7 @@ from lethe.admin.rescue_ghosts import (
 )
 from lethe.cli.rescue_show import before, plan
 from lethe.controller.core.cache_memory import DueCacheRead, Ghost, GhostTombstones, OutstandingCacheRead
+from lethe.controller.core.context import Role
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
 from lethe.survey.views import (
@@ -135,6 +136,7 @@ def test_only_the_chosen_topics_matter_where_some_are_named() -> None:
 
 def test_the_controllers_word_is_taken_for_the_end() -> None:
     context = new_context()
+    context.role = Role.ACTIVE
     caches = context.cluster.caches
     assert are_caches_compared(context)
     caches.due[ONE] = DueCacheRead(None, 0, 0)
@@ -152,6 +154,16 @@ def test_the_controllers_word_is_taken_for_the_end() -> None:
     assert [each.topic for each in said.ghosts] == ["gone", "kept"]
     assert said.ghosts[1].why == "it is internal"
     assert (said.unseen, said.cured, said.unfinished) == (((ONE, "silent"),), ((TWO, "old"),), True)
+
+
+def test_a_rescue_that_is_interrupted_while_it_loads_has_seen_no_cache() -> None:
+    context = new_context()
+    context.role = Role.LOADING
+    context.cluster.brokers = {broker.id: broker for broker in BROKERS}
+    said = cache_report(context).after(CacheReport((CacheDifference(TWO, "gone", "why"),)))
+    assert [broker for broker, _ in said.unseen] == [ONE, TWO]
+    assert said.unfinished
+    assert not said.are_clean
 
 
 def test_a_broker_that_has_left_unseen_or_with_a_ghost_is_not_clean() -> None:
