@@ -26,7 +26,7 @@ from lethe.protocol.journal import JsonValue, partition_ranges
 from lethe.protocol.vocabulary import NO_BROKER
 
 STUCK_AFTER_S: Final = 300.0
-"""An event that takes longer makes the process unhealthy."""
+"""An event that stands still for longer makes the process unhealthy. A large takeover advances slice by slice."""
 MAX_TOPICS_SHOWN: Final = 1000
 _READY: Final = (Role.STANDING_BY, Role.ACTIVE)
 
@@ -64,9 +64,9 @@ class AdminPages:
 
     def health(self) -> Health:
         """Unhealthy only where the process itself is broken. Without ZooKeeper it is healthy, but not ready."""
-        handling_s = self._loop.handling_s
-        if handling_s > STUCK_AFTER_S:
-            return Health(False, (f"the event in progress has taken {handling_s:.0f} s",))
+        standing_s = self._loop.standing_s
+        if standing_s > STUCK_AFTER_S:
+            return Health(False, (f"the event in progress has stood still for {standing_s:.0f} s",))
         return Health(True)
 
     def readiness(self) -> Health:

@@ -96,6 +96,7 @@ class ControllerLoop:
         self._record = record
         self._idle_reset_s = idle_reset_ms / 1000
         self._began_s = 0.0
+        self._advanced_s = 0.0
         self._faults: list[_Fault] = []
         self._changed = asyncio.Event()
         self._subject = f"controller/{context.config.controller_id}"
@@ -104,6 +105,11 @@ class ControllerLoop:
     def handling_s(self) -> float:
         """Age of the event in progress; 0 where there is none."""
         return 0.0 if self.handling is None else time.monotonic() - self._began_s
+
+    @property
+    def standing_s(self) -> float:
+        """Time since a step of the event in progress began or ended; 0 where there is none."""
+        return 0.0 if self.handling is None else time.monotonic() - self._advanced_s
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class ControllerLoop:
         name, state = type(queued.event).__name__, state_of(queued.event)
         started_s = time.monotonic()
         queued_s = started_s - queued.since_s
-        self.handling, self._began_s = queued, started_s
+        self.handling, self._began_s, self._advanced_s = queued, started_s, started_s
         self._metrics.event_began(name, state, queued_s)
         outcome, details = "cancelled", {}
         try:
@@ -196,7 +202,9 @@ class ControllerLoop:
         self._performer.forget_results()
         following: Event = event
         while True:
+            self._advanced_s = time.monotonic()
             effects = await self.steps.step(self.context, following, self._clock.now_ms())
+            self._advanced_s = time.monotonic()
             if self.queue.overtaken.is_set():
                 # The session was lost during the step, and the next one may be open already. Nothing of the old one
                 # may enter it. The other effects keep channels and timers in line with the core's memory.

@@ -458,3 +458,13 @@ def test_which_steps_may_be_long(event: Event, long: bool) -> None:
     assert may_be_long(context, event) is long
     context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS
     assert may_be_long(context, event)
+
+
+async def test_an_event_that_goes_on_step_by_step_does_not_stand_still() -> None:
+    bench = Bench(lambda context, event: ask(context, 2 if isinstance(event, ZnodesRead) else 1))
+    async with bench.running():
+        bench.loop.post(BrokersChanged())
+        await reach(lambda: bench.loop.standing_s > 0.05)
+        bench.performer.results.put_nowait(ZnodesRead(1, ()))
+        await reach(lambda: len(bench.fed) == 2)
+        assert bench.loop.handling_s - bench.loop.standing_s > 0.05

@@ -203,11 +203,11 @@ async def test_an_event_that_does_not_end_ends_the_signs_of_life(
         monkeypatch.setattr(FakeSession, "_turn", unanswered)
         monkeypatch.setattr(admin, "STUCK_AFTER_S", 0.05)
         app.loop.post(BrokersChanged())
-        await reach(lambda: app.loop.handling_s > 0.05)
+        await reach(lambda: app.loop.standing_s > 0.05)
         manager.lines()
         assert app.http is not None
         async with aiohttp.ClientSession() as client, client.get(f"{app.http.url}/healthz") as response:
-            assert (response.status, "the event in progress has taken" in await response.text()) == (503, True)
+            assert (response.status, "the event in progress has stood still" in await response.text()) == (503, True)
         assert await manager.is_silent_for(0.2)
     finally:
         answered.set()
