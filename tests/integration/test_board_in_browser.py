@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,12 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Page
 
+from lethe.controller.core.context import Role
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.board_page import COUNTS, EXPLAINED
-from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, release, standby
+from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, quiet_scene, release, standby
 from tests.fakes.runtime import reach
+from tests.fakes.zookeeper import FakeSession
 from tools.browser import MISSING, View, find_browser, open_page, until
 
 pytestmark = [
@@ -130,6 +133,28 @@ async def test_a_standby_that_takes_over_announces_that_and_nothing_old(scene: S
         await until(page, f"/This controller is active/.test({said})")
         assert "standing by" not in await page.evaluate(said)
         assert "standing by" not in await page.evaluate("document.getElementById('notices').textContent")
+
+
+async def test_a_controller_that_still_loads_says_that_it_has_not_seen_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with quiet_scene() as scene, open_page(scene.url + "/board", width=1440, height=900) as view:
+        context, read = scene.app.loop.context, asyncio.Event()
+        turn = FakeSession._turn
+
+        async def held_while_loading(session: FakeSession) -> None:
+            if context.role is Role.LOADING:
+                await read.wait()
+            await turn(session)
+
+        await until(view.page, f"/nothing is in deletion/.test({PACE})")
+        monkeypatch.setattr(FakeSession, "_turn", held_while_loading)
+        await scene.write([Delete(paths.CONTROLLER)])
+        notices = "document.getElementById('notices').textContent"
+        await until(view.page, f"/has not read everything yet/.test({notices})")
+        assert await view.page.evaluate(PACE) == ""
+        read.set()
+        await until(view.page, f"/nothing is in deletion/.test({PACE}) && !/not read everything/.test({notices})")
 
 
 async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> None:

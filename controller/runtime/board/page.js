@@ -204,7 +204,7 @@ const isAddress = (url) => /^https?:\/\//.test(url ?? "");
 const WINDOW_MS = 60000;
 function showPace() {
   const { controller } = model.values;
-  if (!controller?.leads || !controller.ended || !model.lists.queued) { at("pace").textContent = ""; return; }
+  if (controller?.role !== "active" || !controller.ended || !model.lists.queued) { at("pace").textContent = ""; return; }
   const window = Math.min(WINDOW_MS, Math.max(1000, nowMs() - (controller.elected_ms ?? 0)));
   const perSecond = (count) => (count * 1000) / window;
   const { topics, partitions } = controller.ended;
@@ -269,6 +269,7 @@ function showController(controller) {
     } else notice.append("it says no address of a board (Kafka's own controller has none).");
     notices.push(notice);
   } else if (!controller.leads) notices.push(make("p", "notice attention", `This controller is ${controller.role}, and no active controller is known.`));
+  if (controller.leads && controller.role !== "active") notices.push(make("p", "notice attention", "This controller is taking over and has not read everything yet: what is missing below is unseen."));
   if (controller.zookeeper) notices.push(make("p", "notice bad", `No ZooKeeper session: ${controller.zookeeper}`));
   if (controller.refusal) notices.push(make("p", "notice bad", controller.refusal));
   if (controller.power) notices.push(make("p", "notice bad", `Not every broker obeys: ${controller.power}`));
@@ -298,7 +299,7 @@ function showBrokers(list) {
   at("brokers-tally").textContent = bad ? `${number(bad)} of ${number(list.count)} cannot be asked` : number(list.count);
   at("brokers-tally").classList.toggle("loud", bad > 0);
   at("brokers-calm").hidden = rows.length > 0 && list.count === rows.length;
-  at("brokers-calm").textContent = rows.length ? `${number(list.count - rows.length)} more are not shown.` : "No broker is registered.";
+  at("brokers-calm").textContent = rows.length ? `${number(list.count - rows.length)} more are not shown.` : "No broker is known.";
 }
 
 function show(changed, isMoving) {
