@@ -15,6 +15,7 @@ import datetime
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import orjson
@@ -96,6 +97,7 @@ class UnencodableRecord(ValueError):
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)  # Event records come in bursts, with equal times.
 def time_to_text(time_ms: int) -> str:
     """Format a time as RFC 3339 in UTC with milliseconds: `2026-01-02T03:04:05.678Z`."""
     return (_EPOCH + time_ms * _MILLISECOND).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
