@@ -61,6 +61,14 @@ _OPERATION_BYTES: Final = 9 + 8
 _ACL_BYTES: Final = 64
 _PATH: Final = attrgetter("path")
 _WITHOUT_DATA: Final = frozenset((Delete, Check))
+_WITH_DATA: Final = (Create, SetData)
+_FIXED_BYTES: Final = {
+    Create: _OPERATION_BYTES + 4 + _ACL_BYTES + 4,
+    SetData: _OPERATION_BYTES + 4,
+    Delete: _OPERATION_BYTES,
+    Check: _OPERATION_BYTES,
+}
+"""Size of an operation without its path and its data."""
 
 
 class GroupDone(NamedTuple):
@@ -256,21 +264,20 @@ class MultiPlan:
 
 def operation_bytes(operation: Operation) -> int:
     """Return the largest size of the operation in a multi request, without a chroot."""
-    size = _OPERATION_BYTES + _utf8_length(operation.path)
-    match operation:
-        case Create(data=data):
-            return size + 4 + len(data or b"") + _ACL_BYTES + 4
-        case SetData(data=data):
-            return size + 4 + len(data or b"")
-        case Delete() | Check():
-            return size
+    return _group_bytes((operation,))
 
 
 def _group_bytes(group: Group) -> int:
     """Return the sum of `operation_bytes`. The groups of large deletions have deletes only, which need no loop."""
-    if len(group) > 1 and _WITHOUT_DATA.issuperset(map(type, group)):
+    if len(group) > 2 and _WITHOUT_DATA.issuperset(map(type, group)):
         return _OPERATION_BYTES * len(group) + _utf8_length("".join(map(_PATH, group)))
-    return sum(map(operation_bytes, group))
+    size = 0
+    for operation in group:
+        path = operation.path
+        size += _FIXED_BYTES[type(operation)] + (len(path) if path.isascii() else len(path.encode()))
+        if isinstance(operation, _WITH_DATA) and operation.data:
+            size += len(operation.data)
+    return size
 
 
 def _utf8_length(text: str) -> int:
