@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from lethe.cluster.java import JavaUnusable, java_executable
-from lethe.cluster.kafka_fetch import KafkaVersion, fetch_kafka
+from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion, fetch_kafka
 from tests.chaos.report import Report
 from tests.chaos.run import Run
 from tests.chaos.schedule import draw
@@ -61,7 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
     except JavaUnusable as problem:
         sys.stderr.write(f"chaos: {problem}\n")
         return CANNOT_RUN
-    kafka = fetch_kafka(KafkaVersion.parse(options.kafka), _say)
+    try:
+        kafka = fetch_kafka(options.kafka, _say)
+    except KafkaUnavailable as problem:
+        sys.stderr.write(f"chaos: {problem}\n")
+        return CANNOT_RUN
     evidence: Path = options.out / f"seed-{seed}"
     # What clients in this process say of the faults is no part of the report.
     logging.disable(logging.CRITICAL)
@@ -121,11 +125,18 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def _version(text: str) -> KafkaVersion:
+    try:
+        return KafkaVersion.parse(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long faults go on (default: 10)")
     parser.add_argument("--seed", type=int, help="replays the schedule of a run (default: a new one)")
-    parser.add_argument("--kafka", default="3.9.1", help="version of the Kafka brokers (default: 3.9.1)")
+    parser.add_argument("--kafka", type=_version, default="3.9.1", help="version of the Kafka brokers (default: 3.9.1)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--out", type=Path, default=Path("build/chaos"), help="where schedule, report and logs go")
     parser.add_argument("--keep", action="store_true", help="keep all files of the cluster")

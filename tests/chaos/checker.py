@@ -31,6 +31,7 @@ from tests.chaos.history import (
 from tests.chaos.raw_kafka import SeenCache, SeenTopic
 
 RESIDUE, MISSING, UNSEEN = "residue", "missing", "unseen"
+PLACES = ("zookeeper", "caches", "disks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,10 @@ class ControlWatch:
             if each.fault == fault:
                 each.may_pass = True
 
+    def unended(self) -> list[str]:
+        """Faults of the active controller after which no other has taken control, nor the same one gone on."""
+        return [f"{each.fault} at {each.began:.0f} s" for each in self._pending]
+
     # --- looking --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tests.chaos.checker import RESIDUE, Finding
+from tests.chaos.checker import PLACES, RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, Unavailability, unavailability
 from tests.chaos.history import History
 from tests.chaos.vitals import Growth
@@ -38,6 +38,7 @@ class Report:
     left_by_moves: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     failovers: list[Failover] = field(default_factory=list)
+    unended: list[str] = field(default_factory=list)
     growth: list[Growth] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -46,10 +47,11 @@ class Report:
         return not (self.violations or self.findings)
 
     @property
-    def residue(self) -> dict[str, int]:
-        """Number of things that are left of deleted topics, by place."""
-        places = [each.place for each in self.findings if each.kind == RESIDUE]
-        return {place: places.count(place) for place in ("zookeeper", "caches", "disks")}
+    def residue(self) -> dict[str, int | None]:
+        """Number of things that are left of deleted topics, by place; None: none found, not all seen."""
+        left = [each.place for each in self.findings if each.kind == RESIDUE]
+        unseen = {each.place for each in self.findings if each.kind == UNSEEN}
+        return {place: left.count(place) or (None if place in unseen else 0) for place in PLACES}
 
     @property
     def unavailability(self) -> Unavailability:
@@ -80,7 +82,8 @@ class Report:
         yield f"Records acknowledged, and read at the end: {self.records}"
         yield f"Read: {self.transactions} transactions of ZooKeeper, {self.scans} scans of all log directories"
         settled = "did not settle" if self.settled_s is None else f"settled after {self.settled_s:.0f} s"
-        yield f"Residue ({settled}): " + ", ".join(f"{place} {count}" for place, count in self.residue.items())
+        residue = {place: "unseen" if count is None else count for place, count in self.residue.items()}
+        yield f"Residue ({settled}): " + ", ".join(f"{place} {count}" for place, count in residue.items())
         found = self.unavailability
         if found.failovers:
             yield (
@@ -91,6 +94,9 @@ class Report:
             for each in sorted(self.failovers, key=lambda each: -each.seconds)[:5]:
                 more = f", and {each.others} more meanwhile" if each.others else ""
                 yield f"  {each.seconds:6.2f} s after {each.fault}{more}"
+        else:
+            yield f"Control: {self.terms} terms; no failover was seen to end"
+        yield from _listed("Faults of the controller after which no failover was seen to end", self.unended)
         yield "\nGrowth from 20 s after its start to its end, in each process's longest life:"
         yield "  process            life      memory          descriptors   threads"
         for grown in self.growth:
@@ -105,7 +111,8 @@ class Report:
         found_at_end = [f"{each.kind} in {each.place}: {each.text}" for each in self.findings]
         yield from _listed("Findings at the end", found_at_end)
         yield from _listed("Violations", self.violations)
-        yield "\nPASSED: no violation, residue 0" if self.passed else "\nFAILED"
+        but = ", but for what is left out" if self.left_out else ""
+        yield f"\nPASSED: no violation, residue 0{but}" if self.passed else "\nFAILED"
 
 
 def _listed(title: str, lines: list[str]) -> Iterator[str]:

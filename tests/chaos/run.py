@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from lethe.cluster.kafka_fetch import KafkaDistribution
-from tests.chaos.checker import UNSEEN, Finding, Verdict
+from tests.chaos.checker import PLACES, UNSEEN, Finding, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.disks import DiskWatch, unlawful
@@ -94,6 +94,7 @@ class _Performance:
             replace(each, others=max(0, self.faults.of_control(each.at_s, each.at_s + each.seconds) - 1))
             for each in self.control.failovers
         ]
+        self.report.unended = self.control.unended()
         self.report.scans = self.disks.scans
         self.report.ended = self.cluster.ended
         self.report.violations += [f"the run had no {what}, so it proves nothing" for what in self.report.untried()]
@@ -132,7 +133,7 @@ class _Performance:
                 verdict.findings += await self._not_ready()
                 problem = ""
             except (ReadFailed, OSError, Unreadable) as unseen:
-                problem = f"ZooKeeper is unseen: {unseen}"
+                problem = f"the cluster is unseen: {type(unseen).__name__}: {unseen}"
             if not problem and not verdict.findings:
                 self.report.settled_s = round(time.monotonic() - began, 1)
                 break
@@ -142,7 +143,7 @@ class _Performance:
             self.run.say(f"settling for {time.monotonic() - began:.0f} s: {found}")
             await asyncio.sleep(LOOK_S)
         if problem:
-            self.report.violations.append(problem)
+            verdict.findings += [Finding(UNSEEN, place, problem) for place in PLACES]
         await self._tell(history, verdict)
 
     async def _not_ready(self) -> list[Finding]:

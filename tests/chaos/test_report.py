@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import RESIDUE, Finding
+from tests.chaos.__main__ import main
+from tests.chaos.checker import RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, unavailability
 from tests.chaos.report import Report
 from tests.chaos.schedule import WEIGHTS, draw
@@ -70,3 +71,27 @@ def test_a_run_that_did_nothing_is_told_apart() -> None:
     report = Report(7, 10, "3.9.1", {"SIGKILL an agent": 1}, topics={"created": 3, "deleted": 0}, records=1, scans=1)
     assert report.untried() == ["topic deleted"]
     assert len(Report(7, 10, "3.9.1").untried()) == 5
+
+
+def test_a_place_that_was_not_seen_has_no_residue_of_zero() -> None:
+    findings = [Finding(UNSEEN, "caches", "broker 6 does not answer"), Finding(UNSEEN, "disks", "?"), LEFT]
+    report = Report(7, 10, "3.9.1", findings=findings)
+    assert report.residue == {"zookeeper": 0, "caches": None, "disks": 1}
+    assert "zookeeper 0, caches unseen, disks 1" in report.as_text()
+    assert json.loads(report.as_json())["residue"]["caches"] is None
+
+
+def test_a_pass_names_what_was_left_out_and_a_failover_without_an_end() -> None:
+    text = Report(
+        7, 10, "3.9.1", left_out=["full disks: no root"], unended=["SIGKILL of controller 1 at 9 s"]
+    ).as_text()
+    assert "residue 0, but for what is left out" in text
+    assert "no failover was seen to end: 1" in text
+    assert "SIGKILL of controller 1 at 9 s" in text
+
+
+def test_a_version_that_is_none_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--kafka", "9.9"])
+    assert end.value.code == 2
+    assert "give all three numbers" in capsys.readouterr().err
