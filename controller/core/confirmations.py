@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LeaderAndIsrResponseReceived
 from lethe.controller.core.mutation import note_confirmations
-from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
+from lethe.controller.core.partition_sets import Bits, bits_of
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import TakeReplicasOffline
 from lethe.controller.core.topic import ReplicaConfirmation
@@ -39,21 +39,17 @@ def received(step: StepContext, event: LeaderAndIsrResponseReceived, request: Le
     for topic, errors in answered_topics(request, event.response) if event.response.error == ErrorCode.NONE else ():
         if topic not in asked:
             continue
-        # Without numbers that the topic does not have: a false one would make the bit set large.
-        asked_for = context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
         if errors.has_error or offline:
-            reached = bits_of(_accessible(context, broker, topic, errors, newly_offline, problems)) & asked_for
+            reached = bits_of(_accessible(context, broker, topic, errors, newly_offline, problems))
         else:
-            reached, _ = errors.among(asked_for)
+            # Without numbers that the topic does not have: a false one would make the bit set large.
+            reached, _ = errors.among(context.cluster.topics[topic].numbers)
         accessible[topic] = accessible.get(topic, 0) | reached
     confirmed = ReplicaConfirmation(event.broker_epoch, event.request_id, confirmed=True)
     for topic, reached in accessible.items():
-        known = context.cluster.topics[topic]
-        reached &= known.announced(broker, lambda it: it.request_id == event.request_id)
-        if not all(map(known.partitions.__contains__, numbers_in(reached))):
-            reached = bits_of(number for number in numbers_in(reached) if number in known.partitions)
-        if reached:
-            note_confirmations(context.cluster, topic, broker, reached, confirmed)
+        # Without replicas that a later request announced, or that have failed by another row of this answer.
+        reached &= context.cluster.topics[topic].announced(broker, lambda it: it.request_id == event.request_id)
+        note_confirmations(context.cluster, topic, broker, reached, confirmed)
     if event.response.error != ErrorCode.NONE:
         _forget_announcement(context, broker, event.request_id, request)
     for (topic, error), numbers in problems.items():
