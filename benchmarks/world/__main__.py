@@ -53,7 +53,8 @@ def _measured(size: Size, part: str) -> list[Row]:
 
 def merged(earlier: Document | None, rows: Sequence[Row]) -> Document:
     """Return these rows, and the earlier ones of sizes that were not measured now, in the order of the plan."""
-    found = {page.key(row): row for row in (*(earlier["rows"] if earlier else ()), *rows)}
+    before = [{page.MEASURED: page.measured(earlier), **row} for row in earlier["rows"]] if earlier else []
+    found = {page.key(row): row for row in (*before, *rows)}
     order = [(axis.name, *size) for axis in (*AXES, *QUICK) for size in axis.sizes]
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -66,7 +67,13 @@ def merged(earlier: Document | None, rows: Sequence[Row]) -> Document:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as the arguments say; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--axes", nargs="+", choices=[axis.name for axis in AXES], metavar="AXIS", help="only these")
+    parser.add_argument(
+        "--axes",
+        nargs="+",
+        choices=[axis.name for axis in AXES],
+        metavar="AXIS",
+        help="only these, of: " + ", ".join(repr(axis.name) for axis in AXES),
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, and nothing is written")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

@@ -11,6 +11,8 @@ from benchmarks.against_kafka.results import measured_on
 JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
 Document = dict[str, Any]
+MEASURED: Final = "measured"
+"""Field of a row from an earlier run: when and with what that was."""
 PHASES: Final = ("failover", "broker failure", "creation", "deletion")
 SUMS: Final = ("events", "operations", "requests", "MB", "bytes held/peak")
 METHOD: Final = """\
@@ -31,15 +33,22 @@ def key(row: Row) -> tuple[Any, ...]:
     return row["axis"], row["topics"], row["partitions_per_topic"], row["brokers"]
 
 
+def measured(found: Document) -> str:
+    """Return when, and with what, the document's own rows were measured."""
+    return measured_on(found, "processor")
+
+
 def page(found: Document) -> str:
     """Return the section as Markdown."""
+    rows = _newest(found["rows"])
     return "\n".join(
         [
             "## The controller's core, along each axis",
             "",
-            measured_on(found, "processor"),
+            measured(found),
+            *_earlier(rows),
             "",
-            *_table(found["rows"]),
+            *_table(rows),
             "",
             METHOD,
             "",
@@ -47,18 +56,35 @@ def page(found: Document) -> str:
     )
 
 
+def _newest(rows: list[Row]) -> list[Row]:
+    """Return one row of each size, which axes share: that of the present run where there is one."""
+    shown: dict[str, Row] = {}
+    for row in rows:
+        before = shown.get(_size(row))
+        if before is None or (MEASURED in before and MEASURED not in row):
+            shown[_size(row)] = row
+    return list(shown.values())
+
+
+def _earlier(rows: list[Row]) -> list[str]:
+    """Say which rows are from earlier runs."""
+    runs: dict[str, list[str]] = {}
+    for row in rows:
+        if MEASURED in row:
+            runs.setdefault(row[MEASURED], []).append(_size(row))
+    return [f"In an earlier run {', '.join(sizes)} brokers: {run[0].lower()}{run[1:]}" for run, sizes in runs.items()]
+
+
+def _size(row: Row) -> str:
+    return f"{row['topics']:,}×{row['partitions_per_topic']:,} on {row['brokers']:,}"
+
+
 def _table(rows: list[Row]) -> list[str]:
-    lines = [
+    return [
         f"| brokers | topics × partitions | {' | '.join(PHASES)} | {' | '.join(SUMS)} |",
         "|---:|---:|" + "---:|" * len((*PHASES, *SUMS)),
+        *map(_line, rows),
     ]
-    shown: dict[tuple[int, int, int], None] = {}
-    for row in rows:
-        size = (row["brokers"], row["topics"], row["partitions_per_topic"])
-        if size not in shown:
-            shown[size] = None
-            lines.append(_line(row))
-    return lines
 
 
 def _line(row: Row) -> str:

@@ -59,6 +59,23 @@ def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(capsys: pytes
     assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
 
 
+def test_the_page_says_which_rows_are_of_an_earlier_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    found |= {"when": "2020-02-02", "versions": {"Lethe": "0123456"}}
+    again = merged(found, found["rows"][1:])
+    assert "0123456" not in page.page(merged(None, found["rows"]))
+    assert "In an earlier run 20×10 on 3 brokers: measured on 2020-02-02" in page.page(again)
+    assert page.page(merged(again, [])).count("20×10 on 3") == 1, "a row keeps its day"
+    assert "Lethe 0123456" in page.page(merged(again, []))
+
+
+def test_of_a_size_on_two_axes_the_newer_row_is_shown() -> None:
+    earlier = {"axis": "brokers", **Size(20, 10, 3)._asdict(), page.MEASURED: "Measured on some day."}
+    newer = {"axis": "partitions", **Size(20, 10, 3)._asdict()}
+    assert page._newest([earlier, newer]) == page._newest([newer, earlier]) == [newer]
+
+
 def test_what_was_stored_is_shown(tmp_path: Path) -> None:
     rows = [{"axis": "brokers", **Size(20, 10, 3)._asdict(), "phases": []}]
     (tmp_path / page.JSON_NAME).write_text(json.dumps({"rows": rows}))
