@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from lethe.adapters.clock import Clock
-from lethe.controller.core.context import Context
+from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
 from lethe.controller.runtime.explanation import path_of
 from lethe.protocol import causes
@@ -96,6 +96,7 @@ class BlockerLog:
     def __init__(self) -> None:
         self._logged: dict[Blocker, str] = {}
         """Sentence of each blocking cause, as logged."""
+        self._term: int | None = None
 
     def tell(self, found: Mapping[Blocker, Blocked]) -> None:
         """Log the causes that are new since the last call, and those that have ended."""
@@ -106,9 +107,11 @@ class BlockerLog:
         for blocker in [each for each in self._logged if each not in found]:
             logger.info("%s", _end(blocker, self._logged.pop(blocker)))
 
-    def forget(self) -> None:
-        """Clear the memory: this controller is not active."""
-        self._logged.clear()
+    def begin(self, term: int | None) -> None:
+        """Clear the memory where this is another term; None: this controller is not active."""
+        if term is None or term != self._term:
+            self._logged.clear()
+        self._term = term
 
 
 def warning(blocker: Blocker, blocked: Blocked) -> str:
@@ -135,20 +138,30 @@ async def log_blockers(between_steps: Callable[[], Awaitable[Context]], clock: C
     log = BlockerLog()
     while True:
         began_s = time.monotonic()
-        found: dict[Blocker, Blocked] = {}
-        context = await between_steps()
-        topics = iter(marked_topics(context) if context.is_leading else ())
-        while examine_slice(found, context, topics, clock.now_ms()):
-            await asyncio.sleep(0)
-            context = await between_steps()
-        if context.is_leading:
-            collect_owed(found, context)
-            for blocker, blocked in found.items():
-                blocked.path = path_of(context, blocker.kind)
-            log.tell(found)
-        else:
-            log.forget()
+        await log_pass(log, between_steps, clock)
         await asyncio.sleep(max(REST_S, 20 * (time.monotonic() - began_s)))
+
+
+async def log_pass(log: BlockerLog, between_steps: Callable[[], Awaitable[Context]], clock: Clock) -> None:
+    """Examine all marked topics once, and log. A controller that still loads has not seen what they wait for."""
+    found: dict[Blocker, Blocked] = {}
+    context = await between_steps()
+    term = _term(context)
+    log.begin(term)
+    topics = iter(() if term is None else marked_topics(context))
+    while examine_slice(found, context, topics, clock.now_ms()):
+        await asyncio.sleep(0)
+        context = await between_steps()
+    if term is None or _term(context) != term:
+        return
+    collect_owed(found, context)
+    for blocker, blocked in found.items():
+        blocked.path = path_of(context, blocker.kind)
+    log.tell(found)
+
+
+def _term(context: Context) -> int | None:
+    return context.cluster.epoch if context.role is Role.ACTIVE else None
 
 
 def examine_slice(found: dict[Blocker, Blocked], context: Context, topics: Iterator[str], now_ms: int) -> bool:

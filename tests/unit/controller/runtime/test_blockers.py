@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 import pytest
 
+from lethe.controller.core.context import Context
 from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
 from lethe.controller.runtime.blockers import (
     LASTS_MS,
@@ -16,6 +18,7 @@ from lethe.controller.runtime.blockers import (
     collect,
     collect_owed,
     examine_slice,
+    log_pass,
 )
 from lethe.controller.runtime.recorder import LEVELS
 from lethe.protocol.causes import CauseKind
@@ -25,6 +28,7 @@ from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ZkError
 from tests.fakes.one_controller import OneController, Refusing, consent
+from tests.fakes.runtime import ManualClock
 from tests.scenarios.plot import cluster, with_topic
 
 NOW_MS = 1_000_000
@@ -128,10 +132,40 @@ def test_an_error_has_not_ended_while_the_request_is_repeated(caplog: pytest.Log
 
 def test_another_controller_tells_from_its_election_on(caplog: pytest.LogCaptureFixture) -> None:
     log = BlockerLog()
+    log.begin(1)
     log.tell(collected("a"))
-    log.forget()
+    log.begin(None)
+    log.begin(1)
     log.tell(collected("a"))
     assert len(caplog.records) == 2
+
+
+def test_a_controller_that_is_elected_again_says_of_no_cause_that_it_has_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    world, log, clock = with_topic(cluster(1, 2), "t", (1, 3)), BlockerLog(), ManualClock()
+
+    async def context() -> Context:
+        return world.context
+
+    def look(_: object = None) -> None:
+        # A pass seldom falls into the moment in which nobody leads.
+        if world.context.is_leading:
+            clock.ms = world.now_ms
+            asyncio.run(log_pass(log, context, clock))
+
+    world.mark("t")
+    world.run()
+    world.advance(LASTS_MS)
+    look()
+    world.crash()
+    world.meanwhile = look
+    world.elect()
+    look()
+    world.advance(LASTS_MS)
+    look()
+    assert [record.getMessage()[:29] for record in caplog.records] == ["topic t waits for broker 3, w"] * 2
 
 
 def test_phases_of_each_topic_are_for_debugging() -> None:
