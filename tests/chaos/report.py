@@ -22,6 +22,8 @@ class Report:
     seed: int
     minutes: float
     kafka: str
+    lethe: str = "unknown"
+    """Its commit."""
     faults: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
     performed: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Report:
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        yield f"chaos: seed {self.seed}, {self.minutes:g} min, Kafka {self.kafka}"
+        yield f"chaos: seed {self.seed}, {self.minutes:g} min, Kafka {self.kafka}, Lethe {self.lethe}"
         yield "The seed replays the schedule of the faults, not the interleaving of the processes."
         yield f"\nFaults: {sum(self.faults.values())} performed, {self.skipped} skipped (nobody could be hit)"
         for label, count in sorted(self.faults.items()):

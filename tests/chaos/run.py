@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
+from benchmarks.against_kafka.results import commit
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from tests.chaos.checker import PLACES, UNSEEN, Finding, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
@@ -56,7 +57,7 @@ class Run:
 
     async def perform(self) -> Report:
         """Do all of it. Whatever happens, nothing of it runs afterwards."""
-        report = Report(self.seed, self.minutes, str(self.kafka.version))
+        report = Report(self.seed, self.minutes, str(self.kafka.version), commit())
         self.say("starting: 3 ZooKeeper servers, 3 controllers, 5 agents, 2 Kafka brokers")
         async with chaos_cluster(self.directory, self.kafka) as cluster:
             if cluster.no_disk is not None:

@@ -57,8 +57,9 @@ def test_a_look_at_this_process() -> None:
 
 @pytest.mark.parametrize("harm", [{"violations": ["what was found"]}, {"findings": [LEFT]}])
 def test_a_run_passes_only_without_violation_and_finding(harm: Mapping[str, Any]) -> None:
-    report = Report(7, 10, "3.9.1")
+    report = Report(7, 10, "3.9.1", "0123456-dirty")
     assert report.passed
+    assert "Lethe 0123456-dirty" in report.as_text()
     assert "PASSED" in report.as_text()
     failed = replace(report, **harm)
     assert "what was found" in failed.as_text()
@@ -68,7 +69,9 @@ def test_a_run_passes_only_without_violation_and_finding(harm: Mapping[str, Any]
 
 
 def test_a_run_that_did_nothing_is_told_apart() -> None:
-    report = Report(7, 10, "3.9.1", {"SIGKILL an agent": 1}, topics={"created": 3, "deleted": 0}, records=1, scans=1)
+    report = Report(
+        7, 10, "3.9.1", faults={"SIGKILL an agent": 1}, topics={"created": 3, "deleted": 0}, records=1, scans=1
+    )
     assert report.untried() == ["topic deleted"]
     assert len(Report(7, 10, "3.9.1").untried()) == 5
 
