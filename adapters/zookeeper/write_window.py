@@ -1,9 +1,10 @@
 """How many multis of plans may be unanswered: fewer while ZooKeeper is slow. Pure: latencies are arguments.
 
 Theory of operation. ZooKeeper carries the requests of all sessions out in one order, and writes are forced to the disk
-before anything behind them is answered. So whoever sends many multis at once makes the brokers' pings wait. A session's
-multis of plans share one window, which opens by one after a whole window of quick answers and closes to the half
-after a slow one. What was sent before it closed says nothing of what the smaller window does, so it closes no further:
+before anything behind them is answered. So a client that sends many multis at once delays the brokers' pings. A
+session's multis of plans share one window, which opens by one after a whole window of quick answers and closes to the
+half after a slow one. What was sent before it closed says nothing of what the smaller window does, so it closes no
+further:
 
     window 10   multis 1 to 10 are sent; 1 takes 900 ms      window 5, at once
                 multis 2 to 10, sent before that, are slow   window 5

@@ -154,7 +154,7 @@ class TurnRunner:
             await victim.kill()
             await here.until(is_gone, f"the session of broker {number + 1} is over", PHASE_LIMIT_S)
             clock.began_ms = time.time() * 1000
-            clock.ended_ms = await self._told(wanted)
+            clock.ended_ms = await self._applied(wanted)
         victim.launch()
         await victim.wait_ready(START_LIMIT_S)
         here.observer.count_again()
@@ -221,7 +221,7 @@ class TurnRunner:
 
     async def _wait_for_quiet(self) -> None:
         """Wait until no agent receives requests any more."""
-        await self._last_applied(lambda _: None, lambda: True, "the brokers are left in peace")
+        await self._last_applied(lambda _: None, lambda: True, "the brokers receive no more requests")
 
     async def _all_applied(self, *, after_epoch: int) -> float:
         """Return when the last agent had applied the last request about all partitions, in milliseconds. Only requests
@@ -230,20 +230,20 @@ class TurnRunner:
         for broker, replicas in self._workload.replicas_by_broker().items():
             wanted[broker - 1, ApiKey.LEADER_AND_ISR] = replicas
             wanted[broker - 1, ApiKey.UPDATE_METADATA] = self._workload.partitions
-        return await self._told(wanted, after_epoch)
+        return await self._applied(wanted, after_epoch)
 
-    async def _told(self, wanted: Mapping[tuple[int, ApiKey], int], after_epoch: int = -1) -> float:
+    async def _applied(self, wanted: Mapping[tuple[int, ApiKey], int], after_epoch: int = -1) -> float:
         """Return when the last agent had applied requests about so many partitions, in milliseconds."""
-        told: dict[tuple[int, str], int] = {}
+        applied: dict[tuple[int, str], int] = {}
 
         def note(found: list[list[AppliedRequest]]) -> None:
             for agent, requests in enumerate(found):
                 for request in requests:
                     if request.controller_epoch > after_epoch:
-                        told[agent, request.api] = told.get((agent, request.api), 0) + request.partitions
+                        applied[agent, request.api] = applied.get((agent, request.api), 0) + request.partitions
 
         def is_complete() -> bool:
-            return all(told.get((agent, api.name), 0) >= count for (agent, api), count in wanted.items())
+            return all(applied.get((agent, api.name), 0) >= count for (agent, api), count in wanted.items())
 
         return await self._last_applied(note, is_complete, "all brokers know their partitions")
 

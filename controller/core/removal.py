@@ -214,7 +214,7 @@ def _reads(tree: TopicTree) -> tuple[Read, ...]:
 def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcomes: Sequence[ReadOutcome]) -> None:
     """Search the next level; after the last one, remove the znodes that were found, deepest first.
 
-    A topic that somebody has removed and made again is another one, and stays."""
+    A topic that was removed and made again by hand is another one, and stays."""
     at = 0
     trees: list[TopicTree] = []
     replaced: list[str] = []

@@ -327,7 +327,7 @@ async def test_a_write_in_the_background_ends_with_an_event_and_other_results_co
     assert b.faults == []
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", "after", "given up"])
 async def test_a_write_in_the_background_of_a_dead_session_ends_with_nothing(when: str) -> None:
     b = Bench()
     async with b.running():
@@ -335,12 +335,14 @@ async def test_a_write_in_the_background_of_a_dead_session_ends_with_nothing(whe
             b.run_behind(tasks)
             if when == "before":
                 b.session.end("expired")
-            else:
+            if when == "after":
                 b.session.disconnect()
             b.performer.perform([BEHIND])
             await asyncio.sleep(0)
             if when == "after":
                 b.session.end("expired")
+            if when == "given up":
+                b.keeper.renew("a fault")
         assert not any(isinstance(event, ZnodesWritten) for event in b.queue.events)
         assert b.faults == []
 

@@ -29,7 +29,7 @@ def agent_ignores_broker_epoch() -> AbstractContextManager[object]:
 
 
 def agent_ignores_controller_epoch() -> AbstractContextManager[object]:
-    """An agent obeys whoever speaks, deposed or not."""
+    """An agent obeys every controller, deposed or not."""
     check = epochs.check_epochs
 
     def obey(state: AgentState, addressed: Addressed) -> ErrorCode:

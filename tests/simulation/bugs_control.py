@@ -202,7 +202,7 @@ def _confirmed(request: AlterPartitionRequest) -> tuple[AlteredTopic, ...]:
 
 
 def let_go_at_once() -> AbstractContextManager[object]:
-    """A broker that asks to be relieved is told to go before anything is done about what it leads."""
+    """A broker that asks to shut down may go before its partitions have another leader."""
 
     def begin(step: StepContext, task: ControlShutdown) -> None:
         step.reply(task.key, ControlledShutdownResponse(ErrorCode.NONE))
@@ -234,7 +234,7 @@ def configuration_not_followed() -> AbstractContextManager[object]:
 
 
 def unreadable_taken_for_unset() -> AbstractContextManager[object]:
-    """Who takes over and cannot read whether topics may be deleted goes by its own file."""
+    """A controller that takes over and cannot read whether topics may be deleted uses its own file."""
     was_read = configuration.on_configuration_read
 
     def careless(step: StepContext, task: ConfigurationRead, outcomes: Sequence[ReadOutcome]) -> None:
@@ -259,7 +259,7 @@ def move_ended_unmarked() -> AbstractContextManager[object]:
 
 
 def removed_replicas_forgotten() -> AbstractContextManager[object]:
-    """What a reassignment takes out of an assignment is told nothing."""
+    """A broker gets no request for a replica that a reassignment removes."""
 
     def forget(step: StepContext, task: RetireReplicas) -> None:
         for replica in task.replicas:

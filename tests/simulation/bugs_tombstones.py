@@ -44,10 +44,10 @@ def owed_settled_by_errors() -> AbstractContextManager[object]:
 
 
 def told_while_it_owes() -> AbstractContextManager[object]:
-    """A broker that owes a topic's tombstone is told of the next topic of that name."""
+    """A broker that owes a topic's tombstone is sent the next topic of that name."""
     return everywhere(batching._without_owed, lambda context, broker, request: request)
 
 
 def left_at_once() -> AbstractContextManager[object]:
-    """Who is asked to stop does not wait for what brokers owe."""
+    """A controller that is to stop does not wait for the answers that brokers owe."""
     return everywhere(leaving.begin, lambda step, reason, patience_ms: step.do(GiveUp(reason)))

@@ -1,4 +1,4 @@
-"""A name is used again while an answer about the topic before is on its way."""
+"""Answers that come late: a name is used again, or a replica is announced again, while they are on their way."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from lethe.protocol.kafka.control import (
     TopicIdError,
 )
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import TopicId
-from lethe.protocol.zookeeper.operations import Delete
+from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
 
 
@@ -64,6 +65,30 @@ def test_a_storage_error_of_the_topic_before_is_not_held_against_the_topic_after
 
     assert one.context.cluster.topics["t"].id not in (None, before)
     assert not any(one.context.cluster.offline_dirs.values())
+
+
+def test_an_answer_confirms_no_replica_that_was_announced_again_since() -> None:
+    one = with_silent_broker()
+    one.write(Create(paths.log_dir_event_notification(), znodes.encode_log_dir_event(1), sequential=True))
+    one.run()
+    first, second = (send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
+    topic = one.context.cluster.topics["t"]
+
+    hosts(one, first, topic.id)
+    one.run()
+    assert not topic.announced(1, lambda it: it.confirmed)
+    hosts(one, second, topic.id)
+    one.run()
+    assert topic.announced(1, lambda it: it.confirmed and it.request_id == second.request_id) == 1
+
+
+def test_a_replica_that_is_answered_without_an_error_has_no_failed_directory() -> None:
+    one = with_silent_broker()
+    (asked,) = (send for send in one.take_sent() if isinstance(send.request, LeaderAndIsrRequest))
+    one.context.cluster.offline_dirs[BrokerId(1)] = {TopicPartition("t", 0): None}
+    hosts(one, asked, one.context.cluster.topics["t"].id)
+    one.run()
+    assert not one.context.cluster.has_failures
 
 
 def test_a_deletion_of_the_topic_before_says_nothing_of_the_topic_after_and_starts_no_other_round() -> None:

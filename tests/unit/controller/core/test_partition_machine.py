@@ -13,7 +13,7 @@ from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, PartitionState, ReplicaState
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.versions import InterBrokerProtocol
-from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Data, GetData, ReadFailed, SetData, Stat, ZkError
 from tests.unit.controller.core.stage import (
@@ -216,6 +216,16 @@ def test_every_election_raises_the_leader_epoch_also_where_the_leader_stays() ->
     context = one_partition(S.OFFLINE, 1, 2, led=True)
     written(context, perform(context, BringOnline(ONLY_T0)))
     assert context.cluster.topics["t"].partitions[0].leader_and_isr == LeaderAndIsr(1, 1, (1, 2), EPOCH, 1)
+
+
+@pytest.mark.parametrize("state", [S.NEW, S.OFFLINE], ids=lambda s: s.name)
+def test_failed_directory_concerns_its_own_partition_and_no_other_with_the_same_replicas(state: PartitionState) -> None:
+    context = leading(1, 2)
+    add_topic(context, "t", [(1, 2)] * 3, led=state is S.OFFLINE, partition_state=state)
+    context.cluster.offline_dirs[BrokerId(1)] = {TopicPartition("t", 1): None}
+    effects = perform(context, BringOnline())
+    written(context, written(context, effects) if state is S.NEW else effects)
+    assert [known.leader for _, _, known in context.cluster.topics["t"].leaders(0b111)] == [1, 2, 1]
 
 
 # --- the count of offline partitions ------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from lethe.controller.core.partition_sets import (
     ReplicaColumns,
     Sets,
     bits_of,
+    by_broker,
+    by_members,
+    changes,
     columns_of,
     key_of,
     numbers_in,
@@ -22,7 +25,8 @@ from lethe.controller.core.partition_sets import (
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
 NUMBERS = st.sets(st.integers(0, 70), max_size=12)
-CHANGES = st.lists(st.tuples(NUMBERS, st.sampled_from(["new", "online", "offline", None])), max_size=8)
+KEYS = st.sampled_from(["new", "online", "offline", None])
+CHANGES = st.lists(st.tuples(NUMBERS, KEYS), max_size=8)
 REPLICAS = st.sets(
     st.builds(PartitionReplica, st.sampled_from("ab"), st.integers(0, 9), st.integers(1, 4).map(BrokerId)), max_size=20
 )
@@ -39,10 +43,10 @@ def test_a_bit_set_holds_many_numbers(numbers: set[int]) -> None:
 
 
 @given(CHANGES)
-def test_a_partition_has_the_key_that_it_was_given_last(changes: list[tuple[set[int], str | None]]) -> None:
+def test_a_partition_has_the_key_that_it_was_given_last(given_keys: list[tuple[set[int], str | None]]) -> None:
     sets: Sets[str] = ()
     model: dict[int, str] = {}
-    for numbers, key in changes:
+    for numbers, key in given_keys:
         before = sets
         sets = put(sets, bits_of(numbers), key)
         assert put(before, bits_of(numbers), key) == sets
@@ -55,6 +59,25 @@ def test_a_partition_has_the_key_that_it_was_given_last(changes: list[tuple[set[
     assert all(bits == partitions_with(sets, key) == bits_of(n for n in model if model[n] == key) for key, bits in sets)
     assert len({key for key, _ in sets}) == len(sets)
     assert all(bits for _, bits in sets)
+
+
+@given(st.dictionaries(st.integers(0, 70), KEYS.filter(bool), max_size=12), NUMBERS, KEYS.filter(bool))
+def test_changes_are_the_partitions_that_had_another_key(had: dict[int, str], numbers: set[int], after: str) -> None:
+    sets: Sets[str] = ()
+    for number, key in had.items():
+        sets = put(sets, 1 << number, key)
+    found = [(n, before) for before, bits in changes(sets, bits_of(numbers), after, "new") for n in numbers_in(bits)]
+    assert sorted(found) == [(n, before) for n in sorted(numbers) if (before := had.get(n, "new")) != after]
+
+
+@given(REPLICAS)
+def test_partitions_by_the_brokers_that_have_them_and_back(replicas: set[PartitionReplica]) -> None:
+    for columns in columns_of(sorted(replicas)).values():
+        groups = by_members(columns)
+        rows = [(number, members) for members, bits in groups.items() for number in numbers_in(bits)]
+        assert by_broker(rows) == columns
+        assert len(dict(rows)) == len(rows)
+        assert all(list(members) == [each for each in columns if each in members] for members in groups)
 
 
 def test_ranges_of_a_bit_set() -> None:

@@ -43,6 +43,8 @@ def owing(deletions: Deletions, name: str) -> Sequence[int]:
 
 
 def rounds(deletions: Deletions) -> list[str]:
+    for shared, _ in tombstones.by_round(deletions, deletions):
+        assert shared is None or not shared.owing.keys() & shared.answered.keys()
     return ["".join(topics) for _, topics in tombstones.by_round(deletions, deletions)]
 
 
@@ -70,6 +72,7 @@ def test_who_has_answered_is_not_asked_again_before_it_registers_again(deletions
     sent(deletions, "ab", ONE, 2)
     assert (rounds(deletions), owing(deletions, "a")) == (["abc"], [])
     sent(deletions, "ab", ONE, 3, LATER_EPOCH)
+    assert rounds(deletions) == ["ab", "c"]
     assert [owing(deletions, name) for name in "abc"] == [[1], [1], []]
     assert answered(deletions, "ab", ONE, 3) == "", "this answer is of the former incarnation"
     assert answered(deletions, "ab", ONE, 3, LATER_EPOCH) == "ab"

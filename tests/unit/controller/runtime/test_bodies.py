@@ -13,7 +13,7 @@ CLIENT = "controller1"
 
 def stopping(*sizes: int) -> StopReplicaRequest:
     rows = (tuple(StopReplicaPartition(p, -2, True) for p in range(size)) for size in sizes)
-    topics = tuple(StopReplicaTopic(f"topic-{n}", partitions) for n, partitions in enumerate(rows))
+    topics = tuple(StopReplicaTopic(f"topic-{n}" + "-" * 100, partitions) for n, partitions in enumerate(rows))
     return StopReplicaRequest(BrokerId(1), ControllerEpoch(7), topics)
 
 
@@ -23,7 +23,7 @@ def frames(request: StopReplicaRequest, max_bytes: int) -> list[bytes]:
     return [b"".join(body.frame(1, CLIENT, NO_EPOCH))[4:] for body in bodies]
 
 
-@pytest.mark.parametrize("sizes", [(20, 1), (50, 50, 50), (300, 1), (50, 300, 50, 2)])
+@pytest.mark.parametrize("sizes", [(20, 1), (50, 50, 50), (300, 1), (50, 300, 50, 2), (1,) * 40])
 def test_no_frame_exceeds_the_limit_and_nothing_is_lost(sizes: tuple[int, ...]) -> None:
     request = stopping(*sizes)
     (whole,) = frames(request, 1 << 20)

@@ -174,6 +174,8 @@ def test_parts_say_what_the_whole_says_and_their_answers_are_its_answer(
         names = [topic.topic for topic in part.topics or ()]
         assert len(set(names)) == len(names)
         assert frame_bytes(part, kind) <= max_bytes or len(rows_of(part)) == 1
+        if isinstance(part, LeaderAndIsrRequest) and live and len(parts) > 1:
+            assert {node.id for node in part.live_leaders} == {row.leader for _, row in rows_of(part)}
     assert merged([answer_to(part) for part in parts]) == answer_to(request)
 
 
