@@ -10,7 +10,7 @@ from typing import Any
 from tests.chaos.checker import PLACES, RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, Unavailability, unavailability
 from tests.chaos.history import History
-from tests.chaos.vitals import Growth
+from tests.chaos.vitals import LEAST_S, Growth
 
 MIB = 1 << 20
 
@@ -41,6 +41,8 @@ class Report:
     ended: list[str] = field(default_factory=list)
     failovers: list[Failover] = field(default_factory=list)
     unended: list[str] = field(default_factory=list)
+    growth_unseen: list[str] = field(default_factory=list)
+    """Processes without a life that is long enough."""
     growth: list[Growth] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -106,6 +108,8 @@ class Report:
             descriptors = f"{grown.last.descriptors:4} {grown.more.descriptors:+4}"
             threads = f"{grown.last.threads:3} {grown.more.threads:+3}"
             yield f"  {grown.name:16} {grown.seconds:6.0f} s  {memory}   {descriptors}     {threads}"
+        if self.growth_unseen:
+            yield f"  unseen, since no life had {LEAST_S:g} s: {', '.join(self.growth_unseen)}"
         yield from _listed("Left by moves from brokers that were away (a documented limit)", self.left_by_moves)
         yield from _listed("Processes that ended by themselves, and were started again", self.ended)
         yield from _listed("Faults with a problem of their own", self.fault_problems)

@@ -27,7 +27,7 @@ from tests.chaos.records import Records
 from tests.chaos.report import Report, topic_counts
 from tests.chaos.schedule import draw
 from tests.chaos.txn_log import Unreadable
-from tests.chaos.vitals import Vitals, growths
+from tests.chaos.vitals import Vitals, growths, unmeasured
 from tests.chaos.workload import Workload
 
 SETTLE_LIMIT_S: Final = 240.0
@@ -91,6 +91,7 @@ class _Performance:
             await self._settle()
         self._tell_faults()
         self.report.growth = growths(self.vitals.lives.values())
+        self.report.growth_unseen = unmeasured(self.vitals.lives.values())
         self.report.failovers = [
             replace(each, others=max(0, self.faults.of_control(each.at_s, each.at_s + each.seconds) - 1))
             for each in self.control.failovers

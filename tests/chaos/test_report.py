@@ -16,7 +16,7 @@ from tests.chaos.checker import RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, unavailability
 from tests.chaos.report import Report
 from tests.chaos.schedule import WEIGHTS, draw
-from tests.chaos.vitals import Life, Sample, growths, look
+from tests.chaos.vitals import Life, Sample, growths, look, unmeasured
 
 LEFT = Finding(RESIDUE, "disks", "what was found")
 
@@ -42,10 +42,17 @@ def test_unavailability_is_the_median_and_the_worst() -> None:
 
 def test_growth_is_that_of_the_longest_life_after_its_warm_up() -> None:
     young = Life("broker 1", 1, 0.0)
-    short = Life("broker 1", 2, 0.0, Sample(10, 5, 1), Sample(90, 5, 1), seconds=30)
-    long = Life("broker 1", 3, 0.0, Sample(100, 5, 1), Sample(160, 4, 3), seconds=60)
+    short = Life("broker 1", 2, 0.0, Sample(10, 5, 1), Sample(90, 5, 1), seconds=90)
+    long = Life("broker 1", 3, 0.0, Sample(100, 5, 1), Sample(160, 4, 3), seconds=160)
     (found,) = growths([young, short, long])
-    assert (found.seconds, found.last, found.more) == (60, Sample(160, 4, 3), Sample(60, -1, 2))
+    assert (found.seconds, found.last, found.more) == (160, Sample(160, 4, 3), Sample(60, -1, 2))
+
+
+def test_the_growth_of_a_short_life_is_unseen() -> None:
+    short = Life("broker 1", 2, 0.0, Sample(10, 5, 1), Sample(10, 5, 1), seconds=22)
+    assert growths([short]) == []
+    text = Report(7, 10, "3.9.1", growth_unseen=unmeasured([short])).as_text()
+    assert "unseen, since no life had 80 s: broker 1" in text
 
 
 def test_a_look_at_this_process() -> None:

@@ -13,6 +13,8 @@ from lethe.cluster.daemons import Daemon
 
 SAMPLE_S: Final = 2.0
 WARM_UP_S: Final = 20.0
+LEAST_S: Final = 80.0
+"""Length of a life that says something of growth."""
 _PAGE_BYTES: Final = 4096
 
 
@@ -85,12 +87,19 @@ class Growth:
 
 
 def growths(lives: Iterable[Life]) -> list[Growth]:
-    """Return the growth of each process in its longest life, by name."""
+    """Return the growth of each process in its longest life, by name; nothing of a process without a long one."""
     longest: dict[str, Life] = {}
     for life in lives:
-        if life.first is not None and (life.name not in longest or life.seconds > longest[life.name].seconds):
+        is_long = life.first is not None and life.seconds >= LEAST_S
+        if is_long and (life.name not in longest or life.seconds > longest[life.name].seconds):
             longest[life.name] = life
     return [_growth(longest[name]) for name in sorted(longest)]
+
+
+def unmeasured(lives: Iterable[Life]) -> list[str]:
+    """Return the processes without a life that is long enough, by name."""
+    lives = list(lives)
+    return sorted({life.name for life in lives} - {each.name for each in growths(lives)})
 
 
 def _growth(life: Life) -> Growth:
