@@ -44,6 +44,7 @@ def test_requests_and_znodes_are_those_of_the_cluster() -> None:
     created, deleted = found["creation"], found["deletion"]
     assert created.operations == created.multis + 2 * size.partitions + size.topics
     assert deleted.operations == deleted.multis + 2 * size.partitions + 4 * size.topics
+    assert found["failover"].reads >= size.partitions + size.topics + size.brokers
     # LeaderAndIsr and UpdateMetadata to each broker.
     assert created.requests == 2 * size.brokers
     assert created.frames == created.requests
