@@ -26,7 +26,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -43,6 +42,7 @@ from lethe.controller.core.partition_sets import (
     partitions_of,
     partitions_with,
     put,
+    remembered,
 )
 from lethe.protocol.kafka.control import (
     ControlRequest,
@@ -203,18 +203,17 @@ class RequestBatch:
 
 def _stop_rows(context: Context, topic: str, sets: Sets[bool]) -> tuple[StopReplicaPartition, ...]:
     if context.cluster.is_queued(topic):
-        return _doomed_rows(sets)
+        return _doomed_rows(partitions_of(sets), partitions_with(sets, True))
     return tuple(
         StopReplicaPartition(number, _stop_epoch(context, topic, number), key_of(sets, number) is True)
         for number in numbers_in(partitions_of(sets))
     )
 
 
-@lru_cache(1024)
-def _doomed_rows(sets: Sets[bool]) -> tuple[StopReplicaPartition, ...]:
+@remembered(256)
+def _doomed_rows(partitions: Bits, deleted: Bits) -> tuple[StopReplicaPartition, ...]:
     """Return the rows of a queued topic, which topics with the same partitions share."""
-    numbers = numbers_in(partitions_of(sets))
-    return tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, key_of(sets, n) is True) for n in numbers)
+    return tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, bool(deleted >> n & 1)) for n in numbers_in(partitions))
 
 
 def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -> UpdateMetadataRequest:

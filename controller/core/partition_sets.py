@@ -11,8 +11,9 @@ mostly one pair. Values are never changed, so topics may share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Final, TypeVar
+from functools import lru_cache, wraps
+from itertools import compress
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from lethe.protocol.journal import partition_ranges
 from lethe.protocol.partition_bits import Bits as Bits
@@ -20,14 +21,18 @@ from lethe.protocol.partition_bits import bits_of as bits_of
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+P = ParamSpec("P")
 Sets = tuple[tuple[K, Bits], ...]
 PartitionColumns = Mapping[str, Bits]
 """Partitions by topic."""
 ReplicaColumns = Mapping[str, Mapping[BrokerId, Bits]]
 """Replicas by topic and broker."""
 
-_REMEMBERED: Final = 4096
-"""Topics of one size have the same bit sets, so that few of them are expanded again and again."""
+_MANY: Final = 1 << 256
+"""Bit sets from here on are of large topics. What is remembered outlives the topics, so little of these is."""
+_REMEMBERED_MANY: Final = 32
+_TO_SELECTORS: Final = bytes.maketrans(b"0", b"\0")
 
 
 def key_of(sets: Sets[K], number: int) -> K | None:
@@ -87,14 +92,31 @@ def changes(sets: Sets[K], bits: Bits, after: K | None, otherwise: K) -> Iterato
         yield otherwise, bits
 
 
-@lru_cache(_REMEMBERED)
+def remembered(count: int) -> Callable[[Callable[Concatenate[Bits, P], V]], Callable[Concatenate[Bits, P], V]]:
+    """Remember the latest values of a function of a bit set: `count`, and a few of large bit sets. Topics of one size
+    have the same bit sets."""
+
+    def decorate(made: Callable[Concatenate[Bits, P], V]) -> Callable[Concatenate[Bits, P], V]:
+        of_few: Callable[..., V] = lru_cache(count)(made)
+        of_many: Callable[..., V] = lru_cache(_REMEMBERED_MANY)(made)
+
+        @wraps(made)
+        def find(bits: Bits, /, *rest: P.args, **named: P.kwargs) -> V:
+            return (of_few if bits < _MANY else of_many)(bits, *rest, **named)
+
+        return find
+
+    return decorate
+
+
+@remembered(4096)
 def numbers_in(bits: Bits) -> Sequence[int]:
     """Return the partitions in a bit set, in rising order."""
-    octets = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-    return tuple(8 * at + bit for at, octet in enumerate(octets) if octet for bit in range(8) if octet >> bit & 1)
+    selectors = f"{bits:b}"[::-1].encode().translate(_TO_SELECTORS)
+    return tuple(compress(range(len(selectors)), selectors))
 
 
-@lru_cache(_REMEMBERED)
+@remembered(4096)
 def ranges_of(bits: Bits) -> str:
     """Return the partitions in a bit set as `0-3,7`."""
     return partition_ranges(numbers_in(bits))

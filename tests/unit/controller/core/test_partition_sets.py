@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +42,19 @@ def test_a_bit_set_holds_its_numbers(numbers: set[int]) -> None:
 @given(st.sets(st.integers(0, 2_000), min_size=300, max_size=600))
 def test_a_bit_set_holds_many_numbers(numbers: set[int]) -> None:
     assert list(numbers_in(bits_of(numbers))) == sorted(numbers)
+
+
+def test_large_bit_sets_do_not_stay_in_memory() -> None:
+    full = (1 << 2_000) - 1
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            assert len(numbers_in(full ^ 1 << number)) == 1_999
+            assert ranges_of(full ^ 1 << number).endswith("-1999")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 5e6, "200 sets of 2,000 numbers take 13 MB"
 
 
 @given(CHANGES)
