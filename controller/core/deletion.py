@@ -206,6 +206,8 @@ def _start(step: StepContext, names: list[str]) -> None:
     move(step, MoveReplicas(alive, ReplicaState.OFFLINE))
     move(step, MoveReplicas(_of_these(context, alive, _OFFLINE), ReplicaState.DELETION_STARTED))
     evidence.look(step, unasked)
+    # Nothing of these was asked of a broker, so no answer may come that would resume them.
+    step.do(ResumeDeletions(tuple(name for name in on_no_disk if cluster.deletions[name].all_acknowledged)))
 
 
 def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:

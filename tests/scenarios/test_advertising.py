@@ -188,6 +188,16 @@ def test_a_deletion_does_not_wait_for_the_controller() -> None:
     assert asked == [1]
 
 
+def test_a_topic_on_nothing_but_the_controller_is_deleted_without_a_broker() -> None:
+    world = OneController(endpoints=HERE)
+    world.elect()
+    world.create_topic("orders", (SELF,))
+    world.run()
+    world.mark("orders")
+    world.run()
+    assert is_gone(world, "orders")
+
+
 def test_the_next_controller_knows_whose_replicas_they_are() -> None:
     """The first one is dead before it has moved them, and the next is a guest under another id."""
     world = listed()
