@@ -308,9 +308,9 @@ class ControllerProcess:
                 self.id, self.context.cluster.epoch, self._reading.pop(event.id), event.outcomes
             )
         queued_before = frozenset(self.context.cluster.deletions)
-        end_of_term = silences.term_may_end(self, self._cluster)
+        change_of_term = silences.term_may_change(self, self._cluster)
         effects = controller.step(self.context, event, self._world.now_ms)
-        end_of_term(event)
+        change_of_term(event)
         self._world.note(self.name, f"{_described(event)}: {len(effects)} effects")
         conduct.queued_is_allowed(self._cluster, self, queued_before)
         self._perform(effects)

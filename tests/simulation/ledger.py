@@ -67,7 +67,8 @@ class Incarnation:
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     removed_by: str | None = None
     removed_in: int | None = None
-    """The epoch of the controller that has removed it; None where nobody has, or somebody else."""
+    """The epoch of the controller that has removed it; None where nobody has, or somebody else, or where that
+    controller has loaded everything anew under the same epoch."""
 
     def __str__(self) -> str:
         return f"{self.name} (its life number {self.number})"

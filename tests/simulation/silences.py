@@ -113,7 +113,7 @@ def refuses(agent: AgentProcess, addressed: Addressed) -> ControlResponse | None
     return UpdateMetadataResponse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-# --- the end of a term --------------------------------------------------------------------------------------------
+# --- the ends of a term -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,14 @@ class Request:
     patience_ms: int
 
 
-def term_may_end(controller: ControllerProcess, cluster: Cluster) -> Callable[[Event], None]:
+def term_may_change(controller: ControllerProcess, cluster: Cluster) -> Callable[[Event], None]:
     """To be called before a step; what it returns, after it, with the event."""
     context = controller.context
     was_leading, epoch = context.is_leading, context.cluster.epoch
 
     def after(event: Event) -> None:
+        if not was_leading and controller.context.is_leading:
+            _memory_is_new(controller, cluster)
         if not was_leading or controller.context.is_leading:
             return
         asked = controller.asked_to_stop
@@ -139,6 +141,14 @@ def term_may_end(controller: ControllerProcess, cluster: Cluster) -> Callable[[E
             _nothing_is_left(controller, cluster, epoch)
 
     return after
+
+
+def _memory_is_new(controller: ControllerProcess, cluster: Cluster) -> None:
+    """A controller that resigned after a foreign write of the epoch, and still holds `/controller`, leads again under
+    the same epoch, without its memory of who owes what."""
+    for incarnation in cluster.ledger.by_id.values():
+        if incarnation.removed_in == controller.context.cluster.epoch:
+            incarnation.removed_in = None
 
 
 def _nothing_is_left(controller: ControllerProcess, cluster: Cluster, epoch: int) -> None:

@@ -6,8 +6,11 @@ import uuid
 
 import pytest
 
+from lethe.controller.core.context import Role
+from lethe.controller.core.events import ControllerChanged
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
+from tests.simulation import silences
 from tests.simulation.cluster import Cluster
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, World
@@ -46,3 +49,14 @@ def test_a_planted_ghost_of_partitions_that_the_topic_never_had_is_another_matte
     cache = cluster.agents[BrokerId(1)].state.cache
     cache.apply(told(REMOVED_IN, NEXT, 0))
     assert cache.topic_ids["t0"] == NEXT
+
+
+@pytest.mark.parametrize("epoch", [REMOVED_IN, REMOVED_IN + 1])
+def test_a_controller_that_loads_anew_under_the_same_epoch_cannot_know_what_it_removed_before(epoch: int) -> None:
+    cluster = removed_with_cache_showing(0)
+    controller = cluster.controllers[0]
+    changed = silences.term_may_change(controller, cluster)
+    controller.context.role = Role.LOADING
+    controller.context.cluster.epoch = ControllerEpoch(epoch)
+    changed(ControllerChanged())
+    assert (cluster.ledger.by_id[BEFORE].removed_in is None) is (epoch == REMOVED_IN)
