@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA, KAFKA_HEAP_MB, LETHE
-from benchmarks.against_kafka.plan import LARGE, TARGET_PEAK_MB, TARGET_RATIOS
+from benchmarks.against_kafka.plan import LARGE, TARGET_PEAK_MB, TARGETS
 from benchmarks.against_kafka.results import Document, PhaseMedians
 
 METHOD: Final = Path(__file__).with_name("method.md")
@@ -73,8 +73,7 @@ def _seconds(found: Document, workload: str, phase: str, contestant: str) -> str
 
 
 def _target(workload: str, phase: str) -> str:
-    found = [w.ratio for w in TARGET_RATIOS if (w.workload.name, str(w.phase)) == (workload, phase)]
-    return f"≥ {found[0]:g}×" if found else ""
+    return next((str(each) for each in TARGETS if (each.workload.name, str(each.phase)) == (workload, phase)), "")
 
 
 def _costs(found: Document) -> str:
