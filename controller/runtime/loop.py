@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Protocol
 from lethe.adapters.clock import Clock
 from lethe.adapters.logs import fields
 from lethe.controller.core.context import Context
-from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, RenewSession, Send, WriteZnodes
 from lethe.controller.core.events import Answer, ControllerState, Event, Queueable, Result, SessionLost, state_of
 from lethe.controller.runtime.faults import FaultResponse, FaultWhileResigning, response_to
 from lethe.controller.runtime.queue import EventQueue, Queued
@@ -207,11 +207,11 @@ class ControllerLoop:
             self._advanced_s = time.monotonic()
             if self.queue.overtaken.is_set():
                 # The session was lost during the step, and the next one may be open already. Nothing of the old one
-                # may enter it. The other effects keep channels and timers in line with the core's memory.
+                # may enter it or end it. The other effects keep channels and timers in line with the core's memory.
                 effects = [
                     effect
                     for effect in effects
-                    if not isinstance(effect, Send | ReadZnodes | WriteZnodes | ProbeBrokers)
+                    if not isinstance(effect, Send | ReadZnodes | WriteZnodes | ProbeBrokers | RenewSession)
                 ]
                 self._performer.perform(effects)
                 return _ABANDONED if self.context.awaiting_result else "handled"

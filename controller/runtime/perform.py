@@ -238,9 +238,11 @@ class Performer:
         background.spawn(run())
 
     def drop_everything(self) -> None:
-        """After a fault or at the end: close all channels, clear all timers, forget pending results."""
+        """After a fault or at the end: close all channels, clear all timers, end what is being read and written."""
         self._lose_control("a fault")
         self.forget_results()
+        for task in self._running:
+            task.cancel()
         self._timers.clear()
         self._channels.close_all()
 

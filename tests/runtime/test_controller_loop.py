@@ -392,7 +392,7 @@ async def test_what_a_long_step_asks_does_not_cross_to_the_session_that_was_open
         if event != BrokersChanged():
             return _answered(context)
         slow(context, event)
-        return [*ask(context), WriteZnodes(1, (), None)]
+        return [*ask(context), WriteZnodes(1, (), None), RenewSession("the old one")]
 
     bench = Bench(react)
     bench.loop.context.cluster.partitions_with_leader_and_isr = MANY_PARTITIONS

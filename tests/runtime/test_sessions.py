@@ -389,12 +389,14 @@ async def test_waiting_for_what_was_not_asked_is_a_fault() -> None:
         await b.performer.result()
 
 
-async def test_dropping_everything_forgets_question_timers_and_channels() -> None:
+async def test_dropping_everything_ends_what_was_asked_timers_and_channels() -> None:
     b = Bench()
     async with b.running():
+        b.session.disconnect()
         b.performer.perform([ReadZnodes(5, (GetData("/"),)), SetTimer(RetryDeletions(), b.clock.now_ms() + 1)])
         b.performer.drop_everything()
         assert b.channels.calls == ["close all"]
+        await reach(lambda: not b.performer._running)
         with pytest.raises(LookupError):
             await b.performer.result()
         b.clock.ms += 1000
