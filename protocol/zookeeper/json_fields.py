@@ -127,19 +127,25 @@ def array(path: str, where: str, value: object) -> list[Json]:
     return value
 
 
+def plain_brokers(value: object) -> tuple[int, ...] | None:
+    """Return a list of distinct broker ids; None if it is empty or something else, which `brokers` examines."""
+    if type(value) is not list or not value or not _INTEGER.issuperset(map(type, value)):
+        return None
+    is_plausible = min(value) >= 0 and max(value) <= INT32_MAX and len(set(value)) == len(value)
+    return tuple(value) if is_plausible else None
+
+
 def brokers(path: str, where: str, value: object) -> tuple[int, ...]:
     """Return a list of distinct broker ids."""
-    if type(value) is list and all(type(item) is int and 0 <= item <= INT32_MAX for item in value):
-        plain = tuple(value)
-        if len(set(plain)) == len(plain):
-            return plain
-    # Slow path: find the fault.
+    if (plain := plain_brokers(value)) is not None:
+        return plain
     found = tuple([integer(path, f"a broker id in {where}", item, minimum=0) for item in array(path, where, value)])
     if len(found) > 1 and len(set(found)) != len(found):
         malformed(path, f"{where} names a broker twice: {list(found)[:20]}")
     return found
 
 
+_INTEGER: Final = frozenset((int,))
 _SMALL_NUMBERS: Final = {str(number): number for number in range(1_000)}
 
 

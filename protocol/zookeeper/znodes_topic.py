@@ -33,6 +33,7 @@ from lethe.protocol.zookeeper.json_fields import (
     mapping,
     parse_object,
     partition_number,
+    plain_brokers,
     shown,
     string,
 )
@@ -81,18 +82,26 @@ def decode_topic(topic: str, data: bytes | None) -> TopicZnode:
     adding = _replica_lists(path, "adding_replicas", fields)
     removing = _replica_lists(path, "removing_replicas", fields)
     assignments = {
-        partition: ReplicaAssignment(replicas, adding.get(partition, ()), removing.get(partition, ()))
+        partition: _assignment(replicas, adding.get(partition, ()), removing.get(partition, ()))
         for partition, replicas in sorted(_replica_lists(path, "partitions", fields).items())
     }
     return TopicZnode(assignments, _topic_id(path, fields.get("topic_id")))
+
+
+@functools.lru_cache(4096)
+def _assignment(replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> ReplicaAssignment:
+    """Return the assignment, which partitions with the same replicas share: there are hundreds of thousands."""
+    return ReplicaAssignment(replicas, adding, removing)
 
 
 def _replica_lists(path: str, key: str, fields: Mapping[str, object]) -> Mapping[int, tuple[int, ...]]:
     lists = mapping(path, f"'{key}'", fields.get(key))
     if not lists:
         return _NO_REPLICAS
+    where = f"'{key}'"
     return {
-        partition_number(path, f"'{key}'", text): brokers(path, f"partition {text} of '{key}'", replicas)
+        partition_number(path, where, text): plain_brokers(replicas)
+        or brokers(path, f"partition {text} of {where}", replicas)
         for text, replicas in lists.items()
     }
 
