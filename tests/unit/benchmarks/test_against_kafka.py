@@ -56,10 +56,8 @@ def test_medians_and_ratios() -> None:
 
 def test_the_page_has_times_ratio_and_what_was_wanted() -> None:
     text = page.page(FOUND)
-    assert (
-        f"| {SMALL.name} | deletion | 15.00 s (12.00–30.00, 3 runs) | 0.75 s (0.50–9.00, 3 runs) | **20.0×** | ≥ 14× |"
-        in (text)
-    )
+    times = "15.00 s (12.00–30.00, 3 runs) | 0.75 s (0.50–9.00, 3 runs)"
+    assert f"| {SMALL.name} | deletion | {times} | **20.0×** | ≤ 0.45 s |" in text
     assert f"| {SMALL.name} | 310 MB | 110 MB |  |" in text
     assert "Kafka 3.9.1" in text
     assert "2026-01-02" in text
@@ -68,8 +66,8 @@ def test_the_page_has_times_ratio_and_what_was_wanted() -> None:
 
 def test_what_one_controller_alone_has_measured_is_shown_without_ratio() -> None:
     text = page.table(document(turn(LARGE, "lethe", 1, 350.0, failover=2.5)))
-    assert f"| {LARGE.name} | failover | – | 2.50 s | – | ≥ 6× |" in text
-    assert f"| {LARGE.name} | – | 350 MB | ≤ 400 MB |" in text
+    assert f"| {LARGE.name} | failover | – | 2.50 s | – | ≤ 1.5 s, ≥ 5× |" in text
+    assert f"| {LARGE.name} | – | 350 MB | ≤ 200 MB |" in text
 
 
 def test_bars_are_as_long_as_their_times_say() -> None:
