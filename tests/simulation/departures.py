@@ -4,7 +4,9 @@ A replica that is removed by a reassignment (or was being added by one that is c
 is away when the topic's znode is written, or the connection between controller and broker ends after that and before
 the order is carried out, or one of the two does (the channel may outlive both), or the disk refuses, the directory
 stays where it is: a *stray*. So does one that an earlier order, still on its way, makes after that. Nobody asks for it
-any more, not even the deletion of its topic. Where nothing of this happened, no directory may stay.
+any more, not even the deletion of its topic. A silent broker may have the order before it still when the znodes of the
+topic go without its answer to the tombstone, which comes behind that order. Where nothing of this happened, no
+directory may stay.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from typing import TYPE_CHECKING
 from lethe.protocol.kafka.control import ControlResponse, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId
+from tests.simulation import silences
 from tests.simulation.ensemble import Writer
 from tests.simulation.world import is_controller
 
 if TYPE_CHECKING:
+    from tests.simulation.agents import AgentProcess
     from tests.simulation.cluster import Cluster
     from tests.simulation.ledger import Incarnation
     from tests.simulation.network import Channel
@@ -34,6 +38,21 @@ def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> N
             continue
         if BrokerId(broker) not in channels or (partition, broker) in incarnation.refused:
             incarnation.strays[partition, broker] = None
+
+
+def may_stay(cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation: Incarnation, partition: int) -> bool:
+    """The topic's znode goes, and this replica's directory is there: it is a stray, or becomes one if its order is
+    lost."""
+    replica = (partition, int(agent.id))
+    if replica in incarnation.strays:
+        return True
+    channel = _channels(cluster, writer).get(agent.id)
+    if replica not in incarnation.departed or channel is None or not channel.holds_deletion_of(incarnation, partition):
+        return False
+    if silences.why_not_shown(cluster, writer, agent, incarnation) is not None:
+        return False
+    incarnation.strays[replica] = None
+    return True
 
 
 def _channels(cluster: Cluster, writer: Writer) -> Mapping[BrokerId, Channel]:

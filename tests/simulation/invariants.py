@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import silences
+from tests.simulation import departures, silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -71,7 +71,7 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
         for log_dir, names in agent.disk.log_dirs.items():
             for name in () if incarnation.topic_id is None else names.of(incarnation.topic_id):
                 partition = names[name].topic_partition.partition
-                if is_live(name) and (partition, agent.id) not in incarnation.strays:
+                if is_live(name) and not departures.may_stay(cluster, writer, agent, incarnation, partition):
                     raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
         if cluster.was_told(agent, registered) and silences.is_shown(agent.state.cache, incarnation):
             problem = silences.why_not_shown(cluster, writer, agent, incarnation)

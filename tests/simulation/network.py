@@ -27,6 +27,7 @@ from lethe.protocol.kafka import parts
 from lethe.protocol.kafka.control import (
     Addressed,
     LeaderAndIsrResponse,
+    StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
@@ -107,6 +108,17 @@ class Channel:
         return any(send.request_id == request_id for send in (*in_flight, *self._queue)) or any(
             isinstance(event, UpdateMetadataResponseReceived) and event.request_id == request_id
             for event in self._owner.waiting_events
+        )
+
+    def holds_deletion_of(self, incarnation: Incarnation, partition: int) -> bool:
+        """A StopReplica that deletes this replica is queued or in flight."""
+        in_flight = () if self._in_flight is None else (self._in_flight,)
+        return any(
+            topic.topic == incarnation.name and row.partition == partition and row.delete
+            for send in (*in_flight, *self._queue)
+            if isinstance(send.request, StopReplicaRequest)
+            for topic in send.request.topics
+            for row in topic.partitions
         )
 
     def next(self) -> None:
