@@ -26,6 +26,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
 )
 from lethe.protocol.zookeeper.znodes import (
+    DeletionOrders,
     DeletionsPaused,
     MalformedZnode,
     decode_deletion_marker,
@@ -114,7 +115,7 @@ async def look_at_unreadable(session: ZooKeeperSession, names: Sequence[str]) ->
             problem = str(error)
         marker = data_of(mark, paths.delete_topic(name))
         below = children.names if isinstance(children, Children) else ()
-        ordered = marker is not None and decode_deletion_marker(marker.data)
+        ordered = marker is not None and decode_deletion_marker(marker.data).unreadable
         found.append(TopicReadability(name, problem, below, marker is not None, ordered))
     return found
 
@@ -128,10 +129,10 @@ async def order_unreadable(session: ZooKeeperSession, names: Sequence[str]) -> l
 
 async def _order(session: ZooKeeperSession, name: str) -> Outcome:
     path = paths.delete_topic(name)
-    create = Create(path, encode_deletion_marker(even_if_unreadable=True))
+    create = Create(path, encode_deletion_marker(DeletionOrders(unreadable=True)))
     for _ in range(MAX_ATTEMPTS):
         marker = await read_data(session, path)
-        if marker is not None and decode_deletion_marker(marker.data):
+        if marker is not None and decode_deletion_marker(marker.data).unreadable:
             return Outcome(name, was_done=True)
         outcome = await session.multi([create] if marker is None else [Delete(path, marker.stat.version), create])
         if is_conflict(outcome):

@@ -108,7 +108,7 @@ async def _ordered(session: ZooKeeperSession, marked: Sequence[str], tree: ZooKe
     return frozenset(
         name
         for name, found in zip(unclear, outcomes, strict=True)
-        if isinstance(found, Data) and decode_deletion_marker(found.data)
+        if isinstance(found, Data) and decode_deletion_marker(found.data).unreadable
     )
 
 

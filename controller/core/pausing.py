@@ -124,8 +124,8 @@ def _note_begun(step: StepContext) -> None:
     groups = []
     for name in begun:
         topic = cluster.topics[name]
-        data = znodes.encode_deletion_marker(topic.is_made_up, topic.created_zxid)
-        groups.append((SetData(paths.delete_topic(name), data, ANY_VERSION),))
+        orders = znodes.DeletionOrders(unreadable=topic.is_made_up, begun=topic.created_zxid)
+        groups.append((SetData(paths.delete_topic(name), znodes.encode_deletion_marker(orders), ANY_VERSION),))
     if groups:
         step.write(groups, BegunNoted(begun))
 
@@ -148,6 +148,6 @@ def on_begun_read(step: StepContext, task: BegunRead, outcomes: Sequence[ReadOut
     begun = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)
-        if isinstance(outcome, Data) and znodes.decode_deletion_begun(outcome.data) == topics[name].created_zxid
+        if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data).begun == topics[name].created_zxid
     )
     step.do(QueueDeletions(task.topics, loading=True, begun=begun))

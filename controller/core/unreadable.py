@@ -61,7 +61,7 @@ def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[Rea
     ordered = tuple(
         name
         for name, outcome in zip(task.topics, outcomes, strict=True)
-        if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data)
+        if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data).unreadable
     )
     wanted = tuple(name for name in ordered if _may_be_built(step.context, name))
     if wanted:

@@ -28,6 +28,8 @@ LETHE: Final = "/lethe"
 DELETIONS_PAUSED: Final = "/lethe/deletions_paused"
 CONTROLLERS: Final = "/lethe/controllers"
 INSTANCES: Final = "/lethe/instances"
+DEBTS: Final = "/lethe/debts"
+TRASH: Final = "/lethe/trash"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Entity name of an entity type's default configuration."""
@@ -194,6 +196,37 @@ def lethe() -> str:
 def deletions_paused() -> str:
     """While it exists, deletions are paused."""
     return DELETIONS_PAUSED
+
+
+def debts() -> str:
+    """Parent of the brokers that owe the deletion of replicas."""
+    return DEBTS
+
+
+def debts_of(broker: int) -> str:
+    """Parent of what one broker owes; created with its first debt."""
+    return f"{DEBTS}/{broker}"
+
+
+def debt(broker: int, topic: str, created_zxid: int) -> str:
+    """What one broker owes of one incarnation of a topic, which the czxid of the topic's znode tells from others."""
+    return f"{DEBTS}/{broker}/{topic}@{created_zxid}"
+
+
+def debt_named(child: str) -> tuple[str, int] | None:
+    """Return topic and czxid of a child of `debts_of`; None for any other name."""
+    topic, separator, zxid = child.rpartition("@")
+    return (topic, int(zxid)) if topic and separator and _is_ascii_digits(zxid) and len(zxid) <= 19 else None
+
+
+def trash() -> str:
+    """Parent of the topics in the trash."""
+    return TRASH
+
+
+def trashed(topic: str) -> str:
+    """A topic in the trash; its name is reserved."""
+    return f"{TRASH}/{topic}"
 
 
 def instance(controller: BrokerId) -> str:

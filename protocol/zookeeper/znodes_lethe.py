@@ -1,15 +1,26 @@
-"""Lethe's own data in ZooKeeper: the pause of deletions, and optional data in a deletion marker.
+"""Lethe's own data in ZooKeeper: the pause of deletions, and optional orders in a deletion marker.
 
 Tools and people write both, and a misreading could lose data. So the readers never raise, and an unreadable znode has
-the safe meaning: a malformed pause still pauses, and a malformed marker is an ordinary marker.
+the safe meaning: a malformed pause still pauses, a malformed marker is an ordinary marker, and an order that is there
+but cannot be understood is told apart from one that is not there.
 """
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.json_fields import MalformedZnode, dump, number_text, parse_object, string
+from lethe.protocol.zookeeper.json_fields import (
+    MalformedZnode,
+    dump,
+    kind_of,
+    malformed,
+    number_text,
+    parse_object,
+    string,
+)
 
 _VERSION = 1
 
@@ -47,31 +58,88 @@ def decode_deletions_paused(data: bytes | None) -> DeletionsPaused:
         return DeletionsPaused(since_ms, f"unreadable: {malformed.reason}")
 
 
-def encode_deletion_marker(even_if_unreadable: bool, begun: int | None = None) -> bytes | None:
-    """Return the data of `/admin/delete_topics/T`: null, as Kafka writes it, or additional orders.
+class OfflineReplicas(enum.StrEnum):
+    """What a deletion does about replicas on brokers that are not registered."""
 
-    `even_if_unreadable`: delete the topic although its own znode cannot be decoded. `begun`: the czxid of the topic
-    whose deletion has begun. Kafka's controller ignores a marker's data.
-    """
-    fields: dict[str, object] = {"unreadable": True} if even_if_unreadable else {}
-    if begun is not None:
-        fields["begun"] = str(begun)
+    WAIT = "wait"
+    """It waits until the brokers return, as Kafka's does."""
+    OWE = "owe"
+    """It ends without them; what they still have is noted as debts (`znodes_debts`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionOrders:
+    """What the data of `/admin/delete_topics/T` orders. Kafka's controller ignores it and writes null."""
+
+    unreadable: bool = False
+    """Delete the topic although its own znode cannot be decoded."""
+    begun: int | None = None
+    """The czxid of the topic whose deletion has begun."""
+    offline_replicas: OfflineReplicas | None = None
+    """None: as the controller is configured."""
+    grace_ms: int | None = None
+    """For how long the topic stays in the trash, from which it can be brought back; None: as the controller is
+    configured."""
+    problem: str | None = None
+    """Why an order cannot be understood. It may have been to keep something: nothing may be destroyed then."""
+
+
+def encode_deletion_marker(orders: DeletionOrders) -> bytes | None:
+    """Return the data of `/admin/delete_topics/T`: null, as Kafka writes it, if there are no orders."""
+    fields: dict[str, object] = {"unreadable": True} if orders.unreadable else {}
+    if orders.begun is not None:
+        fields["begun"] = str(orders.begun)
+    if orders.offline_replicas is not None:
+        fields["offline_replicas"] = orders.offline_replicas.value
+    if orders.grace_ms is not None:
+        fields["grace_ms"] = str(orders.grace_ms)
     return dump({"version": _VERSION} | fields) if fields else None
 
 
-def decode_deletion_marker(data: bytes | None) -> bool:
-    """True only for the order `even_if_unreadable` in a known version; anything else is an ordinary marker."""
-    # Identity, since 1 == True == 1.0: a similar value by another writer is no order.
-    return _marker_fields(data).get("unreadable") is True
-
-
-def decode_deletion_begun(data: bytes | None) -> int | None:
-    """Return the czxid of the topic whose deletion has begun; None if the marker does not contain it."""
+def decode_deletion_marker(data: bytes | None) -> DeletionOrders:
+    """Return the orders in a known version; anything else is an ordinary marker. Never raises."""
+    fields = _marker_fields(data)
     try:
-        begun = _marker_fields(data).get("begun")
+        return DeletionOrders(
+            # Identity, since 1 == True == 1.0: a similar value by another writer is no order.
+            unreadable=fields.get("unreadable") is True,
+            begun=_begun(fields),
+            offline_replicas=_offline_replicas(fields),
+            grace_ms=_grace_ms(fields),
+        )
+    except MalformedZnode as malformed:
+        return DeletionOrders(
+            unreadable=fields.get("unreadable") is True, begun=_begun(fields), problem=malformed.reason
+        )
+
+
+def _begun(fields: Mapping[str, object]) -> int | None:
+    try:
+        begun = fields.get("begun")
         return None if begun is None else number_text(paths.DELETE_TOPICS, "'begun'", begun)
     except MalformedZnode:
         return None
+
+
+def _offline_replicas(fields: Mapping[str, object]) -> OfflineReplicas | None:
+    value = fields.get("offline_replicas")
+    if value is None:
+        return None
+    text = string(paths.DELETE_TOPICS, "'offline_replicas'", value)
+    try:
+        return OfflineReplicas(text)
+    except ValueError:
+        malformed(paths.DELETE_TOPICS, f"'offline_replicas' must be wait or owe, found {kind_of(text)}")
+
+
+def _grace_ms(fields: Mapping[str, object]) -> int | None:
+    value = fields.get("grace_ms")
+    if value is None:
+        return None
+    grace_ms = number_text(paths.DELETE_TOPICS, "'grace_ms'", value)
+    if grace_ms < 0:
+        malformed(paths.DELETE_TOPICS, f"'grace_ms' must not be negative, found {grace_ms}")
+    return grace_ms
 
 
 def _marker_fields(data: bytes | None) -> dict[str, object]:

@@ -24,6 +24,7 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ReplicaAssi
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from lethe.protocol.zookeeper.znodes import (
+    DeletionOrders,
     DeletionsPaused,
     TopicZnode,
     encode_broker,
@@ -219,7 +220,7 @@ async def test_causes_that_hold_everything(zookeeper_chroot: str) -> None:
         await until(is_free, lambda: "/controller is free")
         none: Named = ("no_controller", None)
         await mark(session, "waiting", "moving", "half", "ghost")
-        order = encode_deletion_marker(even_if_unreadable=True)
+        order = encode_deletion_marker(DeletionOrders(unreadable=True))
         await apply(session, Delete(paths.delete_topic("unreadable")), Create(paths.delete_topic("unreadable"), order))
         answer = await names(session, "unreadable", none, ("unreadable_ordered", None))
         assert "lethe controller" in "\n".join(answer.lines)

@@ -13,6 +13,7 @@ from lethe.protocol.vocabulary import MAX_PARTITIONS, BrokerId, LeaderAndIsr, Re
 from lethe.protocol.zookeeper import znodes
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
+    lambda data: znodes.decode_debt(3, "orders@17", data),
     znodes.decode_controller,
     znodes.decode_controller_epoch,
     znodes.decode_cluster_id,
@@ -56,7 +57,7 @@ OBJECTS = st.dictionaries(KEYS, JSON, max_size=8)
 def decode_all(data: bytes | None) -> None:
     # These two never fail at all, and what one cannot read is no order.
     znodes.decode_deletions_paused(data)
-    assert not znodes.decode_deletion_marker(data) or b"unreadable" in (data or b"")
+    assert not znodes.decode_deletion_marker(data).unreadable or b"unreadable" in (data or b"")
     for decode in DECODERS:
         with contextlib.suppress(znodes.MalformedZnode):
             decode(data)
@@ -120,8 +121,29 @@ def test_every_reason_can_be_written(reason: str) -> None:
     assert znodes.decode_deletions_paused(written).since_ms == 1
 
 
-@given(st.booleans(), st.none() | st.integers(0, 2**63 - 1))
-def test_markers_survive_the_way_there_and_back(even_if_unreadable: bool, begun: int | None) -> None:
-    data = znodes.encode_deletion_marker(even_if_unreadable, begun)
-    assert znodes.decode_deletion_begun(data) == begun
-    assert znodes.decode_deletion_marker(data) is even_if_unreadable
+NATURAL = st.integers(0, 2**63 - 1)
+ORDERS = st.builds(
+    znodes.DeletionOrders,
+    unreadable=st.booleans(),
+    begun=st.none() | NATURAL,
+    offline_replicas=st.none() | st.sampled_from(znodes.OfflineReplicas),
+    grace_ms=st.none() | NATURAL,
+)
+DEBTS = st.builds(
+    znodes.Debt,
+    topic_id=st.none() | st.uuids().filter(lambda it: it.int > 1).map(TopicId),
+    partitions=st.sets(st.integers(0, MAX_PARTITIONS - 1), min_size=1, max_size=20).map(lambda it: tuple(sorted(it))),
+    last_leader_epoch=st.integers(0, 2**31 - 1),
+    since_ms=NATURAL,
+    size_bytes=st.none() | NATURAL,
+)
+
+
+@given(ORDERS)
+def test_markers_survive_the_way_there_and_back(orders: znodes.DeletionOrders) -> None:
+    assert znodes.decode_deletion_marker(znodes.encode_deletion_marker(orders)) == orders
+
+
+@given(DEBTS)
+def test_debts_survive_the_way_there_and_back(debt: znodes.Debt) -> None:
+    assert znodes.decode_debt(3, "orders@17", znodes.encode_debt(debt)) == debt

@@ -11,8 +11,8 @@ from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
+    DeletionOrders,
     DeletionsPaused,
-    decode_deletion_begun,
     decode_deletion_marker,
     encode_deletion_marker,
     encode_deletions_paused,
@@ -203,7 +203,7 @@ def test_deletion_that_had_begun_before_the_pause_stays_out_of_service_under_the
     marker = world.read(paths.delete_topic("orders"))
     assert topic is not None
     assert marker is not None
-    assert decode_deletion_begun(marker.data) == topic.stat.czxid
+    assert decode_deletion_marker(marker.data).begun == topic.stat.czxid
     world.crash()
     world.take_story()
     world.elect()
@@ -245,14 +245,14 @@ def test_order_to_delete_an_unreadable_topic_stays_in_its_marker() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
     world.crash()
     world.write(SetData(paths.topic("orders"), b"?", ANY_VERSION))
-    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(even_if_unreadable=True)))
+    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(DeletionOrders(unreadable=True))))
     world.answer = Held(2)
     world.elect()
     pause(world)
     marker = world.read(paths.delete_topic("orders"))
     assert marker is not None
-    assert decode_deletion_marker(marker.data)
-    assert decode_deletion_begun(marker.data) is not None
+    assert decode_deletion_marker(marker.data).unreadable
+    assert decode_deletion_marker(marker.data).begun is not None
     world.answer = consent
     world.crash()
     world.elect()

@@ -15,7 +15,7 @@ from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 
 T = paths.topic("orders")
-ORDER = znodes.encode_deletion_marker(even_if_unreadable=True)
+ORDER = znodes.encode_deletion_marker(znodes.DeletionOrders(unreadable=True))
 
 
 def order(world: OneController, name: str = "orders") -> None:

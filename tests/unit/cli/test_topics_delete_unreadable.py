@@ -28,7 +28,7 @@ async def cluster(session: FakeSession) -> FakeSession:
 
 async def _is_ordered(session: FakeSession, name: str) -> bool | None:
     (marker,) = await session.read([GetData(paths.delete_topic(name))])
-    return decode_deletion_marker(marker.data) if isinstance(marker, Data) else None
+    return decode_deletion_marker(marker.data).unreadable if isinstance(marker, Data) else None
 
 
 async def test_the_order_is_given_when_agreed_to(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from lethe.protocol.zookeeper import znodes
-from lethe.protocol.zookeeper.znodes import DeletionsPaused
+from lethe.protocol.zookeeper.znodes import DeletionOrders, DeletionsPaused, OfflineReplicas
 
 
 def test_a_pause_is_written_and_read() -> None:
@@ -41,40 +41,31 @@ def test_a_pause_that_cannot_be_read_still_is_one(data: bytes | None, since_ms: 
     assert told in paused.reason
 
 
-def test_a_marker_is_null_or_the_order_to_delete_what_cannot_be_read() -> None:
-    assert znodes.encode_deletion_marker(False) is None
-    assert znodes.encode_deletion_marker(True) == b'{"version":1,"unreadable":true}'
-    assert znodes.decode_deletion_marker(b'{"version":1,"unreadable":true}')
-    assert znodes.decode_deletion_marker(b' {"unreadable": true, "by": "me", "version": 1}\n')
-
-
-def test_a_marker_can_say_whose_deletion_has_begun() -> None:
-    assert znodes.encode_deletion_marker(False, 77) == b'{"version":1,"begun":"77"}'
-    assert znodes.encode_deletion_marker(True, 77) == b'{"version":1,"unreadable":true,"begun":"77"}'
-    assert znodes.decode_deletion_begun(b'{"begun":"77","version":1,"by":"me"}') == 77
-
-
 @pytest.mark.parametrize(
-    "data",
+    "data, orders",
     [
-        None,
-        b"begun",
-        b'{"version":1}',
-        b'{"begun":"77"}',
-        b'{"version":2,"begun":"77"}',
-        b'{"version":1,"begun":77}',
-        b'{"version":1,"begun":"soon"}',
-        b'{"version":1,"begun":null}',
+        (None, DeletionOrders()),
+        (b'{"version":1,"unreadable":true}', DeletionOrders(unreadable=True)),
+        (b'{"version":1,"begun":"77"}', DeletionOrders(begun=77)),
+        (b'{"version":1,"unreadable":true,"begun":"77"}', DeletionOrders(unreadable=True, begun=77)),
+        (b'{"version":1,"offline_replicas":"owe"}', DeletionOrders(offline_replicas=OfflineReplicas.OWE)),
+        (b'{"version":1,"offline_replicas":"wait"}', DeletionOrders(offline_replicas=OfflineReplicas.WAIT)),
+        (b'{"version":1,"grace_ms":"60000"}', DeletionOrders(grace_ms=60_000)),
     ],
 )
-def test_another_marker_says_that_nothing_has_begun(data: bytes | None) -> None:
-    assert znodes.decode_deletion_begun(data) is None
+def test_a_marker_is_null_or_has_orders(data: bytes | None, orders: DeletionOrders) -> None:
+    assert znodes.encode_deletion_marker(orders) == data
+    assert znodes.decode_deletion_marker(data) == orders
+
+
+def test_other_fields_and_white_space_do_not_matter() -> None:
+    data = b' {"unreadable": true, "by": "me", "begun": "77", "version": 1}\n'
+    assert znodes.decode_deletion_marker(data) == DeletionOrders(unreadable=True, begun=77)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        None,
         b"",
         b"null",
         b"true",
@@ -92,7 +83,30 @@ def test_another_marker_says_that_nothing_has_begun(data: bytes | None) -> None:
         b'{"version":1,"unreadable":false}',
         b'{"version":1,"unreadable":true',
         b'[{"version":1,"unreadable":true}]',
+        b'{"begun":"77"}',
+        b'{"version":2,"begun":"77"}',
+        b'{"version":1,"begun":77}',
+        b'{"version":1,"begun":"soon"}',
+        b'{"version":1,"begun":null}',
+        b'{"version":1,"offline_replicas":null,"grace_ms":null}',
     ],
 )
 def test_anything_else_is_an_ordinary_marker(data: bytes | None) -> None:
-    assert znodes.decode_deletion_marker(data) is False
+    assert znodes.decode_deletion_marker(data) == DeletionOrders()
+
+
+@pytest.mark.parametrize(
+    "field, told",
+    [
+        (b'"offline_replicas":"destroy"', "'offline_replicas' must be wait or owe, found the string 'destroy'"),
+        (b'"offline_replicas":true', "'offline_replicas' must be a string, found true"),
+        (b'"grace_ms":60000', "'grace_ms' must be a string, found 60000"),
+        (b'"grace_ms":"1d"', "'grace_ms' must be a string of digits"),
+        (b'"grace_ms":"-1"', "'grace_ms' must not be negative, found -1"),
+    ],
+)
+def test_an_order_that_cannot_be_understood_is_told_apart_from_none(field: bytes, told: str) -> None:
+    orders = znodes.decode_deletion_marker(b'{"version":1,"unreadable":true,"begun":"77",' + field + b"}")
+    assert orders.problem is not None
+    assert told in orders.problem
+    assert orders == DeletionOrders(unreadable=True, begun=77, problem=orders.problem)
