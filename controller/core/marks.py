@@ -68,6 +68,7 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     ReadOutcome,
     ZkError,
+    is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -107,11 +108,15 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
 
 
 def on_markers_dated(step: StepContext, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
-    """Store when the markers were created. A marker without a time, or gone since the list, counts as created now."""
+    """Store when the markers were created. A marker without a time counts as created now; one that is gone since the
+    list is none: the watch has the markers listed again."""
+    gone: dict[str, None] = {}
     for name, outcome in zip(task.undated, outcomes, strict=True):
         if isinstance(outcome, Present) and outcome.created_at_ms > 0:
             step.context.cluster.marker_times[name] = min(outcome.created_at_ms, step.now_ms)
-    _sort_out(step, task.topics, loading=task.loading)
+        elif is_absent(outcome):
+            gone[name] = None
+    _sort_out(step, tuple(name for name in task.topics if name not in gone), loading=task.loading)
 
 
 def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> None:

@@ -88,7 +88,7 @@ def test_an_age_is_never_negative_whatever_the_clock_of_zookeeper_says(ahead_ms:
     assert view.age_s >= 0
 
 
-@pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
+@pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.OTHER])
 def test_a_marker_whose_time_cannot_be_read_counts_from_when_it_was_seen(error: ZkError) -> None:
     world = stuck()
     world.now_ms += HOUR_MS
@@ -97,6 +97,27 @@ def test_a_marker_whose_time_cannot_be_read_counts_from_when_it_was_seen(error: 
     world.run()
     assert marked_since_ms(world.context, "late") == world.now_ms
     assert "late" in world.context.cluster.deletions
+
+
+def test_a_marker_that_goes_before_it_is_dated_is_none_and_one_made_again_has_its_own_age() -> None:
+    world = stuck()
+    marker = paths.delete_topic("late")
+
+    def unmark(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and Exists(marker) in effect.reads:
+            world.meanwhile = lambda _: None
+            world.unmark("late")
+
+    world.meanwhile = unmark
+    world.mark("late")
+    world.run()
+    assert marked_since_ms(world.context, "late") is None
+    assert "late" not in world.context.cluster.deletions
+    world.now_ms += HOUR_MS
+    made_again_ms = world.now_ms
+    world.mark("late")
+    world.run()
+    assert marked_since_ms(world.context, "late") == made_again_ms
 
 
 def test_each_marker_is_dated_once_and_all_new_ones_together() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.core.effects import Send
+from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer
 from lethe.controller.core.gauges import gauges
 from lethe.protocol.journal import EventRecordType
@@ -264,8 +264,15 @@ def test_order_to_delete_an_unreadable_topic_stays_in_its_marker() -> None:
 @pytest.mark.parametrize("error", [ZkError.NO_AUTH, ZkError.NO_NODE])
 def test_marker_that_cannot_be_written_is_recorded_and_nothing_stands_still(error: ZkError) -> None:
     world = with_topic(cluster(), "orders", (1, 2))
-    world.refusals[paths.delete_topic("orders")] = error
+    marker = paths.delete_topic("orders")
+
+    def refuse(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and any(each.path == marker for group in effect.groups for each in group):
+            world.refusals[marker] = error
+
+    world.meanwhile = refuse
     begun_and_paused(world)
+    assert world.refusals, "the note was tried"
     told = refusals(world, "topic/orders")
     assert told == (["NO_AUTH"] if error is ZkError.NO_AUTH else [])
     world.refusals.clear()
