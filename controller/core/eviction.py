@@ -130,7 +130,7 @@ def evict(step: StepContext, task: EvictReplicas) -> None:
         elif not task.loading and frozenset(replicas) != frozenset(partition.assignment.replicas):
             targets.append(Target(topic_partition, replicas))
     if targets:
-        step.do(StartReassignments(tuple(targets)))
+        step.do(StartReassignments(tuple(targets), evicts=True))
     if rewritten:
         groups = [(set_topic(context, name, _with(context, name, new)),) for name, new in rewritten.items()]
         assignments = tuple(tuple(new.items()) for new in rewritten.values())

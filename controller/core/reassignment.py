@@ -40,6 +40,7 @@ from lethe.controller.core.partition_sets import PartitionColumns, columns_of, p
 from lethe.controller.core.state_writes import is_removed, is_stale, refuse_write, set_states, with_next_version
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
+from lethe.controller.core.tasks_advertising import EvictReplicas
 from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.tasks_reassignment import (
@@ -92,7 +93,8 @@ def start(step: StepContext, task: StartReassignments) -> None:
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
         groups = [(set_topic(context, name, _with_targets(context, name, mine)),) for name, mine in by_topic.items()]
-        step.write(groups, ReassignmentsStarted(tuple(by_topic), tuple(map(tuple, by_topic.values()))))
+        targets = tuple(map(tuple, by_topic.values()))
+        step.write(groups, ReassignmentsStarted(tuple(by_topic), targets, task.evicts))
 
 
 def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
@@ -132,7 +134,8 @@ def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outc
             retry_later(step)
     if again:
         names = tuple(dict.fromkeys(target.topic_partition.topic for target in again))
-        step.do(ReadModifiedTopics(names), StartReassignments(tuple(again)))
+        # A place off the controller is chosen anew: reading the topic may have started an eviction already.
+        step.do(ReadModifiedTopics(names), EvictReplicas(names) if task.evicts else StartReassignments(tuple(again)))
     leaderless = _led_by(context, given_up)
     step.do(
         RetireReplicas(tuple(given_up)),

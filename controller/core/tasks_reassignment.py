@@ -30,9 +30,12 @@ class TrimReassignments:
 
 @dataclass(frozen=True, slots=True)
 class StartReassignments:
-    """Write these targets into the topics' znodes and start. A target equal to the origin cancels."""
+    """Write these targets into the topics' znodes and start. A target equal to the origin cancels.
+
+    `evicts`: nobody asked for the targets; they move replicas off a controller."""
 
     targets: tuple[Target, ...]
+    evicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class ReassignmentsStarted:
 
     topics: tuple[str, ...]
     targets: tuple[tuple[Target, ...], ...]
+    evicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

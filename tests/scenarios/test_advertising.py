@@ -144,6 +144,35 @@ def test_what_another_controller_was_quicker_with_is_reassigned() -> None:
     assert world.context.cluster.reassignments == {}
 
 
+def test_a_replica_is_moved_off_a_controller_once_although_partitions_were_added_meanwhile() -> None:
+    world = OneController(endpoints=HERE)
+    world.elect()
+    world.create_topic("orders", (SELF,))
+    world.run()
+    path = paths.topic("orders")
+    chosen: list[tuple[int, ...]] = []
+
+    def meanwhile(effect: ReadZnodes | WriteZnodes) -> None:
+        for write in (group[-1] for group in effect.groups) if isinstance(effect, WriteZnodes) else ():
+            if isinstance(write, SetData) and write.path == path:
+                target = znodes.decode_topic("orders", write.data).assignments[0].target
+                if not chosen:
+                    # The broker that is chosen first gets most of the partitions that are added.
+                    topic_id = world.context.cluster.topics["orders"].id
+                    more = {n: ReplicaAssignment(target) for n in range(1, 4)} | {0: ReplicaAssignment((SELF,))}
+                    world.write(SetData(path, znodes.encode_topic(znodes.TopicZnode(more, topic_id)), ANY_VERSION))
+                if target not in chosen:
+                    chosen.append(target)
+
+    world.meanwhile = meanwhile
+    for broker in (1, 2):
+        world.start_broker(broker)
+    world.run()
+    assert len(chosen) == 2, "once before the partitions were added, and once after that"
+    assert replicas(world, "orders") == [chosen[1], *[chosen[0]] * 3]
+    assert world.context.cluster.reassignments == {}
+
+
 def test_where_every_broker_has_a_replica_the_next_broker_gets_the_controllers() -> None:
     world = listed(1)
     world.create_topic("orders", (SELF, 1))
