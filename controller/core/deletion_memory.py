@@ -112,6 +112,8 @@ class Removals:
     """Topics whose removal is not written yet, oldest first."""
     under_way: dict[str, None] = field(default_factory=dict)
     """Topics in outstanding writes. Their znodes may exist, be gone, or be those of topics that were made again."""
+    modified: dict[str, None] = field(default_factory=dict)
+    """Topics under way whose znode was modified; it is not watched any more."""
     look_again: bool = False
     """Topics and markers are to be listed once an outcome is there."""
     then_resign: str | None = None

@@ -37,7 +37,9 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 def topics_modified(step: StepContext, topics: tuple[str, ...]) -> None:
     """Read known topics again; read topics that were quarantined as new ones, and list the markers."""
     cluster = step.context.cluster
-    known = [name for name in topics if name in cluster.topics and name not in cluster.removals.under_way]
+    removals = cluster.removals
+    removals.modified.update(dict.fromkeys(name for name in topics if name in removals.under_way))
+    known = [name for name in topics if name in cluster.topics and name not in removals.under_way]
     aside = [name for name in topics if name in cluster.quarantined_topics]
     if known:
         step.do(ReadModifiedTopics(tuple(known)))

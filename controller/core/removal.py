@@ -16,7 +16,8 @@ gone, or be those of a topic made again under its name:
     what happens meanwhile                   what follows
     ---------------------------------------  ------------------------------------------------------------------
     the topic would be continued, or its     nothing: the outcome decides
-    znode was modified, or is missing
+    znode is missing
+    its znode was modified                   it is read again if the topic is left there for now
     topics or markers have changed           they are listed after the next outcome, and again while a listed
                                              topic is under way
     control is to be given up                no further slice is written, and it is given up after the outcomes
@@ -35,7 +36,7 @@ from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
 from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks import GiveUp, ListTopics
+from lethe.controller.core.tasks import GiveUp, ListTopics, ReadModifiedTopics
 from lethe.controller.core.tasks_deletion import (
     ListDeletions,
     RemoveTopics,
@@ -179,7 +180,19 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     if cluster.paused is None:
         _begin_search(step, unclear)
         _write_removals(step, following, searched=task.searched)
+    else:
+        _read_modified(step, (*unclear, *(each.topic for each in following)))
     _go_on(step)
+
+
+def _read_modified(step: StepContext, names: Sequence[str]) -> None:
+    """Read those of these topics again, which are left for now, that were modified while they were under way."""
+    modified = step.context.cluster.removals.modified
+    again = tuple(name for name in names if name in modified)
+    for name in again:
+        del modified[name]
+    if again:
+        step.do(ReadModifiedTopics(again))
 
 
 def _finish(step: StepContext, name: str) -> None:
@@ -190,6 +203,7 @@ def _finish(step: StepContext, name: str) -> None:
     phase(step, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
     phase(step, name, "done", since_ms=deletion.queued_at_ms, **shown)
     remove_topic(step.context.cluster, name)
+    step.context.cluster.removals.modified.pop(name, None)
     missed.note_removed(step.context, name)
 
 
@@ -229,6 +243,8 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
             _give_up_for_now(step, tree.topic, grown)
         else:
             trees.append(grown)
+    for name in replaced:
+        step.context.cluster.removals.modified.pop(name, None)
     if replaced:
         forget(step, replaced)
         step.do(ListTopics(), ListDeletions())
@@ -271,3 +287,4 @@ def _give_up_for_now(step: StepContext, name: str, what: str) -> None:
     # Count by the error's name only: the path behind it differs for each topic.
     count_retry(step.context, RetriedAction.ZNODES, what.partition(" ")[0])
     retry_later(step, name, problem.attempts)
+    _read_modified(step, (name,))

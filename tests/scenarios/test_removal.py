@@ -10,8 +10,9 @@ from lethe.controller.core.events import ResignationRequested, SessionLost
 from lethe.controller.core.removal import GROUPS_AT_ONCE
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, role, with_topic
 from tests.scenarios.test_pause import pause, resume
@@ -113,6 +114,35 @@ def test_a_topic_under_way_is_neither_continued_nor_taken_for_vanished() -> None
     assert is_gone(world, "orders")
     assert "vanished" not in phases(world, "orders")
     assert led(world, "new") == (1, 0, (1,))
+
+
+def test_a_topic_that_was_modified_meanwhile_and_is_left_is_read_again() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.held = []
+    path = paths.topic("orders")
+    world.refusals[path] = ZkError.NOT_EMPTY
+    world.mark("orders")
+    world.run()
+    assert list(world.context.cluster.removals.under_way) == ["orders"]
+    world.refusals.clear()
+    found = world.read(path)
+    assert found is not None
+    before = znodes.decode_topic("orders", found.data)
+    more = {**before.assignments, 1: ReplicaAssignment((2, 1))}
+    world.write(SetData(path, znodes.encode_topic(znodes.TopicZnode(more, before.topic_id)), ANY_VERSION))
+    world.run()
+    pause(world)
+    world.release(1)
+    found = world.read(path)
+    assert found is not None
+    assert znodes.decode_topic("orders", found.data) == before
+    assert ("adding partitions", "the topic is being deleted; its znode is written back") in [
+        (record.data["what"], record.data["why"]) for record in world.recorded(EventRecordType.REFUSAL)
+    ]
+    assert world.context.cluster.removals.modified == {}
+    resume(world)
+    world.release(1)
+    assert is_gone(world, "orders")
 
 
 def test_a_topic_that_somebody_removed_first_is_done_all_the_same() -> None:
