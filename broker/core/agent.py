@@ -19,10 +19,11 @@ Driving contract, for the runtime and for a simulator alike:
 
     input               what it means                                   file
     InventoryLoaded     the disk as found                               storage
+    DebtsRead           deletions that were missed                      debts
     BrokerRegistered    a new broker epoch                              here
     ControlReceived     LeaderAndIsr, UpdateMetadata, StopReplica       epochs, then leader_and_isr, here, stop_replica
                                                                         (acknowledgement, where nothing is to be done)
-    DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up
+    DiskPerformed       directories made, identified, filled, renamed   leader_and_isr, stop_replica, catch_up, debts
     TopicIdsReceived    what ZooKeeper says about topics                stop_replica
     ControllerEpochReceived  and about the controller epoch             epochs
     IsrProposed         what became of the ISRs that were asked for     isr
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from lethe.broker.core import catch_up, isr, leader_and_isr, roles, stop_replica
+from lethe.broker.core import catch_up, debts, isr, leader_and_isr, roles, stop_replica
 from lethe.broker.core.acknowledgement import acknowledge, refuse_replicas
 from lethe.broker.core.effects import Effect, Record, Refuse, RemoveDirectories, Reply, SetTimer
 from lethe.broker.core.epochs import (
@@ -50,6 +51,7 @@ from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochReceived,
     ControlReceived,
+    DebtsRead,
     DirectoriesRemoved,
     DiskOutcome,
     DiskPerformed,
@@ -62,7 +64,7 @@ from lethe.broker.core.inputs import (
     TopicIdsReceived,
 )
 from lethe.broker.core.records import record_answers, record_refusal, record_removals
-from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
+from lethe.broker.core.stages import DebtStage, FillStage, LeaderAndIsrStage, StopReplicaStage
 from lethe.broker.core.state import AgentState
 from lethe.broker.core.storage import fail_log_dir, on_inventory_loaded
 from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
@@ -96,6 +98,8 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
     match happened:
         case InventoryLoaded():
             return on_inventory_loaded(state, happened, now_ms) + refuse_replicas(state)
+        case DebtsRead():
+            return debts.on_debts_read(state, happened)
         case BrokerRegistered(broker_epoch):
             state.broker_epoch = broker_epoch
             data: dict[str, JsonValue] = {"happened": "registered", "broker_epoch": int(broker_epoch)}
@@ -197,6 +201,8 @@ def _disk_performed(state: AgentState, outcomes: tuple[DiskOutcome, ...], now_ms
             return leader_and_isr.resume(state, stage, outcomes)
         case StopReplicaStage():
             return stop_replica.resume_after_disk(state, stage, outcomes, now_ms)
+        case DebtStage():
+            return debts.resume(state, stage, outcomes, now_ms)
         case FillStage():
             return catch_up.filled(state, stage, outcomes)
         case None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.broker.core.inputs import FoundDebt
 from lethe.protocol.journal import EventRecord
 from lethe.protocol.kafka.control import ControlResponse
 from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, TopicId, TopicPartition
@@ -145,6 +146,13 @@ class ProposeIsr:
 
 
 @dataclass(frozen=True, slots=True)
+class SettleDebts:
+    """The one answer to `DebtsRead`: remove the znodes of these debts, which may be none. What fails stays owed."""
+
+    debts: tuple[FoundDebt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Feed `TimerFired` once at `at_ms` on the clock that gives the steps their `now_ms`; replaces the one before."""
 
@@ -178,6 +186,7 @@ Effect = (
     | AskControllerEpoch
     | RemoveDirectories
     | ProposeIsr
+    | SettleDebts
     | SetTimer
     | NotifyLogDirFailure
     | Halt

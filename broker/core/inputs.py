@@ -115,6 +115,26 @@ class TopicIdsReceived:
     answers: tuple[TopicIdAnswer, ...]
 
 
+class FoundDebt(NamedTuple):
+    """A deletion that this broker owes, with what else ZooKeeper has under the topic's name."""
+
+    topic: str
+    created_zxid: int
+    """Of the topic's znode; with the topic it names the debt."""
+    topic_id: TopicId | None
+    partitions: tuple[int, ...]
+    living: TopicIdAnswer
+    """The topic that has that name now, read after the debt."""
+    may_be_in_trash: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsRead:
+    """What this broker owes was read, at the start, before its registration."""
+
+    debts: tuple[FoundDebt, ...]
+
+
 class ControllerEpochUnavailable(NamedTuple):
     """ZooKeeper could not be asked, or has no controller epoch that can be read."""
 
@@ -192,6 +212,7 @@ Input = (
     | ControlReceived
     | DiskPerformed
     | TopicIdsReceived
+    | DebtsRead
     | ControllerEpochReceived
     | DirectoriesRemoved
     | IsrProposed

@@ -70,6 +70,17 @@ def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int
     )
 
 
+def record_debts(state: AgentState, debts: int, settled: int, directories: int) -> Record:
+    """One event record for what was owed at the start; the controller settles the rest."""
+    return Record(
+        EventRecord(
+            EventRecordType.BROKER,
+            f"broker/{state.settings.broker_id}",
+            {"happened": "debts read", "debts": debts, "settled": settled, "renamed": directories},
+        )
+    )
+
+
 def record_deletions(
     state: AgentState,
     request: StopReplicaRequest,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lethe.broker.core.effects import DiskOperation, FillReplica
+from lethe.broker.core.effects import DiskOperation, FillReplica, RenameForDeletion
 from lethe.broker.core.identity import OpenVerdict, StopVerdict
+from lethe.broker.core.inputs import FoundDebt
 from lethe.protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.vocabulary import TopicId, TopicPartition
 
@@ -42,6 +43,15 @@ class LeaderAndIsrStage:
     performed_for: tuple[int, ...]
     """For each operation the index of its opening; a replica that leads is made and filled by two operations."""
     setting_aside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DebtStage:
+    """Directories that this broker owes are being renamed."""
+
+    debts: tuple[FoundDebt, ...]
+    payable: tuple[FoundDebt, ...]
+    operations: tuple[RenameForDeletion, ...]
 
 
 class Deletion(NamedTuple):

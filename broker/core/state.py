@@ -15,7 +15,7 @@ from lethe.broker.core.inputs import ControlReceived, IsrVerdict
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.broker.core.removal import RemovalQueue
 from lethe.broker.core.replica import Replica, ReplicaState
-from lethe.broker.core.stages import FillStage, LeaderAndIsrStage, StopReplicaStage
+from lethe.broker.core.stages import DebtStage, FillStage, LeaderAndIsrStage, StopReplicaStage
 from lethe.protocol.kafka.directory_names import unique_name
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
@@ -89,7 +89,7 @@ class AgentState:
     strays: dict[DirectoryRef, QuarantinedDirectory] = field(default_factory=dict)
     stray_bytes: int = 0
     unknown: dict[DirectoryRef, QuarantinedDirectory] = field(default_factory=dict)
-    stage: FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
+    stage: DebtStage | FillStage | LeaderAndIsrStage | StopReplicaStage | None = None
     """What waits for a result of PerformDisk or AskTopicIds; control requests wait for it in their turn."""
     waiting: deque[ControlReceived] = field(default_factory=deque)
     unconfirmed: deque[ControlReceived] = field(default_factory=deque)

@@ -36,7 +36,6 @@ from dataclasses import replace
 from lethe.broker.core.duplicates import candidates, forget, is_other_incarnation, prefer_remembered, require_proof
 from lethe.broker.core.effects import (
     AskTopicIds,
-    DirectoryRef,
     DiskOperation,
     Effect,
     PerformDisk,
@@ -47,12 +46,11 @@ from lethe.broker.core.effects import (
 from lethe.broker.core.identity import StopVerdict, judge_deletion, judge_deletion_by_answer
 from lethe.broker.core.inputs import DiskOutcome, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
 from lethe.broker.core.records import count_errors, record_answers, record_deletions, record_problem
-from lethe.broker.core.removal import PendingRemoval
 from lethe.broker.core.replica import Replica, ReplicaState
 from lethe.broker.core.roles import end_role
 from lethe.broker.core.stages import Deletion, StopReplicaStage
 from lethe.broker.core.state import AgentState
-from lethe.broker.core.storage import fail_log_dir, keep_stray
+from lethe.broker.core.storage import fail_log_dir, keep_stray, owe_removal
 from lethe.protocol.kafka.control import (
     StopReplicaPartition,
     StopReplicaRequest,
@@ -247,9 +245,7 @@ def _rename_round(state: AgentState, stage: StopReplicaStage) -> list[Effect]:
 def _record_rename(state: AgentState, operation: DiskOperation, replica: Replica, now_ms: int) -> list[Effect]:
     match operation:
         case RenameForDeletion():
-            removal = PendingRemoval(replica.size_bytes, replica.files, topic_id=operation.topic_id)
-            due_ms = now_ms + state.settings.delete_delay_ms
-            state.removal.add(DirectoryRef(operation.log_dir, operation.new_name), removal, due_ms)
+            owe_removal(state, operation, replica, now_ms)
             return []
         case QuarantineDirectory():
             reason = "StopReplica asked to delete another incarnation of the topic"

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lethe.broker.core.duplicates import add_candidate, candidates, fail_candidates
-from lethe.broker.core.effects import DirectoryRef, Effect, Halt, NotifyLogDirFailure, QuarantineDirectory, Record
+from lethe.broker.core.effects import (
+    DirectoryRef,
+    Effect,
+    Halt,
+    NotifyLogDirFailure,
+    QuarantineDirectory,
+    Record,
+    RenameForDeletion,
+)
 from lethe.broker.core.inputs import FoundLogDir, FoundReplica, InventoryLoaded
 from lethe.broker.core.records import id_text
 from lethe.broker.core.removal import PendingRemoval
@@ -75,6 +83,13 @@ def keep_stray(state: AgentState, operation: QuarantineDirectory, replica: Repli
             },
         )
     )
+
+
+def owe_removal(state: AgentState, operation: RenameForDeletion, replica: Replica, now_ms: int) -> None:
+    """Queue the renamed directory for its removal."""
+    removal = PendingRemoval(replica.size_bytes, replica.files, topic_id=operation.topic_id)
+    due_ms = now_ms + state.settings.delete_delay_ms
+    state.removal.add(DirectoryRef(operation.log_dir, operation.new_name), removal, due_ms)
 
 
 def _loaded(found: FoundLogDir, replica: FoundReplica) -> Replica:

@@ -1,7 +1,7 @@
 """The composition root of `lethe broker`: makes the parts, runs them in one task group, ends them in order.
 
 Start: claim the log directories, reach ZooKeeper, learn the cluster's id and check it against the directories, read
-what is in them, listen, register. From the registration on a controller sends requests.
+what is in them, listen, carry out missed deletions, register. From the registration on a controller sends requests.
 
 Tasks: the keeper of the ZooKeeper session, one server per listener, the ticker that writes checkpoints, and whatever
 work the core has asked for. Disk work has a thread of its own, removals another, so the event loop never waits for a
@@ -43,6 +43,7 @@ from lethe.broker.core.inputs import (
     BrokerRegistered,
     ControllerEpochAnswer,
     DiskOutcome,
+    FoundDebt,
     InventoryLoaded,
     IsrOutcome,
     LogDirFailed,
@@ -57,6 +58,7 @@ from lethe.broker.runtime.isr_changes import IsrChanges
 from lethe.broker.runtime.log_dirs import LogDirs
 from lethe.broker.runtime.loop import AgentLoop
 from lethe.broker.runtime.metrics import AgentMetrics
+from lethe.broker.runtime.missed_deletions import MissedDeletions
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.broker.runtime.pages import AgentPages
 from lethe.broker.runtime.recorder import Recorder
@@ -122,6 +124,7 @@ class AgentApp:
             disk=disk,
         )
         self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
+        self._missed = MissedDeletions(config.broker_id)
         self._isr_changes = IsrChanges(config.broker_id, lambda: self._sessions.session)
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -252,6 +255,7 @@ class AgentApp:
             await self._start(found)
         elif self._cluster_id != found:
             raise CannotStart(f"ZooKeeper was of cluster {self._cluster_id} and is of cluster {found} now")
+        await self._missed.catch_up(session, self.loop.feed)
         return self._broker()
 
     async def _start(self, found: str) -> None:
@@ -330,6 +334,9 @@ class AgentApp:
 
     async def notify_log_dir_failure(self) -> None:
         await self._sessions.notify_log_dir_failure(self._broker())
+
+    def settle_debts(self, debts: Sequence[FoundDebt]) -> None:
+        self._missed.note_settled(debts)
 
     def record(self, record: EventRecord) -> None:
         self._recorder.record(record)

@@ -30,6 +30,7 @@ from lethe.broker.core.effects import (
     RemoveDirectories,
     Reply,
     SetTimer,
+    SettleDebts,
 )
 from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
@@ -38,6 +39,7 @@ from lethe.broker.core.inputs import (
     DirectoriesRemoved,
     DiskOutcome,
     DiskPerformed,
+    FoundDebt,
     Input,
     IsrOutcome,
     IsrProposed,
@@ -62,6 +64,7 @@ class EffectPerformer(Protocol):
     async def ask_controller_epoch(self) -> ControllerEpochAnswer: ...
     async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]: ...
     def notify_log_dir_failure(self) -> Coroutine[None, None, None]: ...
+    def settle_debts(self, debts: Sequence[FoundDebt]) -> None: ...
     def record(self, record: EventRecord) -> None: ...
 
 
@@ -148,12 +151,8 @@ class AgentLoop:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Reply(token, response):
-                if (answer := self._waiting.get(token)) is not None and not answer.done():
-                    answer.set_result(response)
-            case Refuse(token, reason):
-                if (answer := self._waiting.get(token)) is not None and not answer.done():
-                    answer.set_exception(RequestRefused(reason))
+            case Reply() | Refuse():
+                self._answer(effect)
             case PerformDisk(operations):
                 self._tasks.create_task(self._feed_disk(operations), name="agent-disk")
             case AskTopicIds(topics):
@@ -164,6 +163,8 @@ class AgentLoop:
                 self._start("removal", self._feed_removals(directories))
             case ProposeIsr():
                 self._start("isr-proposal", self._feed_isr(effect))
+            case SettleDebts(debts):
+                self._performer.settle_debts(debts)
             case SetTimer(at_ms):
                 self._set_timer(at_ms)
             case NotifyLogDirFailure():
@@ -172,6 +173,15 @@ class AgentLoop:
                 self._halt(reason)
             case Record(record):
                 self._performer.record(record)
+
+    def _answer(self, effect: Reply | Refuse) -> None:
+        answer = self._waiting.get(effect.token)
+        if answer is None or answer.done():
+            return
+        if isinstance(effect, Reply):
+            answer.set_result(effect.response)
+        else:
+            answer.set_exception(RequestRefused(effect.reason))
 
     def _start(self, name: str, work: Coroutine[None, None, None]) -> None:
         task = self._tasks.create_task(work, name=f"agent-{name}")

@@ -139,7 +139,7 @@ class Sessions:
             outcomes = await session.read([GetData(topic(name)) for name in topics])
         except SessionLost as lost:
             return (TopicIdUnavailable(str(lost)),) * len(topics)
-        return tuple(_topic_id(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
+        return tuple(topic_id_of(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
 
     async def ask_controller_epoch(self) -> ControllerEpochAnswer:
         """The value of `/controller_epoch`. A server that lags behind may return an older one."""
@@ -166,7 +166,7 @@ class Sessions:
             await asyncio.sleep(POLL_S)
 
 
-def _topic_id(name: str, outcome: ReadOutcome) -> TopicIdAnswer:
+def topic_id_of(name: str, outcome: ReadOutcome) -> TopicIdAnswer:
     match outcome:
         case Data(data):
             try:

@@ -27,6 +27,7 @@ from lethe.broker.core.effects import (
     RemoveDirectories,
     Reply,
     SetTimer,
+    SettleDebts,
 )
 from lethe.broker.core.inputs import (
     BrokerRegistered,
@@ -280,6 +281,8 @@ class AgentProcess:
                 self._ask_controller_epoch(run)
             case ProposeIsr():
                 self._propose(effect, run)
+            case SettleDebts():
+                raise AssertionError("a simulated agent leaves what it owes to the controller")
             case SetTimer(at_ms):
                 self._set_timer(at_ms, run)
             case NotifyLogDirFailure():

@@ -24,6 +24,7 @@ from lethe.broker.core.effects import (
     RemoveDirectories,
     RenameForDeletion,
     Reply,
+    SettleDebts,
 )
 from lethe.broker.core.inputs import (
     BrokerRegistered,
@@ -33,6 +34,7 @@ from lethe.broker.core.inputs import (
     DirectoriesRemoved,
     DiskOutcome,
     DiskPerformed,
+    FoundDebt,
     FoundDirectory,
     FoundLogDir,
     FoundReplica,
@@ -179,6 +181,7 @@ class Driver:
         self.controller_epoch: ControllerEpochAnswer | None = ControllerEpoch(1_000)
         """What ZooKeeper says; None leaves the question in flight."""
         self.epochs_asked = 0
+        self.settled: list[tuple[FoundDebt, ...]] = []
         self.tokens = itertools.count(1)
         self.before_disk: Callable[[int], None] = lambda _: None
         self.answer_isr: Callable[[ProposeIsr], IsrProposed | None] = lambda _: None
@@ -215,6 +218,8 @@ class Driver:
                     entry = self.disk.log_dirs[directory.log_dir].pop(directory.name, Entry(None, 0, 0))
                     outcomes_of_removal.append(RemovalOutcome(None, entry.size_bytes, entry.files))
                 return DirectoriesRemoved(tuple(outcomes_of_removal))
+            case SettleDebts(debts):
+                self.settled.append(debts)
             case ProposeIsr():
                 return self.answer_isr(effect)
             case Reply(token):
