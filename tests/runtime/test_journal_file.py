@@ -182,21 +182,30 @@ class StalledDisk(UnbufferedFile):
         return super().write(data)
 
 
+def point(link: Path, target: Path) -> None:
+    """Replace the link with one to this target."""
+    new = link.with_name("new")
+    new.symlink_to(target)
+    new.replace(link)
+
+
 def test_a_directory_that_is_taken_away_is_told_of_and_written_again_when_it_is_back(
     tmp_path: Path, start: Start
 ) -> None:
-    directory, elsewhere = tmp_path / "journal", tmp_path / "elsewhere"
+    # A link can be replaced at one stroke: the journal makes a directory that is missing for a moment.
+    directory, elsewhere, in_its_place = (tmp_path / name for name in ("journal", "elsewhere", "file"))
+    elsewhere.mkdir()
+    in_its_place.write_text("a file where a directory was")
+    directory.symlink_to(elsewhere)
     journal = start(config(directory, max_bytes=4096, retry_ms=1))
     for number in range(10):
         journal.record(record(number))
     reach(lambda: journal.counts.written == 10)
-    directory.rename(elsewhere)
-    directory.write_text("a file where a directory was")
+    point(directory, in_its_place)
     for number in range(10, 100):
         journal.record(record(number))
     reach(lambda: journal.counts.failing is not None)
-    directory.unlink()
-    elsewhere.rename(directory)
+    point(directory, elsewhere)
 
     def goes_on() -> bool:
         journal.record(record(100))
