@@ -137,7 +137,7 @@ async def look(
     session: ZooKeeperSession, topics: Sequence[str] | None, timeout_ms: int, reported: ControllerReport | None = None
 ) -> RescueSnapshot:
     """Return the state of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
-    began_s, epoch = time.monotonic(), await _epoch(session)
+    began_s, epoch = time.monotonic(), await epoch_now(session)
     listed = await list_topics(session)
     evidence = await gather_evidence(session, topics, evidence_asker(timeout_ms), reported=reported)
     tree = evidence.survey.zookeeper
@@ -148,7 +148,7 @@ async def look(
     )
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
-    elections = _elections(epoch, await _epoch(session))
+    elections = elections_between(epoch, await epoch_now(session))
     election_rate = ElectionRate(elections, int((time.monotonic() - began_s) * 1000))
     seen = RescueSnapshot(evidence, (), await active_controller(session), tuple(settings), zombies, election_rate)
     seen = replace(seen, evidence=with_broker_settings(seen))
@@ -188,16 +188,16 @@ async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_
 
 async def turns_within(session: ZooKeeperSession, limit_ms: int) -> ElectionRate:
     """Count the elections until `limit_ms` has passed or there are too many."""
-    began_s, before = time.monotonic(), await _epoch(session)
+    began_s, before = time.monotonic(), await epoch_now(session)
     while True:
         elapsed_ms = int((time.monotonic() - began_s) * 1000)
-        election_rate = ElectionRate(_elections(before, await _epoch(session)), elapsed_ms)
+        election_rate = ElectionRate(elections_between(before, await epoch_now(session)), elapsed_ms)
         if elapsed_ms >= limit_ms or election_rate.are_too_many:
             return election_rate
         await asyncio.sleep(0.1)
 
 
-async def _epoch(session: ZooKeeperSession) -> int | None:
+async def epoch_now(session: ZooKeeperSession) -> int | None:
     """Return the controller epoch, which every election raises; 0 where none was held yet, None where it is unseen."""
     try:
         data = await read_data(session, paths.CONTROLLER_EPOCH)
@@ -206,7 +206,7 @@ async def _epoch(session: ZooKeeperSession) -> int | None:
         return None
 
 
-def _elections(before: int | None, after: int | None) -> int | None:
+def elections_between(before: int | None, after: int | None) -> int | None:
     """Return the number of elections between two epochs; None where one of them is unseen."""
     return None if before is None or after is None else max(0, after - before)
 

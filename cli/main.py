@@ -23,6 +23,7 @@ app = typer.Typer(
             "zookeeper": "zookeeper:zookeeper",
             "survey": "survey:survey",
             "explain": "explain:explain",
+            "doctor": "doctor:doctor",
             "rescue": "rescue:rescue",
             "controller-resign": "controller_resign:controller_resign",
             "report": "report:report",

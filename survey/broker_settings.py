@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
 from lethe.protocol.kafka.config_values import parse_boolean
-from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse, probe_request
+from lethe.protocol.kafka.control import (
+    NO_CONTROLLER_EPOCH,
+    Addressed,
+    ApiKey,
+    StopReplicaResponse,
+    probe_request,
+)
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.framing import ProtocolError
 from lethe.protocol.kafka.queries import (
@@ -22,7 +28,7 @@ from lethe.protocol.kafka.queries import (
     DescribeConfigsResponse,
 )
 from lethe.protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
-from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, ControllerEpoch
 from lethe.survey.brokers import open_connection
 
 CLIENT_ID: Final = "lethe-settings"
@@ -84,8 +90,40 @@ async def read_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId
     )
 
 
-async def _command_error(connection: KafkaConnection, controller: BrokerId) -> int | None:
-    answer = await connection.ask(Addressed(probe_request(controller), NO_EPOCH))
+class EpochAnswer(NamedTuple):
+    """A broker's answer to a request with a controller epoch. `error` is None where it did not answer: `problem` says
+    why."""
+
+    broker: BrokerId
+    error: int | None
+    problem: str = ""
+
+    @property
+    def refuses(self) -> bool:
+        """True if the broker has seen a higher epoch."""
+        return self.error == ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+async def ask_about_epoch(
+    broker: Broker, timeout_ms: int, as_controller: BrokerId, epoch: ControllerEpoch
+) -> EpochAnswer:
+    """Return whether the broker accepts this epoch, which has to be the one of `/controller_epoch`: the broker has seen
+    it from the present controller, or sees it now. Its failures never raise."""
+    try:
+        async with await open_connection(
+            broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
+        ) as connection:
+            await connection.offered_versions()
+            error = await _command_error(connection, as_controller, epoch)
+    except (ClientError, ProtocolError) as failure:
+        return EpochAnswer(broker.id, None, str(failure))
+    return EpochAnswer(broker.id, error, "" if error is not None else "it answered something else than was asked")
+
+
+async def _command_error(
+    connection: KafkaConnection, controller: BrokerId, epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
+) -> int | None:
+    answer = await connection.ask(Addressed(probe_request(controller, epoch), NO_EPOCH))
     return answer.error if isinstance(answer, StopReplicaResponse) else None
 
 

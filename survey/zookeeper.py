@@ -54,7 +54,7 @@ _NAMES = (
 
 
 @dataclass(slots=True)
-class _TreeDecoder:
+class ZnodeDecoder:
     """Decodes outcomes and collects problems."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -98,7 +98,7 @@ async def read_names(session: ZooKeeperSession) -> TopicNames:
 async def read_cluster_id(session: ZooKeeperSession) -> str | None:
     """Return the cluster id; None where there is no readable one."""
     (outcome,) = await session.read([GetData(paths.CLUSTER_ID)])
-    return _TreeDecoder().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
+    return ZnodeDecoder().decoded(paths.CLUSTER_ID, outcome, lambda found: decode_cluster_id(found.data))
 
 
 async def read_hosts(
@@ -107,7 +107,7 @@ async def read_hosts(
     """Return the brokers with replicas of these topics, by id, and the topics that cannot be read or understood: any
     broker may have their replicas."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
-    reader = _TreeDecoder()
+    reader = ZnodeDecoder()
     znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
     hosts: set[int] = set()
     for znode in znodes:
@@ -121,7 +121,7 @@ async def read_tree(
 ) -> tuple[ZooKeeperTree, TopicNames]:
     """Return the tree, and the lists as of the start. With `topics`, only these are read below the lists. `with_times`
     also reads when topics and markers were created, one request each. Raises SessionLost only."""
-    reader = _TreeDecoder()
+    reader = ZnodeDecoder()
     singles = (
         GetChildren(paths.BROKER_IDS),
         GetData(paths.CONTROLLER),
@@ -179,11 +179,11 @@ async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str
     }
 
 
-def _reassigning(reader: _TreeDecoder, outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
+def _reassigning(reader: ZnodeDecoder, outcome: ReadOutcome) -> Mapping[TopicPartition, tuple[int, ...]]:
     return reader.noted(lambda: reassignment_of(outcome)) or {}
 
 
-async def _brokers(session: ZooKeeperSession, reader: _TreeDecoder, names: Sequence[str]) -> tuple[Broker, ...]:
+async def _brokers(session: ZooKeeperSession, reader: ZnodeDecoder, names: Sequence[str]) -> tuple[Broker, ...]:
     ids = reader.numbers(paths.BROKER_IDS, names, "broker id")
     outcomes = await session.read([GetData(paths.broker_id(broker)) for broker in ids])
     found = []
@@ -194,7 +194,7 @@ async def _brokers(session: ZooKeeperSession, reader: _TreeDecoder, names: Seque
     return tuple(found)
 
 
-async def _topics(session: ZooKeeperSession, reader: _TreeDecoder, names: Sequence[str]) -> list[TopicTree | None]:
+async def _topics(session: ZooKeeperSession, reader: ZnodeDecoder, names: Sequence[str]) -> list[TopicTree | None]:
     """Return the trees in the order of the names; None for a topic that was deleted meanwhile."""
     reads = [read for name in names for read in (GetData(paths.topic(name)), GetChildren(paths.topic_partitions(name)))]
     outcomes = await session.read(reads)
@@ -218,7 +218,7 @@ async def _topics(session: ZooKeeperSession, reader: _TreeDecoder, names: Sequen
 
 
 async def _with_states(
-    session: ZooKeeperSession, reader: _TreeDecoder, topics: Sequence[TopicTree | None]
+    session: ZooKeeperSession, reader: ZnodeDecoder, topics: Sequence[TopicTree | None]
 ) -> list[TopicTree | None]:
     wanted = [TopicPartition(t.name, p) for t in topics if t is not None for p in t.partition_znodes or ()]
     outcomes = await session.read([GetData(paths.partition_state(*partition)) for partition in wanted])

@@ -206,13 +206,13 @@ NO_CONTROLLER_EPOCH: Final = ControllerEpoch(-1)
 """Lower than every epoch that a broker can have seen."""
 
 
-def probe_request(controller: BrokerId) -> StopReplicaRequest:
-    """Return a request without effect that shows whether a broker accepts requests of this controller.
+def probe_request(controller: BrokerId, epoch: ControllerEpoch = NO_CONTROLLER_EPOCH) -> StopReplicaRequest:
+    """Return a request that names no topic, and shows whether a broker accepts requests of this controller.
 
-    It names no topic. A broker first checks the permission ClusterAction, then refuses the epoch with
-    STALE_CONTROLLER_EPOCH.
+    A broker first checks the permission ClusterAction, then refuses an epoch below the one that it has seen with
+    STALE_CONTROLLER_EPOCH. It remembers an epoch that it accepts.
     """
-    return StopReplicaRequest(controller, NO_CONTROLLER_EPOCH, ())
+    return StopReplicaRequest(controller, epoch, ())
 
 
 def api_of(request: ControlRequest) -> ApiKey:

@@ -21,6 +21,9 @@ PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
 CONFIG_CHANGES: Final = "/config/changes"
+CONFIG_BROKERS: Final = "/config/brokers"
+ACL_TOPICS: Final = "/kafka-acl/Topic"
+ACL_CHANGES: Final = "/kafka-acl-changes"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 MIGRATION: Final = "/migration"
@@ -160,12 +163,12 @@ def config_topic(name: str) -> str:
 
 def config_broker(broker: int) -> str:
     """The dynamic configuration of one broker."""
-    return f"/config/brokers/{broker}"
+    return f"{CONFIG_BROKERS}/{broker}"
 
 
 def config_broker_default() -> str:
     """The dynamic configuration of all brokers."""
-    return f"/config/brokers/{DEFAULT_ENTITY}"
+    return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY}"
 
 
 def config_changes() -> str:
@@ -176,6 +179,16 @@ def config_changes() -> str:
 def config_change(sequence: str = "") -> str:
     """One notification by its ten-digit suffix; without a suffix, the path for a sequential create."""
     return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}{sequence}"
+
+
+def acl_topic(name: str) -> str:
+    """The ACLs of the topic of exactly this name."""
+    return f"{ACL_TOPICS}/{name}"
+
+
+def acl_change() -> str:
+    """The path for a sequential create of a notification that ACLs have changed."""
+    return f"{ACL_CHANGES}/acl_changes_"
 
 
 def producer_id_block() -> str:

@@ -1,0 +1,258 @@
+"""Vocabulary of `lethe doctor`: the ills of a cluster, how bad they are, and how they are repaired.
+
+A kind that has the name of a `findings.Reason` has the words of that reason; the others have their own.
+
+    severity   error      clients or deletions suffer
+               warning    left over: it does harm later, or keeps something from ending
+               note       it may be wanted; nothing suffers
+    way        znodes     a fenced write to ZooKeeper
+               control    a controller of this process takes control as `lethe rescue` does, and hands it back
+               person     a person has to do it; the remedy says what
+
+To add an ill, add a member here and a rule in `doctor_rules`. docs/doctor.md is generated from this table.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lethe.pipeline.report.remedies import remedy as remedy_of_finding
+from lethe.pipeline.report.values import Finding
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.findings import Reason
+from lethe.protocol.shell_words import for_shell, operand, option
+from lethe.protocol.vocabulary import BrokerId
+from lethe.survey.causes import ObservedCause, sentence, unblock
+
+
+class Severity(enum.Enum):
+    """How bad an ill is, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class RepairWay(enum.Enum):
+    """How an ill is repaired."""
+
+    ZNODES = "znodes"
+    CONTROL = "control"
+    PERSON = "person"
+
+
+class IllTexts(NamedTuple):
+    """What is known of every ill of a kind. Without a remedy here, the remedies of survey findings have it."""
+
+    severity: Severity
+    way: RepairWay
+    sentence: str
+    remedy: str = ""
+
+
+_FIX: Final = "lethe doctor --fix"
+_FIX_NAMED: Final = f"check that it is not wanted, then {_FIX} --only {{code}}"
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+_Z, _C, _P = RepairWay.ZNODES, RepairWay.CONTROL, RepairWay.PERSON
+
+
+class IllKind(enum.Enum):
+    """The ills in the order of the output: the controller, topics, requests, entities, caches, disks."""
+
+    # The controller.
+    NO_CONTROLLER = IllTexts(_E, _P, "no controller is active", CauseKind.NO_CONTROLLER.value.remedy)
+    CONTROLLER_NOT_REGISTERED = IllTexts(
+        _E,
+        _Z,
+        "the controller is not registered as a broker, so brokers cannot find it, and it may be gone",
+        f"see whether its process lives; {_FIX} removes /controller, and another broker is elected",
+    )
+    CONTROLLER_UNSTABLE = IllTexts(
+        _E,
+        _P,
+        "control changes hands all the time: each controller fails on something that it reads",
+        f"repair the half-deleted topics and unreadable znodes: {_FIX}",
+    )
+    EPOCH_TOO_LOW = IllTexts(
+        _E,
+        _C,
+        "most brokers have seen a higher controller epoch, and refuse every controller as stale",
+        f"{_FIX}: the epoch is raised above what brokers refuse",
+    )
+    BROKER_REFUSES_EPOCH = IllTexts(
+        _E,
+        _P,
+        "the broker has seen a higher controller epoch than /controller_epoch says, and refuses the controller",
+        "restart broker {broker}: it then takes the epoch that ZooKeeper says",
+    )
+    ZNODE_UNREADABLE = IllTexts(
+        _E,
+        _P,
+        "the content of the znode cannot be understood",
+        "save a copy of {path}, then repair it (docs/runbook.md, LetheTopicUnreadable and LetheBrokerUnreadable)",
+    )
+    # Topics and their deletion.
+    HALF_DELETED_TOPIC = IllTexts(_E, _C, Reason.HALF_DELETED_TOPIC.value)
+    INCOMPLETE_TOPIC = IllTexts(_E, _P, Reason.INCOMPLETE_TOPIC.value)
+    STATE_OUTSIDE_ASSIGNMENT = IllTexts(
+        _E,
+        _C,
+        "the state names a leader or ISR member that has no replica of the partition",
+        f"{_FIX}: it is taken out of the ISR; where only it is in sync, move the partition to it first",
+    )
+    DELETION_WAITS = IllTexts(_E, _P, "a marked topic waits", "what lethe explain TOPIC says")
+    DELETION_DISABLED = IllTexts(
+        _W,
+        _P,
+        "topics are marked, and delete.topic.enable is false: a controller drops their markers",
+        CauseKind.DISABLED.value.remedy,
+    )
+    DELETIONS_PAUSED = IllTexts(_N, _P, "deletions are paused", CauseKind.RESUMPTION.value.remedy)
+    MARKER_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.MARKER_WITHOUT_TOPIC.value)
+    ORDER_FOR_LETHE = IllTexts(
+        _W,
+        _P,
+        "the marker has an order that only Lethe's controller obeys, and none of Lethe's is active",
+        "have lethe controller take over; for a topic with an unreadable znode also lethe rescue --topic {topic}",
+    )
+    DEBT_OF_ABSENT_BROKER = IllTexts(
+        _N,
+        _P,
+        "the broker is not registered, and still has replicas of deleted topics",
+        "start broker {broker} with its disks",
+    )
+    # Requests to the controller.
+    REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value)
+    REASSIGNMENT_TO_ABSENT_BROKER = IllTexts(
+        _W,
+        _Z,
+        "the reassignment has not begun, and names a broker that is not registered",
+        f"start the broker, or {_FIX}: the request is withdrawn",
+    )
+    REASSIGNMENT_STUCK = IllTexts(
+        _W,
+        _C,
+        "the reassignment adds a replica on a broker that is not registered, so it does not end",
+        f"start the broker, or {_FIX}: the reassignment is cancelled",
+    )
+    PREFERRED_ELECTION_LEFT = IllTexts(
+        _W,
+        _Z,
+        "no controller has taken the request, and it blocks the next one",
+        f"{_FIX}, then lethe partitions elect",
+    )
+    NOTIFICATIONS_UNREAD = IllTexts(
+        _W, _Z, "no controller has read the notifications", f"{_FIX}; a controller that takes over reads everything"
+    )
+    CONFIG_CHANGE_UNREADABLE = IllTexts(
+        _W, _Z, "brokers cannot understand the notification, and fail on it at each start", _FIX
+    )
+    # What belongs to something that does not exist.
+    CONFIG_WITHOUT_TOPIC = IllTexts(_N, _Z, Reason.CONFIG_WITHOUT_TOPIC.value)
+    ACL_WITHOUT_TOPIC = IllTexts(_N, _Z, "the ACLs are of no existing topic", _FIX_NAMED)
+    BROKER_CONFIG_WITHOUT_BROKER = IllTexts(
+        _N, _Z, "the configuration is of a broker that is not registered and has no replica of any topic", _FIX_NAMED
+    )
+    THROTTLE_WITHOUT_REASSIGNMENT = IllTexts(
+        _N, _Z, "replication of the topic is throttled, and no partition of it is being reassigned", _FIX_NAMED
+    )
+    # Metadata caches.
+    CACHED_WITHOUT_TOPIC = IllTexts(_W, _C, Reason.CACHED_WITHOUT_TOPIC.value)
+    CACHED_OTHER_INCARNATION = IllTexts(_W, _C, Reason.CACHED_OTHER_INCARNATION.value)
+    IN_NO_CACHE = IllTexts(_E, _C, Reason.IN_NO_CACHE.value)
+    # Disks.
+    DIRECTORY_WITHOUT_TOPIC = IllTexts(_W, _P, Reason.DIRECTORY_WITHOUT_TOPIC.value)
+    DIRECTORY_OF_OTHER_INCARNATION = IllTexts(_W, _P, Reason.DIRECTORY_OF_OTHER_INCARNATION.value)
+    DIRECTORY_NOT_ASSIGNED = IllTexts(_W, _P, Reason.DIRECTORY_NOT_ASSIGNED.value)
+    NOT_RECLAIMED_YET = IllTexts(_W, _P, Reason.NOT_RECLAIMED_YET.value)
+    STRAY_DIRECTORY = IllTexts(_W, _P, Reason.STRAY_DIRECTORY.value)
+    REPLICA_WITHOUT_DIRECTORY = IllTexts(_E, _P, Reason.REPLICA_WITHOUT_DIRECTORY.value)
+
+    @property
+    def code(self) -> str:
+        """The name for programs and for `--only`: `half_deleted_topic`."""
+        return self.name.lower()
+
+    @property
+    def reason(self) -> Reason | None:
+        """The survey's reason of the same name."""
+        return Reason.__members__.get(self.name)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, for people."""
+        return self.value.sentence
+
+    @property
+    def severity(self) -> Severity:
+        return self.value.severity
+
+    @property
+    def may_be_wanted(self) -> bool:
+        """True if `--fix --yes` repairs it only where `--only` names it."""
+        return self.severity is Severity.NOTE
+
+
+@dataclass(frozen=True, slots=True)
+class Ill:
+    """One ill that was seen. `what` names it: a znode path, a directory, `broker 3`, or a topic."""
+
+    kind: IllKind
+    what: str
+    topic: str | None = None
+    broker: BrokerId | None = None
+    partitions: tuple[int, ...] = ()
+    detail: str = ""
+    """The evidence, beyond what the kind's sentence says."""
+    names: tuple[str, ...] = ()
+    """Children of `what`, or keys in it, that are to be removed."""
+    is_repairable: bool = True
+    """False where this one has to be left to a person, although others of its kind are repaired."""
+    cause: ObservedCause | None = None
+    """What the topics of a DELETION_WAITS wait for."""
+
+    @property
+    def way(self) -> RepairWay:
+        return self.kind.value.way if self.is_repairable else RepairWay.PERSON
+
+    @property
+    def key(self) -> tuple[IllKind, str, str | None, BrokerId | None]:
+        """What two looks have to agree on."""
+        return self.kind, self.what, self.topic, self.broker
+
+    def sentence(self, now_ms: int) -> str:
+        """Return what is wrong, with the evidence."""
+        if self.cause is not None:
+            return f"{sentence(self.cause, self.topic or '', now_ms)}{f' ({self.detail})' if self.detail else ''}"
+        return self.kind.sentence + (f" ({self.detail})" if self.detail else "")
+
+    @property
+    def remedy(self) -> str:
+        """Return what repairs it, with names quoted for a shell."""
+        if self.cause is not None:
+            return unblock(self.cause, self.topic or "")
+        if self.kind.reason is not None:
+            said = self._remedy_of_survey()
+            return said if self.way is RepairWay.PERSON else f"{said} Or {_FIX}{self._only}."
+        return for_shell(self.kind.value.remedy).format(
+            operand=operand(self.topic or ""),
+            option=option("--topic", self.topic or ""),
+            broker=self.broker,
+            path=self.what,
+            code=self.kind.code,
+        )
+
+    @property
+    def _only(self) -> str:
+        return f" --only {self.kind.code}" if self.kind.may_be_wanted else ""
+
+    def _remedy_of_survey(self) -> str:
+        finding = Finding(None, None, self.kind.code, self.what, self.topic, self.broker, None, None, None)
+        said = remedy_of_finding(finding)
+        return said.does if said.command is None else f"{said.does} {said.command}"

@@ -1,0 +1,217 @@
+"""Every ill is found where it is planted, none in a healthy cluster, and what was not seen is no health."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.doctor_ills import Ill, IllKind, RepairWay
+from lethe.admin.doctor_look import DoctorView, examine
+from lethe.admin.doctor_rules import Diagnosis, diagnose, suspects
+from lethe.admin.refusal import Exit
+from lethe.admin.rescue_snapshot import ElectionRate
+from lethe.cli.doctor import diagnosis
+from lethe.cli.doctor_show import found, where
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import encode_reassignment, encode_state
+from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.sick_cluster import ABSENT, ACCOMPANIED, PLANTS, UNKNOWN, FakeBrokers, make_healthy, reassigning
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
+from tests.fakes.zookeeper_cluster import apply
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[FakeSession]:
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+        await make_healthy(session)
+        yield session
+
+
+@pytest.fixture
+def brokers(session: FakeSession) -> FakeBrokers:
+    return FakeBrokers(session)
+
+
+async def view_of(session: ZooKeeperSession, brokers: FakeBrokers) -> DoctorView:
+    return await examine(session, brokers.questions, suspects, settle_s=0)
+
+
+async def looked(session: ZooKeeperSession, brokers: FakeBrokers) -> Diagnosis:
+    return diagnose(await view_of(session, brokers))
+
+
+def kinds(seen: Diagnosis) -> list[IllKind]:
+    return [ill.kind for ill in seen.ills]
+
+
+async def test_a_healthy_cluster_has_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:
+    assert await looked(session, brokers) == Diagnosis((), ())
+    answer = await diagnosis(session, brokers.questions, settle_s=0)
+    assert (answer.exit, answer.lines, answer.tables) == (Exit.OK, ("Nothing is wrong.",), ())
+
+
+def test_every_kind_is_planted() -> None:
+    assert {*IllKind} - PLANTS.keys() == {IllKind.CONTROLLER_UNSTABLE}
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+async def test_each_ill_is_found_and_no_other(session: FakeSession, brokers: FakeBrokers, kind: IllKind) -> None:
+    await PLANTS[kind](session, brokers)
+    seen = await looked(session, brokers)
+    assert {*kinds(seen)} == {kind} | ACCOMPANIED.get(kind, frozenset()), seen
+    (ill,) = (each for each in seen.ills if each.kind is kind)
+    assert ill.sentence(0)
+    assert ill.remedy
+    assert "{" not in ill.remedy
+    answer = await diagnosis(session, brokers.questions, settle_s=0)
+    assert answer.exit in ((Exit.NO,) if not kind.may_be_wanted else (Exit.OK, Exit.UNREACHABLE))
+    assert any(kind.code in row for table in answer.tables for row in table.rows)
+
+
+async def test_controllers_that_follow_each_other_at_once(session: FakeSession, brokers: FakeBrokers) -> None:
+    view = await view_of(session, brokers)
+    assert kinds(diagnose(replace(view, election_rate=ElectionRate(40, 1000)))) == [IllKind.CONTROLLER_UNSTABLE]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        paths.BROKER_TOPICS,
+        paths.BROKER_IDS,
+        paths.DELETE_TOPICS,
+        paths.config_topics(),
+        paths.REASSIGN_PARTITIONS,
+        paths.CONTROLLER,
+        paths.ACL_TOPICS,
+        paths.CONFIG_BROKERS,
+        paths.CONFIG_CHANGES,
+        paths.ISR_CHANGE_NOTIFICATION,
+        paths.LOG_DIR_EVENT_NOTIFICATION,
+        paths.PREFERRED_REPLICA_ELECTION,
+        paths.DEBTS,
+        paths.config_topic("orders"),
+    ],
+)
+async def test_what_may_not_be_read_is_unseen_and_never_healthy(
+    session: FakeSession, brokers: FakeBrokers, hidden: str
+) -> None:
+    seen = await looked(forbidding(session, hidden), brokers)
+    assert hidden in [problem.where for problem in seen.unseen]
+    assert seen.ills == ()
+    answer = await diagnosis(forbidding(session, hidden), brokers.questions, settle_s=0)
+    assert answer.exit is Exit.UNREACHABLE
+
+
+async def test_an_epoch_that_may_not_be_read_is_unseen(session: FakeSession, brokers: FakeBrokers) -> None:
+    seen = await looked(forbidding(session, paths.CONTROLLER_EPOCH), brokers)
+    assert [problem.where for problem in seen.unseen] == [paths.CONTROLLER_EPOCH]
+
+
+async def test_a_silent_broker_is_unseen(session: FakeSession, brokers: FakeBrokers) -> None:
+    brokers.silent.add(2)
+    seen = await looked(session, brokers)
+    assert ("broker 2", "it does not answer") in seen.unseen
+    assert seen.ills == ()
+
+
+async def test_a_request_that_a_controller_takes_meanwhile_is_no_ill(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await PLANTS[IllKind.PREFERRED_ELECTION_LEFT](session, brokers)
+    view = await view_of(session, brokers)
+    assert kinds(diagnose(view)) == [IllKind.PREFERRED_ELECTION_LEFT]
+    standing = frozenset(each for each in view.standing if each.path != paths.PREFERRED_REPLICA_ELECTION)
+    assert diagnose(replace(view, standing=standing)).ills == ()
+
+
+async def test_a_state_that_is_mended_meanwhile_is_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:
+    healthy = await view_of(session, brokers)
+    await PLANTS[IllKind.STATE_OUTSIDE_ASSIGNMENT](session, brokers)
+    view = await view_of(session, brokers)
+    assert diagnose(replace(view, again=healthy.survey.zookeeper)).ills == ()
+
+
+async def only_ill(session: FakeSession, brokers: FakeBrokers) -> Ill:
+    (ill,) = (await looked(session, brokers)).ills
+    return ill
+
+
+async def test_a_partition_whose_records_only_a_foreign_broker_has_is_left_to_a_person(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    state = encode_state(LeaderAndIsr(UNKNOWN, 0, (UNKNOWN,), 1))
+    await apply(session, SetData(paths.partition_state("orders", 0), state, ANY_VERSION))
+    ill = await only_ill(session, brokers)
+    assert (ill.kind, ill.way) == (IllKind.STATE_OUTSIDE_ASSIGNMENT, RepairWay.PERSON)
+
+
+async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await apply(session, reassigning("orders", ReplicaAssignment((2, ABSENT, 1), (2, ABSENT), (1,))))
+    state = encode_state(LeaderAndIsr(2, 0, (2,), 1))
+    await apply(session, SetData(paths.partition_state("orders", 0), state, ANY_VERSION))
+    ill = await only_ill(session, brokers)
+    assert (ill.kind, ill.way) == (IllKind.REASSIGNMENT_STUCK, RepairWay.PERSON)
+
+
+async def test_a_broker_that_is_down_keeps_its_configuration(session: FakeSession, brokers: FakeBrokers) -> None:
+    """It has replicas, so it may return."""
+    await PLANTS[IllKind.BROKER_CONFIG_WITHOUT_BROKER](session, brokers)
+    await apply(session, reassigning("orders", ReplicaAssignment((1, ABSENT))))
+    assert IllKind.BROKER_CONFIG_WITHOUT_BROKER not in kinds(await looked(session, brokers))
+
+
+async def test_a_throttle_during_a_reassignment_is_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:
+    await PLANTS[IllKind.THROTTLE_WITHOUT_REASSIGNMENT](session, brokers)
+    request = encode_reassignment({TopicPartition("orders", 0): (2, 1)})
+    await apply(session, Create(paths.REASSIGN_PARTITIONS, request))
+    assert (await looked(session, brokers)).ills == ()
+
+
+async def test_the_controller_of_a_rescue_is_no_broker_and_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:
+    await apply(session, Delete(paths.CONTROLLER))
+    await apply(session, Create(paths.CONTROLLER, b'{"version":1,"brokerid":99,"lethe":{"admin":"http://h:1"}}'))
+    assert (await looked(session, brokers)).ills == ()
+
+
+async def test_lethe_s_controller_obeys_its_orders(session: FakeSession, brokers: FakeBrokers) -> None:
+    await PLANTS[IllKind.ORDER_FOR_LETHE](session, brokers)
+    await apply(session, Delete(paths.CONTROLLER))
+    await apply(session, Create(paths.CONTROLLER, b'{"version":1,"brokerid":1,"lethe":{"admin":"http://h:1"}}'))
+    assert IllKind.ORDER_FOR_LETHE not in kinds(await looked(session, brokers))
+
+
+async def test_an_unreadable_marker_is_seen_and_a_forbidden_one_is_not(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await apply(session, SetData(paths.partition_state("orders", 0), b"{", ANY_VERSION))
+    state = paths.partition_state("orders", 0)
+    assert [(ill.kind, ill.what, ill.topic) for ill in (await looked(session, brokers)).ills] == [
+        (IllKind.ZNODE_UNREADABLE, state, "orders")
+    ]
+    seen = await looked(forbidding(session, state), brokers)
+    assert (kinds(seen), [problem.where for problem in seen.unseen]) == ([], [state])
+
+
+async def test_worst_first_and_where_each_is(session: FakeSession, brokers: FakeBrokers) -> None:
+    for kind in (IllKind.CONFIG_WITHOUT_TOPIC, IllKind.DIRECTORY_WITHOUT_TOPIC, IllKind.BROKER_REFUSES_EPOCH):
+        await PLANTS[kind](session, brokers)
+    await PLANTS[IllKind.CACHED_WITHOUT_TOPIC](session, brokers)
+    view = await view_of(session, brokers)
+    seen = diagnose(view)
+    assert [where(ill) for ill in seen.ills] == [
+        "broker 2",
+        "broker 1: ghost",
+        "broker 1: /data/gone-0",
+        paths.config_topic("gone"),
+    ]
+    answer = found(view, seen)
+    assert answer.lines[0] == "1 error, 2 warnings, 1 note."
+    assert isinstance(answer.data, dict)
+    assert answer.data["healthy"] is False
