@@ -28,6 +28,7 @@ from lethe.controller.core.tasks_reassignment import (
     ReassignmentWriteContinuation,
 )
 from lethe.controller.core.tasks_requests import RequestReadContinuation, RequestWriteContinuation
+from lethe.controller.core.tasks_trash import TrashReadContinuation, TrashWriteContinuation
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId
 
 # --- term -------------------------------------------------------------------------------------------------------
@@ -164,6 +165,7 @@ ReadContinuation = (
     | RequestReadContinuation
     | AdvertisingReadContinuation
     | PowerReadContinuation
+    | TrashReadContinuation
 )
 WriteContinuation = (
     EpochNodeCreated
@@ -178,6 +180,7 @@ WriteContinuation = (
     | RequestWriteContinuation
     | AdvertisingWriteContinuation
     | PowerWriteContinuation
+    | TrashWriteContinuation
 )
 
 

@@ -56,7 +56,9 @@ from lethe.controller.core import (
     tasks_power,
     tasks_reassignment,
     tasks_requests,
+    tasks_trash,
     term,
+    undeleting,
     unreadable,
 )
 from lethe.controller.core.context import Context
@@ -139,6 +141,8 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             step.do(tasks_requests.ReadPreferredElections())
         case events.DeletionsPauseChanged():
             step.do(tasks_deletion.ReadPause())
+        case events.TopicRequestsChanged():
+            step.do(tasks_trash.ReadTopicRequests())
         case events.ReassignmentsRequested():
             step.do(tasks_reassignment.ReadReassignments())
         case (
@@ -326,5 +330,7 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             removal.remove(step, task)
         case tasks_deletion.SearchTopicTrees():
             removal.search(step, task)
+        case tasks_trash.ReadTopicRequests():
+            undeleting.read_requests(step)
         case _:
             assert_never(task)

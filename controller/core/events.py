@@ -91,6 +91,11 @@ class DeletionsPauseChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicRequestsChanged:
+    """The children of `/lethe/requests` changed, or it was created."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReassignmentsRequested:
     """`/admin/reassign_partitions` was created, rewritten or removed."""
 
@@ -260,6 +265,7 @@ External = (
     | TopicDeletionsRequested
     | ReassignmentsRequested
     | DeletionsPauseChanged
+    | TopicRequestsChanged
     | IsrChangesNotified
     | LogDirEventsNotified
     | PreferredElectionsRequested
@@ -307,7 +313,9 @@ def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of al
             return ControllerState.BROKER_CHANGE
         case TopicsChanged() | TopicsModified():
             return ControllerState.TOPIC_CHANGE
-        case TopicDeletionsRequested() | DeletionsPauseChanged() | StopReplicaResponseReceived() | ZnodesWritten():
+        case TopicDeletionsRequested() | DeletionsPauseChanged() | TopicRequestsChanged():
+            return ControllerState.TOPIC_DELETION
+        case StopReplicaResponseReceived() | ZnodesWritten():
             # Only removals of deleted topics are written in the background.
             return ControllerState.TOPIC_DELETION
         case ReassignmentsRequested():
@@ -354,6 +362,7 @@ _OF_PATH: Final[Mapping[str, External]] = MappingProxyType(
         paths.broker_topics(): TopicsChanged(),
         paths.delete_topics(): TopicDeletionsRequested(),
         paths.deletions_paused(): DeletionsPauseChanged(),
+        paths.requests(): TopicRequestsChanged(),
         paths.reassign_partitions(): ReassignmentsRequested(),
         paths.isr_change_notifications(): IsrChangesNotified(),
         paths.log_dir_event_notifications(): LogDirEventsNotified(),

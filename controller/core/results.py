@@ -51,7 +51,9 @@ from lethe.controller.core import (
     tasks_power,
     tasks_reassignment,
     tasks_requests,
+    tasks_trash,
     term,
+    undeleting,
     unreadable,
 )
 from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
@@ -183,6 +185,10 @@ def _read(  # noqa: C901 - as flat as `_run`
             unreadable.on_unreadable_states_read(step, then, outcomes)
         case tasks_deletion.TopicTreesSearched():
             removal.on_topic_trees_searched(step, then, outcomes)
+        case tasks_trash.TopicRequestsListed():
+            undeleting.on_requests_listed(step, outcomes)
+        case tasks_trash.TopicRequestsRead():
+            undeleting.on_requests_read(step, then, outcomes)
         case _:
             assert_never(then)
 
@@ -254,5 +260,7 @@ def _written(  # noqa: C901 - as flat as `_run`
             marks.on_markers_removed(step, then, outcomes)
         case tasks_deletion.TopicsRemoved():
             removal.on_topics_removed(step, then, outcomes)
+        case tasks_trash.TopicRequestsAnswered():
+            undeleting.on_requests_answered(step, then, outcomes)
         case _:
             assert_never(then)

@@ -10,7 +10,8 @@ between any two steps.
     BrokersStarted, BrokersFailed    added by the code that handles the registrations read next
 
 Tasks of the cluster as a whole are here. `tasks_partitions`, `tasks_reassignment`, `tasks_deletion`,
-`tasks_requests`, `tasks_advertising` and `tasks_power` have the tasks and continuations of their subjects.
+`tasks_requests`, `tasks_advertising`, `tasks_power` and `tasks_trash` have the tasks and continuations of their
+subjects.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lethe.controller.core.tasks_partitions import PartitionTask, Replicas
 from lethe.controller.core.tasks_power import PowerTask
 from lethe.controller.core.tasks_reassignment import ReassignmentTask
 from lethe.controller.core.tasks_requests import RequestTask
+from lethe.controller.core.tasks_trash import TrashTask
 from lethe.protocol.vocabulary import Broker, BrokerId
 
 # --- term -------------------------------------------------------------------------------------------------------
@@ -191,4 +193,5 @@ Task = (
     | RequestTask
     | AdvertisingTask
     | PowerTask
+    | TrashTask
 )

@@ -33,6 +33,7 @@ CONTROLLERS: Final = "/lethe/controllers"
 INSTANCES: Final = "/lethe/instances"
 DEBTS: Final = "/lethe/debts"
 TRASH: Final = "/lethe/trash"
+REQUESTS: Final = "/lethe/requests"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Entity name of an entity type's default configuration."""
@@ -240,6 +241,16 @@ def trash() -> str:
 def trashed(topic: str) -> str:
     """A topic in the trash; its name is reserved."""
     return f"{TRASH}/{topic}"
+
+
+def requests() -> str:
+    """Parent of what commands request of Lethe's controller, by topic."""
+    return REQUESTS
+
+
+def request(topic: str) -> str:
+    """A request about one topic; the controller removes it when it is done, or writes the refusal into it."""
+    return f"{REQUESTS}/{topic}"
 
 
 def instance(controller: BrokerId) -> str:

@@ -52,6 +52,12 @@ from lethe.protocol.zookeeper.znodes_lethe import (
     encode_deletions_paused,
 )
 from lethe.protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
+from lethe.protocol.zookeeper.znodes_trash import (
+    RequestedAction,
+    TopicRequest,
+    decode_topic_request,
+    encode_topic_request,
+)
 
 __all__ = [
     "PRODUCER_ID_BLOCK_SIZE",
@@ -63,6 +69,8 @@ __all__ = [
     "MalformedZnode",
     "OfflineReplicas",
     "ProducerIdBlock",
+    "RequestedAction",
+    "TopicRequest",
     "TopicZnode",
     "decode_broker",
     "decode_cluster_id",
@@ -80,6 +88,7 @@ __all__ = [
     "decode_reassignment",
     "decode_state",
     "decode_topic",
+    "decode_topic_request",
     "encode_broker",
     "encode_cluster_id",
     "encode_config",
@@ -96,6 +105,7 @@ __all__ = [
     "encode_reassignment",
     "encode_state",
     "encode_topic",
+    "encode_topic_request",
     "is_controller_registration",
     "registered_at_ms",
 ]

@@ -29,6 +29,9 @@ async def test_a_paused_deletion_waits_and_an_unreadable_topic_goes_when_ordered
         assert held.code == 4
         assert "an audit" in held.err
         assert (await lethe("topics", "list")).out == "held - marked for deletion, which is paused\nodd\n"
+        back = await lethe("topics", "undelete", "held")
+        assert (back.code, back.out) == (0, "Topic held is no longer marked, and stays.\n"), back
+        assert (await lethe("topics", "list")).out == "held\nodd\n"
         assert (await lethe("topics", "resume-deletions")).code == 0
         again = await lethe("topics", "delete", "--topic", "held", "--if-exists", "--wait", "--timeout-ms", "90000")
         assert again.code == 0, again

@@ -57,6 +57,7 @@ _MERGED = (
     events.TopicsChanged,
     events.TopicDeletionsRequested,
     events.DeletionsPauseChanged,
+    events.TopicRequestsChanged,
     events.ReassignmentsRequested,
     events.IsrChangesNotified,
     events.LogDirEventsNotified,

@@ -1,0 +1,133 @@
+"""Requests that Lethe's controller brings topics back that are marked for deletion, and waits for its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from lethe.adapters.registration import ensure_roots
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.controller_identity import acting_controller
+from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.refusal import Refusal
+from lethe.admin.topic_znodes import demand_zookeeper_controller, list_topics
+from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    Exists,
+    GetData,
+    MultiFailed,
+    Operation,
+    ReadOutcome,
+    ZkError,
+    is_absent,
+    read_error,
+)
+from lethe.protocol.zookeeper.znodes import (
+    MalformedZnode,
+    RequestedAction,
+    TopicRequest,
+    decode_topic_request,
+    encode_topic_request,
+)
+from lethe.survey.znodes import read_data
+
+POLL_MS: Final = 50
+
+
+async def undelete(
+    session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int, poll_ms: int = POLL_MS
+) -> list[Outcome]:
+    """Request each topic back, and return the controller's answers in the order of the names.
+
+    Nothing is requested unless every topic is marked, and Lethe's controller is active: otherwise raises Refusal.
+    A request that is not answered in time is withdrawn. Raises NoCluster where there is no cluster."""
+    await _demand_possible(session, names)
+    await ensure_roots(session, (paths.LETHE, paths.REQUESTS))
+    requested = [await _request(session, name) for name in names]
+    settled = {outcome.name: outcome for outcome in requested if outcome.problem is not None}
+    deadline = time.monotonic() + timeout_ms / 1000
+    while left := [name for name in names if name not in settled]:
+        outcomes = await session.read([each for name in left for each in _look_at(name)])
+        for name, request, marker in zip(left, outcomes[::2], outcomes[1::2], strict=True):
+            if (answer := await _answer(session, name, request, marker)) is not None:
+                settled[name] = answer
+        if time.monotonic() >= deadline:
+            for name in left:
+                if name not in settled and (withdrawn := await _withdraw(session, name, timeout_ms)) is not None:
+                    settled[name] = withdrawn
+        else:
+            await asyncio.sleep(poll_ms / 1000)
+    return [settled[name] for name in names]
+
+
+async def _demand_possible(session: ZooKeeperSession, names: Sequence[str]) -> None:
+    await demand_zookeeper_controller(session)
+    there = await list_topics(session)
+    for name in names:
+        if name not in (*there.names, *there.marked):
+            raise Refusal(unknown_topic(name, (*there.names, *there.marked)))
+        if name not in there.marked:
+            raise Refusal(f"topic {name} is not marked for deletion, so there is nothing to bring back")
+    acting = await acting_controller(session)
+    if not acting.is_lethe:
+        raise Refusal(
+            f"{acting.text}: only Lethe's controller can tell whether replicas of a marked topic are deleted, so it "
+            "alone brings topics back"
+        )
+
+
+def _look_at(name: str) -> tuple[GetData, Exists]:
+    return GetData(paths.request(name)), Exists(paths.delete_topic(name))
+
+
+async def _request(session: ZooKeeperSession, name: str) -> Outcome:
+    """Create the request, in place of one that was refused or cannot be understood; join one that waits."""
+    path, wanted = paths.request(name), encode_topic_request(TopicRequest(RequestedAction.UNDELETE))
+    for _ in range(MAX_ATTEMPTS):
+        before = await read_data(session, path)
+        if before is not None and before.data == wanted:
+            return Outcome(name, was_done=True)
+        create = Create(path, wanted)
+        operations: list[Operation] = [create] if before is None else [Delete(path, before.stat.version), create]
+        outcome = await session.multi(operations)
+        if is_conflict(outcome):
+            continue
+        act, done = f"request topic {name} back", f"topic {name} was requested back"
+        return outcome_of(name, outcome, act=act, done=done)
+    return given_up(name, f"the request for topic {name}")
+
+
+async def _answer(session: ZooKeeperSession, name: str, request: ReadOutcome, marker: ReadOutcome) -> Outcome | None:
+    """Return what the controller has answered; None if it has not."""
+    if is_absent(request):
+        if is_absent(marker):
+            return Outcome(name)
+        if (error := read_error(marker)) is not None:
+            return Outcome(name, f"whether topic {name} is back is unknown: {error.name}", is_unknown=True)
+        return Outcome(name, f"topic {name} is marked again: another client has deleted it")
+    if not isinstance(request, Data):
+        return None
+    try:
+        refused = decode_topic_request(name, request.data).refused
+    except MalformedZnode as malformed:
+        refused = f"another process has replaced the request: {malformed}"
+    if refused is None:
+        return None
+    await session.multi([Delete(paths.request(name), request.stat.version)])
+    return Outcome(name, f"topic {name} is not brought back: {refused}")
+
+
+async def _withdraw(session: ZooKeeperSession, name: str, timeout_ms: int) -> Outcome | None:
+    """Remove the request; None if it was answered in this moment."""
+    outcome = await session.multi([Delete(paths.request(name), 0)])
+    if isinstance(outcome, MultiFailed) and outcome.error in (ZkError.NO_NODE, ZkError.BAD_VERSION):
+        return None
+    withdrawn = f"the controller has not answered within {timeout_ms / 1000:g} s, and the request is withdrawn"
+    found = outcome_of(name, outcome, act="withdraw the request", done="the request was withdrawn")
+    return Outcome(name, f"topic {name} is not brought back: {found.problem or withdrawn}", found.is_unknown)

@@ -1,0 +1,96 @@
+"""`lethe topics undelete`: what it requests, what it waits for, and in which words it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import TopicCreationRequest
+from lethe.cli.topics_create import creation
+from lethe.cli.topics_undelete import bringing_back
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
+from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, encode_topic_request
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, elect
+
+UNDELETE = TopicRequest(RequestedAction.UNDELETE)
+
+
+async def marked(session: FakeSession, *names: str) -> None:
+    for name in names:
+        await creation(session, TopicCreationRequest(name, assignment=((1,),)))
+    await topic_znodes.mark_for_deletion(session, names)
+
+
+async def requested(session: FakeSession, name: str) -> None:
+    """Wait until the command has written the request."""
+    async with asyncio.timeout(5):
+        while not isinstance((await session.read([GetData(paths.request(name))]))[0], Data):
+            await asyncio.sleep(0)
+
+
+async def test_granted_and_refused_requests(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await marked(session, "orders", "bills")
+    command = asyncio.create_task(bringing_back(session, ["orders", "bills"], timeout_ms=5_000))
+    await requested(session, "bills")
+    await apply(session, Delete(paths.delete_topic("orders")), Delete(paths.request("orders")))
+    told = encode_topic_request(UNDELETE.refuse("its deletion has begun"))
+    await apply(session, SetData(paths.request("bills"), told, ANY_VERSION))
+    answer = await command
+    assert answer.lines == (
+        "Topic orders is no longer marked, and stays.",
+        "topic bills is not brought back: its deletion has begun",
+    )
+    assert answer.exit is Exit.NO
+    assert not isinstance((await session.read([GetData(paths.request("bills"))]))[0], Data)
+
+
+async def test_request_that_is_not_answered_is_withdrawn(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await marked(session, "orders")
+    answer = await bringing_back(session, ["orders"], timeout_ms=1)
+    why = "the controller has not answered within 0.001 s, and the request is withdrawn"
+    assert answer.lines == (f"topic orders is not brought back: {why}",)
+    assert not isinstance((await session.read([GetData(paths.request("orders"))]))[0], Data)
+
+
+async def test_refused_request_of_an_earlier_command_is_replaced(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await marked(session, "orders")
+    await session.ensure_path(paths.REQUESTS)
+    await apply(session, Create(paths.request("orders"), encode_topic_request(UNDELETE.refuse("too late"))))
+    answer = await bringing_back(session, ["orders"], timeout_ms=1)
+    assert "has not answered" in answer.lines[0]
+
+
+async def test_topic_that_is_marked_again_is_not_said_to_be_back(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await marked(session, "orders")
+    command = asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=5_000))
+    await requested(session, "orders")
+    await apply(session, Delete(paths.request("orders")))
+    assert (await command).lines == ("topic orders is marked again: another client has deleted it",)
+
+
+async def test_kafkas_controller_is_not_asked(session: FakeSession) -> None:
+    await elect(session, 7)
+    await marked(session, "orders")
+    with pytest.raises(Refusal, match="controller 7 is not Lethe's.*: only Lethe's controller can tell"):
+        await bringing_back(session, ["orders"], timeout_ms=1)
+    assert not isinstance((await session.read([GetData(paths.request("orders"))]))[0], Data)
+
+
+async def test_topics_that_are_not_marked_or_not_there(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
+    with pytest.raises(Refusal, match="topic orders is not marked for deletion"):
+        await bringing_back(session, ["orders"], timeout_ms=1)
+    with pytest.raises(Refusal, match="order"):
+        await bringing_back(session, ["order"], timeout_ms=1)
+    with pytest.raises(ValueError, match="which topics"):
+        await bringing_back(session, [], timeout_ms=1)
