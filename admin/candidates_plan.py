@@ -12,6 +12,7 @@ from lethe.admin.candidates import Candidate
 from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate, judge, judge_readers, unwritten_since_ms
 from lethe.admin.candidates_look import CurrentTopic, look_now
 from lethe.admin.paced_marking import Pace
+from lethe.admin.protection import read_protected
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_usage import LeaderQuery, TopicUsage, ask_readers
 from lethe.protocol.vocabulary import Broker, TopicPartition
@@ -63,10 +64,11 @@ async def judge_all(
     """Judge all candidates by znodes and sizes, and the remaining ones by consumer groups and offsets. Return the
     judgements and the unanswered questions."""
     found, unread, brokers = await look_now(session, [candidate.topic for candidate in candidates])
+    protected = (*wanted.protected, *(await read_protected(session)).patterns)
     first = [
         SkippedCandidate(candidate.topic, f"its existence is unseen: {unread[candidate.topic]}")
         if candidate.topic in unread
-        else judge(candidate, found.get(candidate.topic), wanted.protected)
+        else judge(candidate, found.get(candidate.topic), protected)
         for candidate in candidates
     ]
     able = [each for each in first if isinstance(each, SelectedCandidate)]

@@ -85,14 +85,24 @@ def parse_explanation(document: object) -> ControllerReport:
         {each.topic: each for each in found},
         _number(document.get("epoch")),
         enabled if isinstance(enabled, bool) else None,
-        RefusedDeletion(_number(refused.get("at_ms")), _text(refused.get("why")))
-        if isinstance(refused, Mapping)
-        else None,
+        _texts(document.get("protected_topics")),
+        _refused(refused) if isinstance(refused, Mapping) else None,
         _number(document.get("not_shown")) or 0,
         _owed(document.get("owed")),
         document.get("unproven"),
         _pauses(document.get("pauses")),
     )
+
+
+def _refused(refused: Mapping[str, Any]) -> RefusedDeletion:
+    cause = named(_text(refused.get("cause")) or "") or CauseKind.REFUSED
+    return RefusedDeletion(
+        _number(refused.get("at_ms")), _text(refused.get("why")), cause, _text(refused.get("detail"))
+    )
+
+
+def _texts(listed: object) -> tuple[str, ...] | None:
+    return tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else None
 
 
 def _pauses(listed: object) -> tuple[ReportedPause, ...]:

@@ -37,7 +37,9 @@ from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
 from lethe.survey.znodes import ZnodeUnreadable, data_of, stat_of
 
-MARK_DROPPED: Final = "the controller dropped the mark: is its delete.topic.enable false?"
+MARK_DROPPED: Final = (
+    "the controller dropped the mark: `lethe explain` says why (protected, or delete.topic.enable=false)"
+)
 
 
 @dataclass(frozen=True, slots=True)

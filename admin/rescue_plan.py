@@ -8,6 +8,7 @@ new topic may have by then.
     waits for Kafka's controller        FINISHES
     waits for broker 3 to return        WAITS
     delete.topic.enable is false        NEEDS_WORD, unless even_if_disabled
+    is protected                        PROTECTED
     not marked                          NOT_ASKED_FOR
     gone, or only bytes are left        DONE
 """
@@ -30,6 +31,7 @@ class ExpectedResult(enum.Enum):
     FINISHES = "can be finished"
     WAITS = "will keep waiting"
     NEEDS_WORD = "is deleted only with --even-if-disabled"
+    PROTECTED = "is protected: it stays, and its marker goes"
     NOT_ASKED_FOR = "is not marked for deletion"
     DONE = "is not there (any more)"
 
@@ -69,6 +71,8 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> ExpectedResult:
         return ExpectedResult.NOT_ASKED_FOR
     if found.verdict is DeletionVerdict.NOT_MARKED and CauseKind.DISABLED not in kinds:
         return ExpectedResult.NOT_ASKED_FOR
+    if CauseKind.PROTECTED in kinds:
+        return ExpectedResult.PROTECTED
     return ExpectedResult.WAITS if any(kind in _UNREMOVABLE for kind in kinds) else ExpectedResult.FINISHES
 
 
@@ -103,6 +107,7 @@ _LASTING: Final = frozenset(
         CauseKind.RESUMPTION,
         CauseKind.CONFIGURATION,
         CauseKind.DISABLED,
+        CauseKind.PROTECTED,
         CauseKind.NOT_CHOSEN,
         CauseKind.DONE,
     }

@@ -19,8 +19,8 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
 from lethe.survey.broker_settings import BrokerSettings, read_settings
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all
-from lethe.survey.causes import ObservedCause
-from lethe.survey.evidence import ControllerReport, Evidence
+from lethe.survey.causes import ObservedCause, protection_cause
+from lethe.survey.evidence import ControllerReport, DeletionHolds, Evidence, ProtectedTopics
 from lethe.survey.examine import evidence_asker, gather_evidence, read_holds
 from lethe.survey.explain import Explanation, explain_all
 from lethe.survey.similar import similar_names
@@ -164,19 +164,23 @@ async def with_caches(
 
 
 async def with_configuration(session: ZooKeeperSession, seen: RescueSnapshot, guest: BrokerId) -> RescueSnapshot:
-    """Add, to each topic that is to be deleted, the cause that a controller with the id `guest` cannot read
-    `delete.topic.enable`, if it is so. Kafka's controller does not read that znode. Raises SessionLost."""
-    unreadable = (await read_holds(session, guest)).unreadable
-    if unreadable is None:
-        return seen
-    cause = ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why)
-    found = (
-        replace(each, causes=(cause, *(c for c in each.causes if c.kind is not cause.kind)))
-        if is_to_be_deleted(each)
-        else each
-        for each in seen.found
-    )
+    """Add, to each topic that is to be deleted, the cause that a controller with the id `guest` protects it, or cannot
+    read its configuration, if it is so. Kafka's controller does not read that znode. Raises SessionLost."""
+    holds = await read_holds(session, guest)
+    found = (_with_cause(each, _cause(holds, each.topic)) if is_to_be_deleted(each) else each for each in seen.found)
     return replace(seen, found=tuple(found))
+
+
+def _cause(holds: DeletionHolds, topic: str) -> ObservedCause | None:
+    if (unreadable := holds.unreadable) is not None:
+        return ObservedCause(CauseKind.CONFIGURATION_UNREAD, path=unreadable.path, detail=unreadable.why)
+    return protection_cause(topic, holds.protected or ProtectedTopics(()))
+
+
+def _with_cause(found: Explanation, cause: ObservedCause | None) -> Explanation:
+    if cause is None:
+        return found
+    return replace(found, causes=(cause, *(each for each in found.causes if each.kind is not cause.kind)))
 
 
 async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:

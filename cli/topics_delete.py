@@ -21,6 +21,7 @@ from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.hold_causes import held_back
 from lethe.admin.paced_marking import Pace
+from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_plans import deletion_problem
 from lethe.admin.topic_znodes import ListedTopics
@@ -128,7 +129,7 @@ def delete(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics. Exit code 1 where one does not exist or is internal.
+    """Delete topics. Exit code 1 where one does not exist or is protected.
 
     With --wait: 4 where something was left when the time was over; 3 where nothing is left as far as could be seen, and
     the metadata cache or the log directories of some broker could not be seen.
@@ -209,7 +210,7 @@ def demand_sense(
 async def selected(
     session: ZooKeeperSession, expressions: Sequence[str], *, if_exists: bool, confirm: Confirm | None
 ) -> tuple[str, ...]:
-    """Return the topics of the expressions, sorted. Raises Refusal where one matches no topic or an internal one, and
+    """Return the topics of the expressions, sorted. Raises Refusal where one matches no topic or a protected one, and
     where the user disagrees with the matches of a regular expression. `confirm` None agrees."""
     there = await topic_znodes.list_topics(session)
     chosen: dict[str, None] = {}
@@ -221,6 +222,7 @@ async def selected(
             raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
         chosen.update(dict.fromkeys(hits))
     names = tuple(sorted(chosen))
+    await demand_unprotected(session, names)
     if is_guess:
         question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?"
         demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})

@@ -13,6 +13,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
 from lethe.admin.deletion_requests import TopicReadability, look_at_unreadable, order_unreadable
 from lethe.admin.outcomes import exit_of
+from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_plans import internal_topic_problem
 from lethe.admin.topic_znodes import list_topics
@@ -44,6 +45,7 @@ async def unreadable_deletion(
             raise Refusal(f"{unknown_topic(name, there.names)} (--unreadable takes exact names)")
         if found[name].problem is None:
             raise Refusal(f"the znode of topic {name} can be understood: delete it without --unreadable")
+    await demand_unprotected(session, names)
     chosen = [found[name] for name in dict.fromkeys(names) if name in found]
     if not chosen:
         return Answer([], ("Nothing to delete.",))

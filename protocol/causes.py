@@ -87,6 +87,10 @@ class CauseKind(enum.Enum):
         "is not deleted because delete.topic.enable is false{place}{detail}: a controller drops its marker{since}",
         "set it to true, then delete the topic again",
     )
+    PROTECTED = CauseTexts(
+        "is not deleted because it is protected{place}{detail}: Lethe's controller drops its marker{since}",
+        "if it is to go, change lethe.protected.topics{place}, then delete it again; internal topics always stay",
+    )
     # What holds this topic.
     NOT_CHOSEN = CauseTexts(
         "waits for a controller that deletes it: this one is here for other topics{since}",
@@ -280,6 +284,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.RESUMPTION,
     CauseKind.CONFIGURATION,
     CauseKind.DISABLED,
+    CauseKind.PROTECTED,
     CauseKind.NOT_CHOSEN,
     CauseKind.READABLE_ZNODE,
     CauseKind.REASSIGNMENT,
@@ -313,6 +318,7 @@ _HOLDS: Final = frozenset(
         CauseKind.CONFIGURATION,
         CauseKind.CONFIGURATION_UNREAD,
         CauseKind.DISABLED,
+        CauseKind.PROTECTED,
         CauseKind.NOT_CHOSEN,
         CauseKind.READABLE_ZNODE,
         CauseKind.UNREADABLE_ORDERED,
@@ -326,6 +332,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.REASSIGNMENT: "REASSIGNMENT",
         CauseKind.READABLE_ZNODE: "UNREADABLE",
         CauseKind.DISABLED: "DISABLED",
+        CauseKind.PROTECTED: "PROTECTED",
         CauseKind.MARKER_WITHOUT_TOPIC: "NO_TOPIC",
         CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
     }

@@ -103,6 +103,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         Key("what", KeyKind.TEXT, "`configuration changed`"),
                         Key("delete_topic_enable", KeyKind.BOOLEAN, "what holds now"),
                         Key("unclean_leader_election_enable", KeyKind.BOOLEAN, "what holds now"),
+                        Key("protected_topics", KeyKind.TEXT, "the patterns that hold now, by comma", optional=True),
                     ),
                 ),
             ),

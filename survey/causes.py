@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from lethe.protocol import causes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, plural
-from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.topic_globs import protecting_glob
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, BrokerId
+from lethe.survey.evidence import ProtectedTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,16 @@ class ObservedCause:
     def group(self) -> tuple[CauseKind, BrokerId | None, str | None]:
         """Key under which messages combine causes of several topics or partitions."""
         return self.kind, self.broker, self.path
+
+
+def protection_cause(topic: str, protected: ProtectedTopics) -> ObservedCause | None:
+    """Return the cause for a topic that Lethe's controller protects; None if it may be deleted."""
+    pattern = protecting_glob(topic, protected.patterns)
+    if pattern is None:
+        return None
+    if topic in INTERNAL_TOPICS:
+        return ObservedCause(CauseKind.PROTECTED, detail="it is internal to Kafka")
+    return ObservedCause(CauseKind.PROTECTED, path=protected.path, detail=f"by the pattern {pattern}")
 
 
 def sentence(cause: ObservedCause, topic: str, now_ms: int) -> str:

@@ -21,6 +21,13 @@ class DynamicSetting(NamedTuple):
     path: str
 
 
+class ProtectedTopics(NamedTuple):
+    """Patterns of topics that Lethe's controllers never delete, and their znode; None: the controller's own file."""
+
+    patterns: tuple[str, ...]
+    path: str | None = None
+
+
 class UnreadableSetting(NamedTuple):
     """A znode of the brokers' configuration that could not be read or understood, and why."""
 
@@ -42,6 +49,8 @@ class DeletionHolds:
     overrides these."""
     unreadable: UnreadableSetting | None = None
     """Why dynamic configuration does not say whether topics may be deleted; None where it does."""
+    protected: ProtectedTopics | None = None
+    """Protected topics in dynamic configuration; None where it names none, or is `unreadable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,9 @@ class RefusedDeletion(NamedTuple):
 
     at_ms: int | None
     why: str | None
+    cause: CauseKind = CauseKind.REFUSED
+    detail: str | None = None
+    """The pattern that protects the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,8 @@ class ControllerReport:
     epoch: int | None = None
     deletion_enabled: bool | None = None
     """The controller's `delete.topic.enable`; None where the answer lacks it."""
+    protected_topics: tuple[str, ...] | None = None
+    """The patterns that the controller protects; None where the answer lacks them."""
     refused: RefusedDeletion | None = None
     """Set after a question about one topic that is not marked."""
     not_shown: int = 0
@@ -122,6 +136,15 @@ class ControllerReport:
     @property
     def is_known(self) -> bool:
         return self.problem is None
+
+
+def protected_topics(holds: DeletionHolds, reported: ControllerReport) -> ProtectedTopics:
+    """Return the patterns that Lethe's controller protects: as it says, else as dynamic configuration has them."""
+    configured = holds.protected or ProtectedTopics(())
+    if reported.protected_topics is None:
+        return configured
+    is_configured = reported.protected_topics == configured.patterns
+    return ProtectedTopics(reported.protected_topics, configured.path if is_configured else None)
 
 
 @dataclass(frozen=True, slots=True)

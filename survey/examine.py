@@ -14,10 +14,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.kafka.config_values import parse_boolean
+from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
@@ -29,7 +30,14 @@ from lethe.protocol.zookeeper.znodes import (
 )
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
-from lethe.survey.evidence import ControllerReport, DeletionHolds, DynamicSetting, Evidence, UnreadableSetting
+from lethe.survey.evidence import (
+    ControllerReport,
+    DeletionHolds,
+    DynamicSetting,
+    Evidence,
+    ProtectedTopics,
+    UnreadableSetting,
+)
 from lethe.survey.views import LogDirSource, LogDirView, Problem, Survey, ZooKeeperTree
 from lethe.survey.znodes import ZnodeUnreadable, data_of
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
@@ -127,8 +135,8 @@ def _is_tiered(path: str, outcome: ReadOutcome) -> bool | None:
 
 
 async def read_holds(session: ZooKeeperSession, controller: int | None) -> DeletionHolds:
-    """Return the pause, and `delete.topic.enable` as the controller applies it: its own dynamic configuration comes
-    first."""
+    """Return the pause, `delete.topic.enable` and the protected topics as the controller applies them: its own dynamic
+    configuration comes first."""
     configured = [paths.config_broker_default()]
     if controller is not None:
         configured.insert(0, paths.config_broker(controller))
@@ -144,29 +152,55 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Delet
         pause = decode_deletions_paused(paused.data)
         if pause.since_ms is None and isinstance(exists, Present) and exists.modified_at_ms:
             pause = type(pause)(exists.modified_at_ms, pause.reason)
-    read = [_setting(path, found) for path, found in zip(configured, configs, strict=True)]
-    # A controller applies neither znode where one of them is unreadable.
-    if malformed := next((each for each in read if isinstance(each, UnreadableSetting)), None):
-        return DeletionHolds(pause, unreadable=malformed)
-    setting = next((each for each in read if each is not None), None)
-    if isinstance(setting, DynamicSetting):
-        return DeletionHolds(pause, setting)
-    return DeletionHolds(pause)
+    merged: dict[str, DynamicText] = {}
+    # A controller applies neither znode where one of them is unreadable. The first one takes precedence.
+    for path, found in reversed([*zip(configured, configs, strict=True)]):
+        settings = _settings(path, found)
+        if isinstance(settings, UnreadableSetting):
+            return DeletionHolds(pause, unreadable=settings)
+        merged |= settings
+    enabled, protected = _enabled(merged.get(DELETE_TOPIC_ENABLE)), _protected(merged.get(PROTECTED_TOPICS))
+    for setting in (enabled, protected):
+        if isinstance(setting, UnreadableSetting):
+            return DeletionHolds(pause, unreadable=setting)
+    assert not isinstance(enabled, UnreadableSetting)
+    assert not isinstance(protected, UnreadableSetting)
+    return DeletionHolds(pause, enabled, protected=protected)
 
 
-def _setting(path: str, outcome: ReadOutcome) -> DynamicSetting | UnreadableSetting | None:
-    """Return delete.topic.enable from the znode; None where it has no value."""
+class DynamicText(NamedTuple):
+    """The text of a dynamic setting, and its znode."""
+
+    text: str
+    path: str
+
+
+def _settings(path: str, outcome: ReadOutcome) -> dict[str, DynamicText] | UnreadableSetting:
+    """Return the settings of the znode."""
     try:
         data = data_of(outcome, path)
-        text = None if data is None else decode_config(path, data.data).get(DELETE_TOPIC_ENABLE)
+        config = {} if data is None else decode_config(path, data.data)
     except (MalformedZnode, ZnodeUnreadable) as unread:
         return UnreadableSetting(path, unread.reason)
-    if text is None:
+    return {name: DynamicText(text, path) for name, text in config.items()}
+
+
+def _enabled(found: DynamicText | None) -> DynamicSetting | UnreadableSetting | None:
+    if found is None:
         return None
-    value = parse_boolean(text)
+    value = parse_boolean(found.text)
     if value is None:
-        return UnreadableSetting(path, f"{DELETE_TOPIC_ENABLE}: {text[:60]!r} is neither true nor false")
-    return DynamicSetting(value, path)
+        return UnreadableSetting(found.path, f"{DELETE_TOPIC_ENABLE}: {found.text[:60]!r} is neither true nor false")
+    return DynamicSetting(value, found.path)
+
+
+def _protected(found: DynamicText | None) -> ProtectedTopics | UnreadableSetting | None:
+    if found is None:
+        return None
+    patterns = parse_globs(found.text)
+    if isinstance(patterns, str):
+        return UnreadableSetting(found.path, f"{PROTECTED_TOPICS}: {patterns[:60]!r} matches no topic")
+    return ProtectedTopics(patterns, found.path)
 
 
 def _disks(

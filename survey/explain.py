@@ -34,9 +34,9 @@ from lethe.protocol.findings import Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
-from lethe.survey.causes import ObservedCause, ranges
+from lethe.survey.causes import ObservedCause, protection_cause, ranges
 from lethe.survey.directories import may_be_cut
-from lethe.survey.evidence import Evidence, ReportedTopic
+from lethe.survey.evidence import Evidence, ReportedTopic, protected_topics
 from lethe.survey.leftovers import damage, leftovers
 from lethe.survey.replicas import (
     Replica,
@@ -200,6 +200,8 @@ def _holds(
     """Yield what holds the topic although there is a controller."""
     if (disabled := _disabled(evidence)) is not None and not _has_begun(evidence, there, stored, reported):
         yield disabled
+    if (protected := _protected(evidence, there.name)) and not _has_begun(evidence, there, stored, reported):
+        yield protected
     yield from _paused(evidence)
     if (held := unreadable.hold_cause(evidence, there, reported)) is not None:
         yield held
@@ -268,6 +270,17 @@ def _disabled(evidence: Evidence) -> ObservedCause | None:
     return ObservedCause(CauseKind.DISABLED, path=says_so, detail=place) if is_disabled else None
 
 
+def _protected(evidence: Evidence, topic: str) -> ObservedCause | None:
+    """Return the cause for a topic that Lethe's controller protects. Kafka's deletes it."""
+    if evidence.survey.zookeeper.controller is not None and not lethe_leads(evidence):
+        return None
+    refused = evidence.reported.refused
+    cause = protection_cause(topic, protected_topics(evidence.holds, evidence.reported))
+    if cause is None or refused is None or refused.cause is not CauseKind.PROTECTED:
+        return cause
+    return replace(cause, since_ms=refused.at_ms)
+
+
 def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None) -> bool:
     """Return True if the deletion has started, and thus continues even when deletion is disabled. Without the
     controller's answer, a renamed or missing replica shows it."""
@@ -333,6 +346,8 @@ def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Observ
     disabled = _disabled(evidence)
     if disabled is not None:
         yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
+    elif (protected := _protected(evidence, there.name)) is not None:
+        yield protected
     elif refused is not None:
         yield ObservedCause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
     elif there.assignments is not None and damage(there, is_marked=False) is None:

@@ -30,6 +30,8 @@ class CoreConfig:
     controller_id: BrokerId
     ibp: InterBrokerProtocol
     delete_topic_enable: bool = True
+    protected_topics: tuple[str, ...] = ()
+    """Patterns of topics that are never deleted (`topic_globs`)."""
     unclean_leader_election_enable: bool = False
     control_listener: str | None = None
     """Name of the brokers' listener for control requests; None: their first listener."""
@@ -90,6 +92,7 @@ class DynamicConfig(NamedTuple):
     unclean_leader_election_enable: bool | None = None
     deletion_unknown: UnreadableConfiguration | None = None
     """Why it is unknown whether topics may be deleted: not readable since the term began."""
+    protected_topics: tuple[str, ...] | None = None
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

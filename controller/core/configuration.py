@@ -1,14 +1,15 @@
 """Dynamic configuration in ZooKeeper, and the effects of its changes.
 
 Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then a notification under `/config/changes`.
-Precedence: the controller's own id, the default, the properties file. Two settings matter to a controller:
+Precedence: the controller's own id, the default, the properties file. Three settings matter to a controller:
 
     setting                           a change to                  effect
     --------------------------------  ---------------------------  ---------------------------------------------------
     `unclean.leader.election.enable`  true                         leaderless partitions are tried again
     `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
-    either                            an unreadable znode, or      recorded; the former value stays (**)
-                                      neither true nor false
+    `lethe.protected.topics`          a pattern                    the same for protected topics (`protection`)
+    each                              an unreadable znode, or      recorded; the former value stays (**)
+                                      a value that is none
 
 (*) Not dynamic in Kafka. (**) After a takeover there is no former value: unclean elections follow the properties file,
 but deletions are held, as in a pause, until the value is known.
@@ -21,12 +22,14 @@ from typing import NamedTuple
 
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
+from lethe.controller.core.protection import note_begun_ones
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean
+from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import ConfigChange
@@ -96,21 +99,18 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     config, problem = _config(step, entities)
     if problem is not None:
         step.refuse("cluster", "taking over its configuration", f"{problem.path}: {problem.why}")
-    before, deleting, unclean = (
-        cluster.dynamic,
-        context.delete_topic_enable,
-        context.unclean_leader_election_enable,
-    )
+    before, in_force = cluster.dynamic, _in_force(context)
     may_delete, not_known = _boolean(step, config, DELETE_TOPIC, before.delete_topic_enable)
     may_be_unclean, _ = _boolean(step, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
+    protected, no_patterns = _patterns(step, config, before.protected_topics)
     # A value that was known in this term stays in force.
-    unknown = problem or not_known if task.loading or before.deletion_unknown is not None else None
+    unknown = problem or not_known or no_patterns if task.loading or before.deletion_unknown is not None else None
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
-    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown)
+    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown, protected)
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause())
-    if (deleting, unclean) == (context.delete_topic_enable, context.unclean_leader_election_enable):
+    if in_force == _in_force(context):
         return
     step.record(
         EventRecordType.EVENT,
@@ -118,13 +118,26 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         what="configuration changed",
         delete_topic_enable=context.delete_topic_enable,
         unclean_leader_election_enable=context.unclean_leader_election_enable,
+        protected_topics=",".join(context.protected_topics),
     )
     if task.loading:
         return
-    if deleting != context.delete_topic_enable:
+    if in_force.protected != context.protected_topics:
+        note_begun_ones(step)
+    if in_force[:2] != _in_force(context)[:2]:
         step.do(ListDeletions())
-    if context.unclean_leader_election_enable and not unclean:
+    if context.unclean_leader_election_enable and not in_force.unclean:
         step.do(BringOnline())
+
+
+class _InForce(NamedTuple):
+    deleting: bool
+    protected: tuple[str, ...]
+    unclean: bool
+
+
+def _in_force(context: Context) -> _InForce:
+    return _InForce(context.delete_topic_enable, context.protected_topics, context.unclean_leader_election_enable)
 
 
 def _config(
@@ -166,3 +179,18 @@ def _boolean(
     problem = f"{value.text[:60]!r} is neither true nor false"
     step.refuse("cluster", f"configuring {name}", problem)
     return before, UnreadableConfiguration(value.path, f"{name}: {problem}", step.now_ms)
+
+
+def _patterns(
+    step: StepContext, config: dict[str, _Value] | None, before: tuple[str, ...] | None
+) -> tuple[tuple[str, ...] | None, UnreadableConfiguration | None]:
+    """As `_boolean`, for the patterns of protected topics."""
+    value = None if config is None else config.get(PROTECTED_TOPICS)
+    if value is None:
+        return (before if config is None else None), None
+    parsed = parse_globs(value.text)
+    if not isinstance(parsed, str):
+        return parsed, None
+    problem = f"{parsed[:60]!r} matches no topic"
+    step.refuse("cluster", f"configuring {PROTECTED_TOPICS}", problem)
+    return before, UnreadableConfiguration(value.path, f"{PROTECTED_TOPICS}: {problem}", step.now_ms)

@@ -147,6 +147,13 @@ class Context:
         return self.config.delete_topic_enable if dynamic is None else dynamic
 
     @property
+    def protected_topics(self) -> tuple[str, ...]:
+        """Patterns of protected topics, from ZooKeeper, else from the properties file. Internal topics are protected
+        without a pattern."""
+        dynamic = self.cluster.dynamic.protected_topics
+        return self.config.protected_topics if dynamic is None else dynamic
+
+    @property
     def unclean_leader_election_enable(self) -> bool:
         """The default for topics that do not configure it: from ZooKeeper, else from the properties file."""
         dynamic = self.cluster.dynamic.unclean_leader_election_enable

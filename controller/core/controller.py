@@ -316,6 +316,8 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             pausing.read_begun(step, task)
         case tasks_deletion.QueueDeletions():
             marks.queue(step, task)
+        case tasks_deletion.ReadProtected():
+            marks.read_protected(step, task)
         case tasks_deletion.ReadMarkers():
             unreadable.read_markers(step, task)
         case tasks_deletion.ReadUnreadable():

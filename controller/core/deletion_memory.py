@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lethe.controller.core.transitions import ReplicaState
@@ -135,7 +136,7 @@ METADATA_CACHE: Final = -1
 """Partition number that stands for a broker's metadata cache in a deletion's problems."""
 
 
-REFUSED: Final = (CauseKind.DISABLED, CauseKind.MARKER_WITHOUT_TOPIC)
+REFUSED: Final = (CauseKind.DISABLED, CauseKind.PROTECTED, CauseKind.MARKER_WITHOUT_TOPIC)
 """Causes that last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
 """The refused action in such an event record."""
@@ -145,7 +146,10 @@ PAUSED: Final = "deletions are paused"
 RESUMED: Final = "deletions go on"
 """What happened, in the event records of a pause. Old journals contain these texts: never change one."""
 DISABLED: Final = "delete.topic.enable is false"
+PROTECTED: Final = "the topic is protected"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
+REFUSAL_REASONS: Final = MappingProxyType({DISABLED: "DISABLED", PROTECTED: "PROTECTED", NO_SUCH_TOPIC: "NO_TOPIC"})
+"""Why a marker was removed without deleting a topic, as event records say it, and the label of the metric."""
 LET_GO: Final = "let go"
 """Last phase of a held topic whose marker was removed."""
 VANISHED: Final = "vanished"
@@ -182,6 +186,9 @@ class RefusedMark(NamedTuple):
 
     at_ms: int
     why: str
+    cause: CauseKind = CauseKind.REFUSED
+    detail: str | None = None
+    """The pattern that protects the topic."""
 
 
 class DeletionStage(enum.Enum):

@@ -10,6 +10,7 @@ change:
                                                       some replicas may be deleted already
     delete.topic.enable is false                      refused: the marker is removed, the topic stays
     does not exist                                    refused: the marker is removed
+    is protected (`protection`)                       refused: the marker is removed, the topic stays
     exists, and deletions are paused (`pausing`)      held
     exists, and has a reassignment                    held until the reassignment is ended
     has an unreadable znode                           held (`unreadable`)
@@ -30,18 +31,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lethe.controller.core import protection
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
     DELETING,
     DISABLED,
     LET_GO,
     NO_SUCH_TOPIC,
+    PROTECTED,
     REFUSED,
     VANISHED,
     HeldTopic,
     RefusedMark,
 )
 from lethe.controller.core.mutation import queue_deletion
+from lethe.controller.core.pausing import has_begun
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics, Task
 from lethe.controller.core.tasks_deletion import (
@@ -49,9 +53,11 @@ from lethe.controller.core.tasks_deletion import (
     ListDeletions,
     MarkersDated,
     MarkersRemoved,
+    ProtectedRead,
     QueueDeletions,
     ReadBegun,
     ReadMarkers,
+    ReadProtected,
     ResumeDeletions,
     SettleUnknownMarkers,
 )
@@ -64,6 +70,7 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     Exists,
     GetChildren,
+    GetData,
     Operation,
     Present,
     ReadOutcome,
@@ -127,10 +134,11 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
     if not context.delete_topic_enable and cluster.dynamic.deletion_unknown is None:
         # Queued deletions go on: some of their replicas may be gone.
         refused = tuple(name for name in marked if not cluster.is_queued(name))
-        _refuse(step, refused, CauseKind.DISABLED, DISABLED)
-        if refused:
-            step.write([(Delete(paths.delete_topic(name)),) for name in refused], MarkersRemoved(refused))
+        _refuse_existing(step, refused, CauseKind.DISABLED, DISABLED)
         return
+    if protected := protection.protected(context, marked):
+        spared = frozenset(protected)
+        marked = tuple(name for name in marked if name not in spared)
     known = tuple(name for name in marked if name in cluster.topics)
     unknown: list[str] = []
     unreadable: list[str] = []
@@ -145,6 +153,8 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
             unknown.append(name)
             _hold(step, name, CauseKind.MARKER_WITHOUT_TOPIC)
     settling: list[Task] = []
+    if protected:
+        step.do(ReadProtected(protected, loading))
     if unreadable and cluster.paused is None:
         settling += [ReadMarkers(tuple(unreadable))]
     if unknown:
@@ -252,9 +262,33 @@ def _refuse(step: StepContext, names: Sequence[str], held_by: CauseKind, why: st
         step.refuse(f"topic/{name}", DELETING, why)
         _hold(step, name, held_by)
         refused.pop(name, None)
-        refused[name] = RefusedMark(step.now_ms, why)
+        pattern = protection.protecting_pattern(step.context, name) if held_by is CauseKind.PROTECTED else None
+        refused[name] = RefusedMark(step.now_ms, why, held_by, pattern)
     for name in list(refused)[: max(0, len(refused) - MAX_REFUSED)]:
         del refused[name]
+
+
+def _refuse_existing(step: StepContext, names: tuple[str, ...], held_by: CauseKind, why: str) -> None:
+    """Remove the markers; the topics stay."""
+    _refuse(step, names, held_by, why)
+    if names:
+        step.write([(Delete(paths.delete_topic(name)),) for name in names], MarkersRemoved(names))
+
+
+def read_protected(step: StepContext, task: ReadProtected) -> None:
+    """Read the markers of these topics."""
+    step.read((GetData(paths.delete_topic(name)) for name in task.topics), ProtectedRead(task.topics, task.loading))
+
+
+def on_protected_read(step: StepContext, task: ProtectedRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Refuse the markers, and queue the topics whose deletion had begun."""
+    topics = step.context.cluster.topics
+    markers = dict(zip(task.topics, outcomes, strict=True))
+    begun = tuple(name for name in task.topics if name in topics and has_begun(topics[name], markers[name]))
+    if begun:
+        step.do(QueueDeletions(begun, task.loading, begun))
+    refused = tuple(name for name in task.topics if name not in begun)
+    _refuse_existing(step, refused, CauseKind.PROTECTED, PROTECTED)
 
 
 def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool) -> None:

@@ -31,6 +31,7 @@ from lethe.controller.core.tasks_deletion import (
     ReadPause,
     ResumeDeletions,
 )
+from lethe.controller.core.topic import Topic
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
@@ -73,7 +74,8 @@ def on_pause_read(step: StepContext, task: PauseRead, outcomes: Sequence[ReadOut
         partitions=sum(len(cluster.topics[name].partitions) for name in cluster.deletions if name in cluster.topics),
     )
     if now is not None and before is None:
-        _note_begun(step)
+        deletions = cluster.deletions.items()
+        note_begun(step, [name for name, deletion in deletions if deletion.started_at_ms is not None])
     elif now is not None and not task.loading:
         # Marked topics are held for another reason from now on.
         step.do(ListDeletions())
@@ -117,17 +119,15 @@ def pauses(context: Context) -> tuple[DeletionPause, ...]:
 # --- what had begun -----------------------------------------------------------------------------------------------
 
 
-def _note_begun(step: StepContext) -> None:
-    """Note in the markers of started deletions that they have begun, for later controllers."""
-    cluster = step.context.cluster
-    begun = tuple(name for name, deletion in cluster.deletions.items() if deletion.started_at_ms is not None)
+def note_begun(step: StepContext, names: Sequence[str]) -> None:
+    """Note in the markers of these topics that their deletion has begun, for later controllers."""
     groups = []
-    for name in begun:
-        topic = cluster.topics[name]
+    for name in names:
+        topic = step.context.cluster.topics[name]
         orders = znodes.DeletionOrders(unreadable=topic.is_made_up, begun=topic.created_zxid)
         groups.append((SetData(paths.delete_topic(name), znodes.encode_deletion_marker(orders), ANY_VERSION),))
     if groups:
-        step.write(groups, BegunNoted(begun))
+        step.write(groups, BegunNoted(tuple(names)))
 
 
 def on_begun_noted(step: StepContext, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
@@ -145,9 +145,10 @@ def read_begun(step: StepContext, task: ReadBegun) -> None:
 def on_begun_read(step: StepContext, task: BegunRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Queue the topics whose deletion had begun, and hold the others."""
     topics = step.context.cluster.topics
-    begun = tuple(
-        name
-        for name, outcome in zip(task.topics, outcomes, strict=True)
-        if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data).begun == topics[name].created_zxid
-    )
+    begun = tuple(name for name, outcome in zip(task.topics, outcomes, strict=True) if has_begun(topics[name], outcome))
     step.do(QueueDeletions(task.topics, loading=True, begun=begun))
+
+
+def has_begun(topic: Topic, marker: ReadOutcome) -> bool:
+    """Return True if the marker says that the deletion of this incarnation has begun."""
+    return isinstance(marker, Data) and znodes.decode_deletion_marker(marker.data).begun == topic.created_zxid

@@ -177,6 +177,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             pausing.on_pause_read(step, then, outcomes)
         case tasks_deletion.BegunRead():
             pausing.on_begun_read(step, then, outcomes)
+        case tasks_deletion.ProtectedRead():
+            marks.on_protected_read(step, then, outcomes)
         case tasks_deletion.MarkersRead():
             unreadable.on_markers_read(step, then, outcomes)
         case tasks_deletion.UnreadableRead():

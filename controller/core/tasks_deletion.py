@@ -42,6 +42,14 @@ class ReadBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadProtected:
+    """Refuse the markers of these protected topics, but for topics whose deletion had begun."""
+
+    topics: tuple[str, ...]
+    loading: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ReadMarkers:
     """Read whether the markers of these unreadable topics order the deletion nevertheless."""
 
@@ -108,6 +116,7 @@ DeletionTask = (
     | ReadPause
     | QueueDeletions
     | ReadBegun
+    | ReadProtected
     | ReadMarkers
     | ReadUnreadable
     | SettleUnknownMarkers
@@ -150,6 +159,12 @@ class BegunNoted:
 @dataclass(frozen=True, slots=True)
 class BegunRead:
     topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedRead:
+    topics: tuple[str, ...]
+    loading: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +222,7 @@ DeletionReadContinuation = (
     | MarkersDated
     | PauseRead
     | BegunRead
+    | ProtectedRead
     | MarkersRead
     | UnreadableRead
     | UnreadableStatesRead

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import understood
 from lethe.controller.core.mutation import add_topic, enter_partition_state, set_first_replica_states
+from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadTopics
 from lethe.controller.core.tasks_deletion import (
@@ -69,7 +70,12 @@ def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[Rea
 
 
 def _may_be_built(context: Context, name: str) -> bool:
-    return name in context.cluster.quarantined_topics and context.cluster.paused is None and context.delete_topic_enable
+    return (
+        name in context.cluster.quarantined_topics
+        and context.cluster.paused is None
+        and context.delete_topic_enable
+        and protecting_pattern(context, name) is None
+    )
 
 
 def read(step: StepContext, task: ReadUnreadable) -> None:

@@ -71,7 +71,8 @@ SWITCH_INTERVAL_S: Final = 0.001
 a large request. Python's default of 5 ms delays it behind a step on one thread and the encoding on another."""
 _RELOADS: Final = (
     "the file is read at the start only, so nothing is reloaded and the controller continues; restart it to read the "
-    "file again. delete.topic.enable and unclean.leader.election.enable are followed in ZooKeeper without a restart."
+    "file again. delete.topic.enable, lethe.protected.topics and "
+    "unclean.leader.election.enable are followed in ZooKeeper without a restart."
 )
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 LISTENER_GRACE_MS: Final = 1_000

@@ -23,6 +23,7 @@ from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
+from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 CONTROLLER: Final = (
@@ -32,6 +33,14 @@ CONTROLLER: Final = (
         "true",
         "Whether topics may be deleted. If false, markers are removed and the topics stay, but a topic whose "
         "deletion has begun returns with empty replicas. To hold deletions back, pause them.",
+    ),
+    Property(
+        PROTECTED_TOPICS,
+        PropertyKind.LIST,
+        None,
+        "Patterns of topics that are never deleted, with `*` and `?`. Whoever marks such a topic, the controller "
+        "removes the marker, and the topic stays. A deletion that is queued already goes on. Internal topics "
+        "(`__consumer_offsets`, `__transaction_state`) need no pattern.",
     ),
     Property(
         "inter.broker.protocol.version",
@@ -210,6 +219,7 @@ CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER)
 class ControllerConfig(DaemonConfig):
     controller_id: BrokerId
     delete_topic_enable: bool
+    protected_topics: tuple[str, ...]
     control_plane_listener: str | None
     unclean_leader_election: bool
     auto_leader_rebalance: bool
@@ -242,6 +252,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         journal=read_journal(values),
         journal_topic=read_journal_topic(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
+        protected_topics=_patterns(values),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
@@ -269,6 +280,15 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
+
+
+def _patterns(values: Values) -> tuple[str, ...]:
+    """Return the patterns of protected topics; if one is invalid, note that and return none."""
+    patterns = parse_globs(values.text(PROTECTED_TOPICS) or "")
+    if isinstance(patterns, str):
+        values.wrong(PROTECTED_TOPICS, f"has {patterns!r}, which matches no topic", "write names with * and ?")
+        return ()
+    return patterns
 
 
 def _takeover(values: Values) -> Takeover:

@@ -62,6 +62,13 @@ OWED: Final = Metric(
     "them; no series where it owes nothing",
     ("broker_id",),
 )
+REFUSED: Final = Metric(
+    "lethe_controller_refused_deletions_total",
+    MetricKind.COUNTER,
+    "Deletion markers that the controller has removed without deleting a topic: PROTECTED, DISABLED "
+    "(delete.topic.enable is false) or NO_TOPIC",
+    ("reason",),
+)
 RECORDS: Final = Metric(
     "lethe_controller_facts_total",
     MetricKind.COUNTER,
@@ -69,4 +76,4 @@ RECORDS: Final = Metric(
     ("type",),
 )
 
-METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, RECORDS)
+METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, REFUSED, RECORDS)

@@ -3,6 +3,7 @@
     {"version": 1,                      raised when a key is removed or changes its meaning; keys may be added
      "controller": 1000, "epoch": 7, "at_ms": ...,
      "delete_topic_enable": true,
+     "protected_topics": [...],         patterns that hold now; internal topics are protected without a pattern
      "paused": null                     or the first of `pauses`
      "pauses": [...]                    each has to end before deletions continue:
                                         {"cause": "RESUMPTION", "meaning": "...", "since_ms": ..., "reason": "...",
@@ -120,7 +121,9 @@ def not_marked(context: Context, topic: str, problems: Problems, now_ms: int) ->
         "topic": topic,
         "marked": False,
         "exists": topic in context.cluster.topics or topic in context.cluster.quarantined_topics,
-        "refused": None if refused is None else {"at_ms": refused.at_ms, "why": refused.why},
+        "refused": None
+        if refused is None
+        else {"at_ms": refused.at_ms, "why": refused.why, "cause": refused.cause.name, "detail": refused.detail},
         "owed": _owed(context, problems, now_ms, topic),
     }
 
@@ -170,6 +173,7 @@ def _head(context: Context, now_ms: int) -> dict[str, JsonValue]:
         "epoch": context.cluster.epoch,
         "at_ms": now_ms,
         "delete_topic_enable": context.delete_topic_enable,
+        "protected_topics": [*context.protected_topics],
         "paused": shown[0] if shown else None,
         "pauses": [*shown],
     }

@@ -24,7 +24,7 @@ from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
 from lethe.adapters.metric_families import journal_families, single, values
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC
-from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
+from lethe.controller.core.deletion_memory import DELETING, REFUSAL_REASONS, DeletionStage, RetriedAction
 from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
@@ -149,6 +149,7 @@ class ControllerMetrics:
         self._faults: dict[str, int] = {}
         self._phases: dict[str, Buckets] = {}
         self._records = dict.fromkeys(EventRecordType, 0)
+        self._refused = dict.fromkeys(REFUSAL_REASONS.values(), 0)
         self._terms = dict.fromkeys(_TERMS, 0)
         self._takeover = Buckets()
         self._zookeeper_ms = Sample()
@@ -197,6 +198,10 @@ class ControllerMetrics:
             phase, took_ms = record.data.get("phase"), record.data.get("took_ms")
             if isinstance(phase, str) and isinstance(took_ms, int | float):
                 self._phases.setdefault(phase, Buckets(LONG_SECONDS_BUCKETS)).add(took_ms / 1000)
+        elif record.type is EventRecordType.REFUSAL and record.data.get("what") == DELETING:
+            reason = REFUSAL_REASONS.get(str(record.data.get("why")))
+            if reason is not None:
+                self._refused[reason] += 1
         elif record.type is EventRecordType.ELECTION:
             what, loading_ms = record.data.get("what"), record.data.get("loading_ms")
             if what in self._terms:
@@ -234,6 +239,7 @@ class ControllerMetrics:
             rows = [({"part": part.value, "reason": why}, count) for (part, why), count in sources.retries().items()]
             yield values(deletion_metrics.RETRIES, rows)
         yield histograms(deletion_metrics.PHASES, labelled("phase", self._phases))
+        yield values(deletion_metrics.REFUSED, [({"reason": why}, count) for why, count in self._refused.items()])
         yield values(deletion_metrics.RECORDS, [({"type": kind.value}, count) for kind, count in self._records.items()])
         if sources.term is not None:
             yield from _term(sources.term())

@@ -97,6 +97,7 @@ def controller_config(
         journal=None if journal is None else JournalFilesConfig(journal, 1 << 20, 4),
         journal_topic=None,
         delete_topic_enable=True,
+        protected_topics=(),
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         control_plane_listener=None,

@@ -31,6 +31,7 @@ AT = {
 ENDS = ("done", "vanished", "let go")
 REFUSED_AS = {
     "delete.topic.enable is false": "let go",
+    "the topic is protected": "let go",
     "there is no such topic; its marker is removed": "vanished",
 }
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.invariants import violations
+from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.waiting import marked_since_ms, oldest
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from tests.simulation.ledger import Incarnation
-from tests.simulation.settings import DELETION, Settings, in_force
+from tests.simulation.settings import Settings, in_force
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> 
 def _settings_differ(cluster: Cluster, controller: ControllerProcess) -> Iterable[str]:
     """It goes by what it has read last, and has read what was announced."""
     context, knowledge = controller.context, controller.knowledge
-    believed = Settings(context.delete_topic_enable, context.unclean_leader_election_enable)
+    believed = Settings(context.delete_topic_enable, context.unclean_leader_election_enable, context.protected_topics)
     if believed != knowledge.now:
         yield f"goes by {believed}, and what it has read is {knowledge.now}"
     says = cluster.says(controller)
     if says is not None and not says.unclear and in_force(knowledge.started_with, says) != knowledge.now:
         yield f"has read {knowledge.said}, and {says} was announced"
-    is_held = cluster.is_paused or DELETION in knowledge.said.unclear
+    is_held = cluster.is_paused or knowledge.said.deletion_is_unclear
     if (context.cluster.paused is not None) is not is_held:
         yield f"takes deletions for paused: {context.cluster.paused}, and whether they are is {is_held}"
 
@@ -80,6 +81,8 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
             continue
         if not context.delete_topic_enable and context.cluster.paused is None:
             yield f"left the marker of {name}, though deletion is disabled"
+        elif name in ledger.living and protecting_pattern(context, name) is not None:
+            yield f"left the marker of {name}, which is protected"
         elif name not in context.cluster.marks:
             yield f"does not delete {name}, which is marked"
     yield from _age_differences(cluster, context)

@@ -52,7 +52,7 @@ def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: C
         if name in before or topic is None:
             continue
         incarnation = cluster.ledger.by_zxid[topic.created_zxid, name]
-        if not controller.knowledge.may_delete and not incarnation.condemned:
+        if not controller.knowledge.may_delete(name) and not incarnation.condemned:
             raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
         incarnation.condemned = True
 
@@ -99,11 +99,11 @@ def _believes(context: Context, operations: Sequence[Operation]) -> Iterator[str
 
 def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operation]) -> Iterator[str]:
     """The marker of a topic that is there goes where deletion is disabled, or with the topic."""
-    if knowledge.may_refuse:
-        return
     removed = [operation.path for operation in operations if isinstance(operation, Delete)]
     for path in removed:
         name = paths.deleted_topic_of(path)
+        if name is None or knowledge.may_refuse(name):
+            continue
         if name in context.cluster.topics and paths.topic(name) not in removed:
             yield f"removes the marker of {name}, having read {knowledge.said}"
 

@@ -124,14 +124,14 @@ def _is_given_up(before: ReplicaAssignment, after: ReplicaAssignment) -> bool:
 
 
 def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:
-    """A marker goes only when its topic is gone, was never there, or deletion is disabled as far as the writer could
+    """A marker goes only when its topic is gone, was never there, or may not be deleted as far as the writer could
     know. After booking."""
-    if writer.knowledge is None or writer.knowledge.may_refuse:
+    if writer.knowledge is None:
         return
     for operation in operations:
         if isinstance(operation, Delete) and (name := paths.deleted_topic_of(operation.path)) is not None:
             living = cluster.ledger.living.get(name)
-            if living is not None:
+            if living is not None and not writer.knowledge.may_refuse(name):
                 raise Violation("S4", f"the marker of {living} was removed while its znode is there")
 
 

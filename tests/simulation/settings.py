@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs, protecting_glob
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -31,18 +32,25 @@ OF_ALL = f"brokers/{paths.DEFAULT_ENTITY}"
 
 
 class Settings(NamedTuple):
-    """The two switches as they stand."""
+    """The two switches as they stand, and the patterns of protected topics."""
 
     deletion: bool
     unclean: bool
+    protected: tuple[str, ...] = ()
 
 
 class Said(NamedTuple):
-    """What the configuration says of both switches; None: nothing. `unclear` where it cannot be understood."""
+    """What the configuration says of these; None: nothing. `unclear` where it cannot be understood."""
 
     deletion: bool | None = None
     unclean: bool | None = None
     unclear: tuple[str, ...] = ()
+    protected: tuple[str, ...] | None = None
+
+    @property
+    def deletion_is_unclear(self) -> bool:
+        """It does not say whether topics may be deleted."""
+        return DELETION in self.unclear or PROTECTED_TOPICS in self.unclear
 
 
 class Knowledge(NamedTuple):
@@ -62,15 +70,14 @@ class Knowledge(NamedTuple):
         """What it has to go by."""
         return in_force(self.started_with, self.said)
 
-    @property
-    def may_delete(self) -> bool:
-        """It knows that topics may be deleted."""
-        return self.now.deletion and DELETION not in self.said.unclear
+    def may_delete(self, name: str) -> bool:
+        """It knows that this topic may be deleted."""
+        is_clear = not self.said.deletion_is_unclear
+        return is_clear and self.now.deletion and protecting_glob(name, self.now.protected) is None
 
-    @property
-    def may_refuse(self) -> bool:
-        """It knows that topics may not be deleted."""
-        return not self.now.deletion and DELETION not in self.said.unclear
+    def may_refuse(self, name: str) -> bool:
+        """It knows that this topic may not be deleted."""
+        return not self.said.deletion_is_unclear and not self.may_delete(name)
 
     def allows_unclean(self, name: str) -> bool:
         """A leader of this topic may lack records, after the topic's configuration was read."""
@@ -102,7 +109,8 @@ def _taken_in(before: Said, said: Said, *, is_first: bool) -> Said:
     return Said(
         before.deletion if DELETION in said.unclear else said.deletion,
         before.unclean if UNCLEAN in said.unclear else said.unclean,
-        tuple(key for key in said.unclear if is_first or key in before.unclear),
+        tuple(key for key in said.unclear if is_first or before.deletion_is_unclear or key in before.unclear),
+        before.protected if PROTECTED_TOPICS in said.unclear else said.protected,
     )
 
 
@@ -113,18 +121,23 @@ def says(of_all: ReadOutcome, own: ReadOutcome) -> Said:
         _config(paths.parent_of(paths.config_broker_default()), own),
     )
     if configs[0] is None or configs[1] is None:
-        return Said(unclear=(DELETION, UNCLEAN))
+        return Said(unclear=(DELETION, UNCLEAN, PROTECTED_TOPICS))
     merged = configs[0] | configs[1]
     unclear = tuple(key for key in (DELETION, UNCLEAN) if merged.get(key) not in (None, "true", "false"))
     deletion, unclean = (_yes_or_no(merged.get(key), otherwise=None) for key in (DELETION, UNCLEAN))
-    return Said(deletion, unclean, unclear)
+    patterns = None if (text := merged.get(PROTECTED_TOPICS)) is None else parse_globs(text)
+    if isinstance(patterns, str):
+        return Said(deletion, unclean, (*unclear, PROTECTED_TOPICS))
+    return Said(deletion, unclean, unclear, patterns)
 
 
 def in_force(started_with: Settings, said: Said) -> Settings:
     """What was said, or else what the process was started with."""
     deletion, unclean = said.deletion, said.unclean
     return Settings(
-        started_with.deletion if deletion is None else deletion, started_with.unclean if unclean is None else unclean
+        started_with.deletion if deletion is None else deletion,
+        started_with.unclean if unclean is None else unclean,
+        started_with.protected if said.protected is None else said.protected,
     )
 
 

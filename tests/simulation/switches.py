@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.simulation.settings import DELETION, UNCLEAN
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 UNANNOUNCED = 0.1
 """How often whoever changes a configuration is interrupted before it is announced."""
 PAUSES = (znodes.encode_deletions_paused(znodes.DeletionsPaused(1, "an audit")), b"", b"{", None)
+
+PATTERNS = ("", "t0", "t1, t2", "t*", "t?", "none", "t0 t1")
+"""Of protected topics; the last one is none."""
+
+
+def _is_clear(key: str, value: str) -> bool:
+    return key == PROTECTED_TOPICS and not isinstance(parse_globs(value), str)
 
 
 class Switches:
@@ -60,6 +68,12 @@ class Switches:
         """Topics may be deleted, or may not any more."""
         self._configure_brokers(DELETION)
 
+    def protect(self) -> None:
+        """Some topics may not be deleted, or may again."""
+        path = self._brokers_config()
+        patterns = PATTERNS[self._world.between(0, len(PATTERNS) - 1)]
+        self._configure(path, (self._understood(path) or {}) | {PROTECTED_TOPICS: patterns})
+
     def forget_configuration(self) -> None:
         """Leave it to what the controllers were started with."""
         self._configure(self._brokers_config(), {})
@@ -74,7 +88,7 @@ class Switches:
         for name in self._ensemble.model.children(brokers):
             path = f"{brokers}/{name}"
             config = self._understood(path) or {}
-            clear = {key: value for key, value in config.items() if value in ("true", "false")}
+            clear = {key: value for key, value in config.items() if value in ("true", "false") or _is_clear(key, value)}
             self._ensemble.operate(SetData(path, znodes.encode_config(clear), ANY_VERSION))
         for entity in list(self._cluster.announcements.owed):
             self._announce(entity)

@@ -66,6 +66,8 @@ FOUND_BY = {
     "young_after_failover": 0,
     "last_part_counts": 38,
     "busy_taken_for_silent": 38,
+    "protected_deleted": 5,
+    "patterns_not_followed": 5,
     "epoch_never_raised": 33,
     "control_taken_unseen": 30,
     "powerless_for_ever": 5,

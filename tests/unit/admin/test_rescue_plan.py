@@ -36,6 +36,7 @@ def waiting(*kinds: CauseKind) -> Explanation:
         (waiting(CauseKind.READABLE_ZNODE), ExpectedResult.WAITS),
         (waiting(CauseKind.RESUMPTION), ExpectedResult.WAITS),
         (waiting(CauseKind.CONTROLLER_LATE, CauseKind.CONFIGURATION_UNREAD), ExpectedResult.WAITS),
+        (waiting(CauseKind.PROTECTED, CauseKind.BROKER_TO_RETURN), ExpectedResult.PROTECTED),
         (waiting(CauseKind.DISABLED), ExpectedResult.NEEDS_WORD),
         (
             Explanation("orders", DeletionVerdict.NOT_MARKED, (ObservedCause(CauseKind.DISABLED),)),

@@ -18,7 +18,7 @@ from lethe.cli.explain_watch import is_over, watched
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.survey.evidence import ControllerReport, ReportedReplica, ReportedTopic
+from lethe.survey.evidence import ControllerReport, RefusedDeletion, ReportedReplica, ReportedTopic
 from lethe.survey.explain import CLEAN
 from lethe.survey.views import NOT_SEEN
 from tests.fakes.forbidden_znodes import forbidding
@@ -231,7 +231,7 @@ def test_what_is_said_of_a_topic_that_is_not_marked_and_what_says_nothing() -> N
     found = parse_explanation(
         {"epoch": 2, "marked": False, "delete_topic_enable": False, "refused": {"at_ms": 7, "why": "no"}}
     )
-    assert (found.epoch, found.deletion_enabled, found.refused) == (2, False, (7, "no"))
+    assert (found.epoch, found.deletion_enabled, found.refused) == (2, False, RefusedDeletion(7, "no"))
     assert not parse_explanation(["?"]).is_known
     assert parse_explanation({"topics": "?", "not_shown": 7}).not_shown == 7
 

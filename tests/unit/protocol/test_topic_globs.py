@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lethe.protocol.topic_globs import glob_as_regex, matching_glob
+from lethe.protocol.topic_globs import glob_as_regex, matching_glob, parse_globs, protecting_glob
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_what_a_pattern_means(pattern: str, hits: list[str], misses: list[str]) 
 def test_the_first_pattern_that_means_it() -> None:
     assert matching_glob("orders.eu", ["bills", "orders.*", "*"]) == "orders.*"
     assert matching_glob("orders.eu", ["bills"]) is None
+
+
+def test_an_internal_topic_is_protected_without_a_pattern() -> None:
+    assert protecting_glob("__consumer_offsets", ()) == "__consumer_offsets"
+    assert protecting_glob("orders", ("bills", "o*")) == "o*"
+    assert protecting_glob("orders", ("bills",)) is None
+
+
+def test_a_list_of_patterns_or_the_one_that_can_match_no_topic() -> None:
+    assert parse_globs(" orders, billing.* ,,orders") == ("orders", "billing.*")
+    assert parse_globs("") == ()
+    assert parse_globs("orders,a;b,c d") == "a;b"

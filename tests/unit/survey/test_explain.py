@@ -16,6 +16,7 @@ from lethe.survey.evidence import (
     DeletionHolds,
     DynamicSetting,
     Evidence,
+    ProtectedTopics,
     RefusedDeletion,
     ReportedReplica,
     ReportedTopic,
@@ -270,6 +271,23 @@ def test_a_topic_that_nobody_has_marked_or_may_mark() -> None:
     assert kinds(explain(evidence(marked=False, reported=ControllerReport(deletion_enabled=False)), "orders")) == [
         (CauseKind.DISABLED, None)
     ]
+
+
+def test_a_protected_topic_stays_under_lethes_controller_only() -> None:
+    configured = DeletionHolds(protected=ProtectedTopics(("ord*",), "/config/brokers/<default>"))
+    held = ControllerReport({"orders": ReportedTopic("orders", phase="held")})
+    for marked, told in ((True, held), (False, ControllerReport())):
+        (cause,) = explain(evidence(marked=marked, holds=configured, reported=told), "orders").causes
+        said = sentence(cause, "orders", 0)
+        assert "it is protected (in /config/brokers/<default>) (by the pattern ord*): Lethe's" in said
+    assert (CauseKind.PROTECTED, None) not in kinds(explain(evidence(holds=configured), "orders"))
+    refused = RefusedDeletion(5, "the topic is protected", CauseKind.PROTECTED, "o*")
+    told = ControllerReport(protected_topics=("o*",), refused=refused)
+    (cause,) = explain(evidence(marked=False, holds=configured, reported=told), "orders").causes
+    assert (cause.kind, cause.path, cause.since_ms) == (CauseKind.PROTECTED, None, 5), "the file's, not ZooKeeper's"
+    assert kinds(
+        explain(evidence(marked=False, holds=configured, reported=ControllerReport(protected_topics=())), "orders")
+    ) == [(CauseKind.NOT_MARKED, None)]
 
 
 @pytest.mark.parametrize("path", ["/brokers/ids", "/brokers/ids/2"])

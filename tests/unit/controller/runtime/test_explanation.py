@@ -218,7 +218,12 @@ def test_topic_that_is_not_marked_says_whether_its_marker_was_refused() -> None:
     world.context.refused_marks["x"] = RefusedMark(7, "delete.topic.enable is false")
     told = not_marked(world.context, "x", {}, 1)
     assert (told["marked"], told["exists"]) == (False, False)
-    assert told["refused"] == {"at_ms": 7, "why": "delete.topic.enable is false"}
+    assert told["refused"] == {
+        "at_ms": 7,
+        "why": "delete.topic.enable is false",
+        "cause": "REFUSED",
+        "detail": None,
+    }
 
 
 class WatchedPartitions(dict[int, Partition]):
