@@ -77,7 +77,14 @@ async def read_debts_of(session: ZooKeeperSession, brokers: Sequence[BrokerId]) 
             wanted.extend((broker, name) for name in sorted(listed.names))
         else:
             unseen.extend(_unless_absent(paths.debts_of(broker), listed))
+    read = await read_znodes(session, wanted)
+    return DebtsRead(read.debts, (*unseen, *read.unseen))
+
+
+async def read_znodes(session: ZooKeeperSession, wanted: Sequence[tuple[BrokerId, str]]) -> DebtsRead:
+    """Return the debts that exist among these, by broker and znode name. Raises SessionLost."""
     found: list[OpenDebt] = []
+    unseen: list[UnseenDebts] = []
     outcomes = await session.read([GetData(_path(*each)) for each in wanted]) if wanted else ()
     for (broker, name), outcome in zip(wanted, outcomes, strict=True):
         named = paths.debt_named(name)

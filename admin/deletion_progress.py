@@ -17,6 +17,7 @@ topic with something unseen is not done, even if nothing of it was seen.
     no      no       clean, all seen        is_done
     no      no       clean, 3 refuses       is_blind: waiting does not help
     no      no       clean, 3 is silent     none of these: 3 may answer later
+    no      no       clean, absent 3 owes   is_done, with the debt
 
 "Stored" ends when the directory is renamed. So a done topic is *deleted*; its bytes may not be *reclaimed* yet.
 """
@@ -27,9 +28,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lethe.adapters.debts import DebtsRead, OpenDebt, read_znodes
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import live_brokers
-from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
@@ -100,6 +102,8 @@ class TopicDeletionProgress:
     is_recreated: bool = False
     """A new topic has the name. Brokers do not distinguish its logs from those of the old one."""
     unseen_znodes: tuple[UnseenZnode, ...] = ()
+    owed: tuple[OpenDebt, ...] = ()
+    """What absent brokers still have: promised to be deleted when they return, and so neither left nor unseen."""
 
     @property
     def is_left(self) -> bool:
@@ -108,7 +112,7 @@ class TopicDeletionProgress:
 
     @property
     def is_done(self) -> bool:
-        """True if everything was seen and nothing of the topic is left."""
+        """True if everything was seen and nothing of the topic is left, but for what is owed."""
         return not self.is_left and not self.unseen and not self.unseen_znodes
 
     @property
@@ -219,6 +223,7 @@ async def look(
     brokers, malformed = await live_brokers(session)
     answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY)
     told = _Answers(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
+    debts = await _debts(session, told, wanted)
     progress = []
     for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):
         unseen_znodes: list[UnseenZnode] = []
@@ -233,14 +238,47 @@ async def look(
                 has_znode=czxid is not None and not is_recreated,
                 cached_by=told.cached_by(target, is_recreated=is_recreated),
                 stored_by=() if is_recreated else told.stored_by(target),
-                unseen=tuple(told.unseen(target, is_recreated=is_recreated)),
+                unseen=tuple(told.unseen(target, is_recreated=is_recreated, debts=debts)),
                 absent=told.absent(target),
                 failed_log_dirs=told.failed_log_dirs(target),
                 is_recreated=is_recreated,
                 unseen_znodes=tuple(unseen_znodes),
+                owed=debts.of(target),
             )
         )
     return progress
+
+
+class _Debts(NamedTuple):
+    """What absent brokers owe of the topics."""
+
+    read: DebtsRead
+
+    def of(self, target: DeletionTarget) -> tuple[OpenDebt, ...]:
+        incarnation = (target.name, target.czxid)
+        return tuple(debt for debt in self.read.debts if (debt.topic, debt.created_zxid) == incarnation)
+
+    def why_absent(self, broker: int, target: DeletionTarget) -> str | None:
+        """Return why the logs of this absent broker are unseen; None where it owes them."""
+        if any(debt.broker == broker for debt in self.of(target)):
+            return None
+        path = paths.debt(broker, target.name, target.czxid or 0)
+        unread = (f" and {path} cannot be read: {each.reason}" for each in self.read.unseen if each.path == path)
+        return f"it is not registered{next(unread, '')}"
+
+
+async def _debts(session: ZooKeeperSession, told: _Answers, wanted: Sequence[DeletionTarget]) -> _Debts:
+    return _Debts(
+        await read_znodes(
+            session,
+            [
+                (BrokerId(broker), f"{target.name}@{target.czxid}")
+                for target in wanted
+                if target.czxid is not None
+                for broker in told.absent(target)
+            ],
+        )
+    )
 
 
 def _stat(outcome: ReadOutcome, path: str, unseen: list[UnseenZnode]) -> Present | None:
@@ -290,7 +328,7 @@ class _Answers:
             if view.has_failed
         )
 
-    def unseen(self, target: DeletionTarget, *, is_recreated: bool) -> Iterator[UnseenPlace]:
+    def unseen(self, target: DeletionTarget, *, is_recreated: bool, debts: _Debts) -> Iterator[UnseenPlace]:
         """Yield unseen places by broker. Logs of a recreated topic are not looked at."""
         if not self._registered:
             yield UnseenPlace(None, BrokerPlace.CACHE, BrokerFailure.ABSENT, "no broker is registered")
@@ -308,7 +346,8 @@ class _Answers:
                 yield from _unseen_log_dirs(answer)
         if not is_recreated:
             for broker in self.absent(target):
-                yield UnseenPlace(broker, BrokerPlace.LOGS, BrokerFailure.ABSENT, "it is not registered")
+                if (why := debts.why_absent(broker, target)) is not None:
+                    yield UnseenPlace(broker, BrokerPlace.LOGS, BrokerFailure.ABSENT, why)
 
 
 def _unseen_log_dirs(answer: BrokerAnswers) -> Iterator[UnseenPlace]:

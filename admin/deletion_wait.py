@@ -33,7 +33,7 @@ class DeletionWaitResult:
 
     def note(self, looked: Sequence[TopicDeletionProgress], elapsed_ms: int) -> None:
         """Store one look. A place is clean only if it was seen at every broker. The logs of a recreated topic never
-        are, since brokers do not distinguish them from the new ones."""
+        are, since brokers do not distinguish them from the new ones; nor those of a topic that a broker owes."""
         newest = {progress.name: progress for progress in looked}
         self.progress = [newest.get(progress.name, progress) for progress in self.progress]
         self.elapsed_ms = elapsed_ms
@@ -43,7 +43,8 @@ class DeletionWaitResult:
                 self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
             if not progress.cached_by and not progress.is_unseen_at(BrokerPlace.CACHE):
                 self.caches_ms.setdefault(progress.name, elapsed_ms)
-            if not progress.stored_by and not progress.is_recreated and not progress.is_unseen_at(BrokerPlace.LOGS):
+            is_stored = progress.stored_by or progress.owed or progress.is_recreated
+            if not is_stored and not progress.is_unseen_at(BrokerPlace.LOGS):
                 self.logs_ms.setdefault(progress.name, elapsed_ms)
 
 

@@ -13,6 +13,7 @@ from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.journal import JsonValue
+from lethe.survey.debts import by_broker, debt_json
 
 SHOWN_NAMES: Final = 3
 SHOWN_PROBLEMS: Final = 20
@@ -37,6 +38,7 @@ class State(enum.Enum):
     """Progress of one topic."""
 
     DELETED = "deleted"
+    OWED = "deleted, the rest is owed"
     UNSEEN = "gone, as far as could be seen"
     WAITING = "waiting"
     REFUSED = "refused"
@@ -45,7 +47,7 @@ class State(enum.Enum):
 def state_of(progress: TopicDeletionProgress) -> State:
     """Return the state; UNSEEN only where nothing of the topic was seen."""
     if progress.is_done:
-        return State.DELETED
+        return State.OWED if progress.owed else State.DELETED
     if progress.is_given_up:
         return State.REFUSED
     return State.WAITING if progress.is_left else State.UNSEEN
@@ -103,7 +105,12 @@ def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
     if detail is Detail.QUIET and code is Exit.OK:
         return Answer(data)
     asked = counted(len(states), "topic")
-    lines = [f"{states.count(State.DELETED)} of {asked} deleted after {waited.elapsed_ms / 1000:.1f} s"]
+    deleted = states.count(State.DELETED) + states.count(State.OWED)
+    lines = [f"{deleted} of {asked} deleted after {waited.elapsed_ms / 1000:.1f} s"]
+    lines += [
+        f"broker {owing.broker} owes {owing.text}: it deletes them when it returns"
+        for owing in by_broker(debt for progress in waited.progress for debt in progress.owed)
+    ]
     if unseen := states.count(State.UNSEEN):
         has_hidden_znodes = any(progress.unseen_znodes for progress in waited.progress)
         lines.append(
@@ -187,6 +194,7 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "silent": [*progress.silent],
         "absent": [*progress.absent],
         "failed_log_dirs": [{"broker": failed.broker, "path": failed.path} for failed in progress.failed_log_dirs],
+        "owed": [debt_json(debt) for debt in progress.owed],
         "unseen": [_unseen_json(each) for each in progress.unseen],
         "unseen_znodes": [{"path": each.path, "why": each.why} for each in progress.unseen_znodes],
         "waits_for": ", ".join(_causes(progress, waited)),

@@ -16,10 +16,12 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
+from lethe.admin.debt_forecast import forecast
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.hold_causes import held_back
+from lethe.admin.marker_orders import order_owing
 from lethe.admin.paced_marking import Pace
 from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Refusal
@@ -60,6 +62,14 @@ Unreadable = Annotated[
     typer.Option(
         "--unreadable",
         help="Delete topics whose znode cannot be understood, by their exact names. Asks first.",
+    ),
+]
+Owe = Annotated[
+    bool,
+    typer.Option(
+        "--owe",
+        help="Do not wait for brokers that are not registered: they owe what they have of the topics, and delete it "
+        "when they return. Needs Lethe's controller.",
     ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until nothing of the topics is left, and show how far it is.")]
@@ -116,6 +126,7 @@ def delete(
     if_exists: IfExists = False,
     yes: Yes = False,
     unreadable: Unreadable = False,
+    owe: Owe = False,
     dry_run: DryRun = False,
     wait: Wait = False,
     from_candidates: FromCandidates = None,
@@ -154,14 +165,16 @@ def delete(
     async def command() -> Answer:
         Detail.of(quiet=quiet, verbose=verbose)
         if wanted is not None:
-            if expressions or unreadable:
-                raise ValueError("--from-candidates says which topics: give neither topics nor --unreadable with it")
+            if expressions or unreadable or owe:
+                raise ValueError(
+                    "--from-candidates says which topics: give neither topics nor --unreadable nor --owe with it"
+                )
             table = await candidates_table(wanted.path, max_age_days=wanted.max_age_days)
             confirm = None if yes else ask_user
             return await with_session(
                 zookeeper, lambda session: candidates_deletion(session, wanted, table, confirm=confirm)
             )
-        demand_sense(expressions, unreadable=unreadable, wait=wait, for_candidates=for_candidates)
+        demand_sense(expressions, unreadable=unreadable, owe=owe, wait=wait, for_candidates=for_candidates)
         return await with_session(zookeeper, by_name)
 
     async def by_name(session: ZooKeeperSession) -> Answer:
@@ -172,22 +185,29 @@ def delete(
             )
         agreed = yes or dry_run
         names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else ask_user)
-        if dry_run:
-            return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
         if not names:
             return Answer([], ("Nothing to delete.",))
-        if not wait:
-            return await deletion(session, names, detail=detail)
         async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
+            expected = (await forecast(session, names, ask)).lines() if owe else ()
+            if dry_run:
+                return Answer([*names], (*(f"Would delete topic {name}." for name in names), *expected))
+            for line in expected:
+                note(f"note: {line}")
             return await deletion(
-                session, names, ask=ask, timeout_ms=timeout_ms, show_progress=not as_json, detail=detail
+                session,
+                names,
+                ask=ask if wait else None,
+                owe=owe,
+                timeout_ms=timeout_ms,
+                show_progress=not as_json,
+                detail=detail,
             )
 
     finish(command, as_json=as_json)
 
 
 def demand_sense(
-    expressions: Sequence[str], *, unreadable: bool, wait: bool, for_candidates: Mapping[str, bool]
+    expressions: Sequence[str], *, unreadable: bool, owe: bool = False, wait: bool, for_candidates: Mapping[str, bool]
 ) -> None:
     """Check a command line without --from-candidates, apart from the cluster. `for_candidates` tells which options of
     that one were given. Raises ValueError."""
@@ -197,6 +217,8 @@ def demand_sense(
         if is_given:
             raise ValueError(f"{option} goes with --from-candidates, and has no effect on named topics: leave it out")
     if unreadable:
+        if owe:
+            raise ValueError("--owe cannot follow what is --unreadable, because its partitions and brokers are unknown")
         if wait:
             raise ValueError(
                 "--wait cannot follow what is --unreadable, because its partitions and brokers are unknown: leave it "
@@ -245,13 +267,16 @@ async def deletion(
     names: Sequence[str],
     *,
     ask: AskAbout | None = None,
+    owe: bool = False,
     timeout_ms: int = 300_000,
     show_progress: bool = True,
     detail: Detail = Detail.CAUSES,
 ) -> Answer:
-    """Mark the topics. With `ask`, wait up to `timeout_ms` until nothing is left."""
+    """Mark the topics, with `owe` so that absent brokers are not waited for. With `ask`, wait up to `timeout_ms` until
+    nothing is left, but for what is owed."""
     wanted = await targets(session, names)
-    outcomes = await topic_znodes.mark_for_deletion(session, [target.name for target in wanted if target.czxid])
+    mark = order_owing if owe else topic_znodes.mark_for_deletion
+    outcomes = await mark(session, [target.name for target in wanted if target.czxid])
     if outcomes and (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""
         note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")

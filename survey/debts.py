@@ -1,0 +1,77 @@
+"""What brokers owe, added up: the words for debts in all commands.
+
+A debt is no leftover: the broker deletes these replicas when it returns. Its size is the one that was known when the
+debt was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lethe.adapters.debts import OpenDebt
+from lethe.protocol.counting import counted
+from lethe.protocol.journal import JsonValue, partition_ranges, time_to_text
+from lethe.protocol.vocabulary import topic_id_to_text
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDebts:
+    """All debts of one broker, by name and age."""
+
+    broker: int
+    debts: tuple[OpenDebt, ...]
+
+    @property
+    def partitions(self) -> int:
+        return sum(len(each.debt.partitions) for each in self.debts)
+
+    @property
+    def since_ms(self) -> int:
+        """When the oldest one was written."""
+        return min(each.debt.since_ms for each in self.debts)
+
+    @property
+    def known_bytes(self) -> int | None:
+        """Bytes of the debts whose size is known; None where none is."""
+        sizes = [each.debt.size_bytes for each in self.debts if each.debt.size_bytes is not None]
+        return sum(sizes) if sizes else None
+
+    @property
+    def is_sized(self) -> bool:
+        """True if the size of every debt is known."""
+        return all(each.debt.size_bytes is not None for each in self.debts)
+
+    @property
+    def text(self) -> str:
+        """`4 partitions of 2 deleted topics, 1,234 bytes, since 2026-01-02T03:04:05.678Z`."""
+        partitions, topics = counted(self.partitions, "partition"), counted(len(self.debts), "deleted topic")
+        return f"{partitions} of {topics}, {self.size_text}, since {time_to_text(self.since_ms)}"
+
+    @property
+    def size_text(self) -> str:
+        if self.known_bytes is None:
+            return "of unknown size"
+        return f"{'' if self.is_sized else 'at least '}{counted(self.known_bytes, 'byte')}"
+
+
+def by_broker(debts: Iterable[OpenDebt]) -> tuple[BrokerDebts, ...]:
+    """Return the debts of each broker that has any, by id."""
+    found: dict[int, list[OpenDebt]] = {}
+    for each in sorted(debts, key=lambda each: (each.broker, each.topic, each.created_zxid)):
+        found.setdefault(each.broker, []).append(each)
+    return tuple(BrokerDebts(broker, tuple(owed)) for broker, owed in found.items())
+
+
+def debt_json(each: OpenDebt) -> dict[str, JsonValue]:
+    """Return one debt as data."""
+    debt = each.debt
+    return {
+        "broker": each.broker,
+        "topic": each.topic,
+        "topic_id": None if debt.topic_id is None else topic_id_to_text(debt.topic_id),
+        "partitions": partition_ranges(debt.partitions),
+        "since_ms": debt.since_ms,
+        "size_bytes": debt.size_bytes,
+        "path": each.path,
+    }
