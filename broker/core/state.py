@@ -71,8 +71,9 @@ class AgentState:
     """Of all replicas that are not offline."""
     incarnations: dict[str, TopicId] = field(default_factory=dict)
     """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
-    tombstoned: dict[str, TopicId] = field(default_factory=dict)
-    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): a deletion by name means that one."""
+    tombstoned: dict[str, TopicId | None] = field(default_factory=dict)
+    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): a deletion by name means that one. None: the
+    tombstone named no id."""
     cache: MetadataCache = field(default_factory=MetadataCache)
     cache_epoch: BrokerEpoch = NO_EPOCH
     """The registration that the cache belongs to: the broker epoch of the last UpdateMetadata that named one."""
@@ -126,12 +127,11 @@ class AgentState:
     # --- tombstones -----------------------------------------------------------------------------------------------
 
     def note_tombstone(self, topic: str, topic_id: TopicId | None) -> None:
-        """Store which incarnation of the topic is being deleted; a tombstone without an id clears that."""
+        """Store which incarnation of the topic is being deleted."""
         self.tombstoned.pop(topic, None)
-        if topic_id is not None:
-            self.tombstoned[topic] = topic_id
-            if len(self.tombstoned) > MAX_TOMBSTONES:
-                del self.tombstoned[next(iter(self.tombstoned))]
+        self.tombstoned[topic] = topic_id
+        if len(self.tombstoned) > MAX_TOMBSTONES:
+            del self.tombstoned[next(iter(self.tombstoned))]
 
     # --- leftovers ------------------------------------------------------------------------------------------------
 

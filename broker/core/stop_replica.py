@@ -92,7 +92,8 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             end_role(state, topic_partition)
             if not partition.delete:
                 continue
-            for deletion in _deletions(state, topic_partition, errors):
+            is_named = partition.leader_epoch != EPOCH_DURING_DELETE or topic.topic in state.tombstoned
+            for deletion in _deletions(state, topic_partition, errors, is_named=is_named):
                 deletions.append(deletion)
                 if deletion.verdict is StopVerdict.ASK:
                     asked[topic.topic] = None
@@ -172,13 +173,19 @@ def resume_after_disk(
 
 
 def _deletions(
-    state: AgentState, topic_partition: TopicPartition, errors: dict[TopicPartition, int]
+    state: AgentState, topic_partition: TopicPartition, errors: dict[TopicPartition, int], *, is_named: bool
 ) -> Iterator[Deletion]:
-    """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic."""
+    """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic.
+
+    `is_named`: the incarnation that the request means has been named. Where the tombstone has not been taken in, the
+    remembered one may be an earlier one."""
     remembered = state.incarnations.get(topic_partition.topic)
     for each in candidates(state, topic_partition):
         if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
-            yield Deletion(topic_partition, each.log_dir, judge_deletion(each, remembered))
+            verdict = judge_deletion(each, remembered)
+            if verdict is StopVerdict.DELETE and remembered is not None and not is_named:
+                verdict = StopVerdict.ASK
+            yield Deletion(topic_partition, each.log_dir, verdict)
         elif not is_other_incarnation(each, remembered):
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -193,7 +200,7 @@ def _target_incarnation(state: AgentState, topic: StopReplicaTopic) -> TopicId |
     """The incarnation to stop, if known: for a deleted topic that of the preceding tombstone."""
     current = state.incarnations.get(topic.topic)
     is_doomed = any(partition.leader_epoch == EPOCH_DURING_DELETE for partition in topic.partitions)
-    return state.tombstoned.get(topic.topic, current) if is_doomed else current
+    return (state.tombstoned.get(topic.topic) or current) if is_doomed else current
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:

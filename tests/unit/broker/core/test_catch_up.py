@@ -10,7 +10,7 @@ from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.state import Settings
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
-from tests.unit.broker.core.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop
+from tests.unit.broker.core.driver import ME, A, Driver, Entry, FakeDisk, X, Y, become, live, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
 CATCH_UP_MS = Settings(ME, 0, "").catch_up_delay_ms
@@ -70,6 +70,7 @@ def test_an_agent_that_is_told_again_to_host_what_is_deleted_fills_nothing() -> 
     disk = FakeDisk({A: {}})
     driver = with_brokers(ME, 2, disk=disk)
     follower(driver, leader=-1)
+    driver.update(tombstone())
     assert [row.error for row in driver.stop(stop()).rows] == [ErrorCode.NONE]
     driver.advance(100 * CATCH_UP_MS)
     assert driver.state.removal.freed_bytes == 0

@@ -255,6 +255,7 @@ def test_another_one_in_a_failed_log_directory_does_not_matter(failed: str, topi
     driver.feed(LogDirFailed(failed, "gone"))
     assert opened(driver, follow(topic_id)) == ErrorCode.NONE
     assert driver.state.replicas[T0].topic_id == topic_id
+    driver.update(tombstone(topic_id=topic_id))
     assert stopped(driver, stop()) == ErrorCode.NONE
     assert stopped(driver, stop()) == ErrorCode.NONE, "repeated: the same answer"
     assert where(driver, topic_id) == ["delete"]
@@ -342,6 +343,7 @@ def test_of_several_without_an_id_none_is_deleted_by_name() -> None:
 def test_a_rename_that_fails_leaves_the_other_one_to_be_deleted_next() -> None:
     driver = two(held(X), held(X))
     assert opened(driver, doomed(X)) == ErrorCode.NONE
+    driver.update(tombstone(topic_id=X))
     performed: list[object] = []
     perform = driver.disk.perform
 

@@ -14,7 +14,7 @@ from lethe.broker.core.removal import (
 )
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import topic_id_to_text
-from tests.unit.broker.core.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
+from tests.unit.broker.core.driver import DELAY_MS, A, B, Driver, Entry, FakeDisk, X, Y, become, stop, tombstone
 
 
 def directories(driver: Driver) -> list[str]:
@@ -25,6 +25,7 @@ def test_the_bytes_go_after_the_delay_and_are_counted() -> None:
     driver = Driver()
     driver.leader_and_isr(become(partitions=(0, 1)))
     driver.now_ms = 1_000
+    driver.update(tombstone())
     driver.stop(stop(partitions=(0, 1)))
     assert SetTimer(1_000 + DELAY_MS) in driver.effects
     assert driver.state.removal.pending_bytes == 8192
@@ -42,6 +43,7 @@ def test_bytes_of_two_incarnations_are_counted_apart() -> None:
     driver = Driver()
     for topic_id in (X, Y):
         driver.leader_and_isr(become(topic_id=topic_id, partitions=(0, 1), is_new=True))
+        driver.update(tombstone(topic_id=topic_id))
         driver.stop(stop(partitions=(0, 1)))
     driver.advance(DELAY_MS)
     freed = driver.records(EventRecordType.BYTES_FREED)
@@ -128,6 +130,7 @@ def test_a_removal_that_failed_half_way_counts_what_it_freed() -> None:
 def test_a_failed_log_directory_is_owed_nothing_until_the_restart() -> None:
     driver = Driver()
     driver.leader_and_isr(become(partitions=(0, 1)))
+    driver.update(tombstone())
     driver.stop(stop(partitions=(0, 1)))
     driver.feed(LogDirFailed(A, "gone"))
     assert [ref.log_dir for ref in driver.state.removal.pending] == [B]
@@ -137,6 +140,7 @@ def test_a_failed_log_directory_is_owed_nothing_until_the_restart() -> None:
 def test_a_removal_that_finds_the_log_directory_broken_takes_it_offline() -> None:
     driver = Driver()
     driver.leader_and_isr(become())
+    driver.update(tombstone())
     driver.stop(stop())
     effects = step(driver.state, TimerFired(), DELAY_MS)
     assert isinstance(effects[-1], RemoveDirectories)
@@ -148,6 +152,7 @@ def test_a_removal_that_finds_the_log_directory_broken_takes_it_offline() -> Non
 def test_requests_are_served_while_a_removal_is_under_way() -> None:
     driver = Driver()
     driver.leader_and_isr(become())
+    driver.update(tombstone())
     driver.stop(stop())
     assert isinstance(step(driver.state, TimerFired(), DELAY_MS)[-1], RemoveDirectories)
     driver.now_ms = DELAY_MS

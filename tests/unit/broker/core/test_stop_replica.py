@@ -122,6 +122,7 @@ def test_flags_are_judged_partition_by_partition() -> None:
 def test_a_partition_named_twice_is_answered_twice_and_deleted_once() -> None:
     driver = Driver()
     driver.leader_and_isr(become())
+    driver.update(tombstone())
     rows = driver.stop(stop(partitions=(0, 0))).rows
     assert [row.error for row in rows] == [ErrorCode.NONE, ErrorCode.NONE]
     assert len([o for o in driver.disk.performed if isinstance(o, RenameForDeletion)]) == 1
@@ -170,6 +171,22 @@ def test_a_tombstone_without_an_id_lets_every_deletion_through() -> None:
     driver.leader_and_isr(become(topic_id=X, leader_epoch=1))
     driver.update(tombstone(topic_id=None))
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "answer, kept",
+    [(X, "delete"), (Y, "stray"), (TopicAbsence.NO_TOPIC, "stray"), (TopicIdUnavailable("NO_AUTH"), "t-0")],
+)
+def test_where_the_tombstone_was_not_taken_in_zookeeper_is_asked_which_incarnation_goes(
+    answer: TopicIdAnswer, kept: str
+) -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.topic_ids["t"] = answer
+    wanted = ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(answer, TopicIdUnavailable) else ErrorCode.NONE
+    assert only_error(driver.stop(stop())) == wanted
+    assert driver.asked == [("t",)]
+    assert [name.rpartition("-")[2] if name != "t-0" else name for name in driver.disk.log_dirs[A]] == [kept]
 
 
 def test_tombstones_are_remembered_within_bounds() -> None:
