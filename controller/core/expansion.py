@@ -37,9 +37,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 def topics_modified(step: StepContext, topics: tuple[str, ...]) -> None:
     """Read known topics again; read topics that were quarantined as new ones, and list the markers."""
     cluster = step.context.cluster
-    removals = cluster.removals
-    removals.modified.update(dict.fromkeys(name for name in topics if name in removals.under_way))
-    known = [name for name in topics if name in cluster.topics and name not in removals.under_way]
+    known = [name for name in topics if name in cluster.topics]
     aside = [name for name in topics if name in cluster.quarantined_topics]
     if known:
         step.do(ReadModifiedTopics(tuple(known)))
@@ -48,8 +46,12 @@ def topics_modified(step: StepContext, topics: tuple[str, ...]) -> None:
 
 
 def read_modified(step: StepContext, task: ReadModifiedTopics) -> None:
-    """Read the znodes of these topics, and watch them."""
-    step.read((GetData(paths.topic(name), watch=True) for name in task.topics), ModifiedTopicsRead(task.topics))
+    """Read the znodes of these topics, and watch them; topics whose removal is under way later, if they are left."""
+    removals = step.context.cluster.removals
+    names = tuple(name for name in task.topics if name not in removals.under_way)
+    removals.modified.update(dict.fromkeys(name for name in task.topics if name in removals.under_way))
+    if names:
+        step.read((GetData(paths.topic(name), watch=True) for name in names), ModifiedTopicsRead(names))
 
 
 def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcomes: Sequence[ReadOutcome]) -> None:

@@ -10,7 +10,7 @@ from lethe.controller.core.events import ResignationRequested, SessionLost
 from lethe.controller.core.removal import GROUPS_AT_ONCE
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import ReplicaAssignment
+from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
@@ -114,6 +114,19 @@ def test_a_topic_under_way_is_neither_continued_nor_taken_for_vanished() -> None
     assert is_gone(world, "orders")
     assert "vanished" not in phases(world, "orders")
     assert led(world, "new") == (1, 0, (1,))
+
+
+def test_a_reassignment_does_not_have_a_topic_under_way_read_again() -> None:
+    world = being_removed("orders")
+    world.create_topic("orders", (2, 3), (2, 3))
+    target = {TopicPartition("orders", 1): (3, 1)}
+    world.write(Create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(target)))
+    world.run()
+    assert list(world.context.cluster.removals.under_way) == ["orders"]
+    world.release(1)
+    world.run()
+    assert "orders" not in world.context.cluster.deletions
+    assert led(world, "orders", 1) is not None, "it was made again, and nobody wants it to go"
 
 
 def test_a_topic_that_was_modified_meanwhile_and_is_left_is_read_again() -> None:
