@@ -5,7 +5,7 @@ A debt that cannot be read or understood is no debt and not none: it is returned
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -52,8 +52,8 @@ class DebtsRead(NamedTuple):
     unseen: tuple[UnseenDebts, ...] = ()
 
 
-async def read_debts(session: ZooKeeperSession) -> DebtsRead:
-    """Return the debts of all brokers. Raises SessionLost."""
+async def read_debts(session: ZooKeeperSession, topics: Collection[str] | None = None) -> DebtsRead:
+    """Return the debts of all brokers, or of these topics; with what cannot be understood. Raises SessionLost."""
     (listed,) = await session.read([GetChildren(paths.debts())])
     if not isinstance(listed, Children):
         return DebtsRead(unseen=_unless_absent(paths.debts(), listed))
@@ -63,18 +63,21 @@ async def read_debts(session: ZooKeeperSession) -> DebtsRead:
         for name, number in numbers.items()
         if number is None
     )
-    read = await read_debts_of(session, sorted(number for number in numbers.values() if number is not None))
+    brokers = sorted(number for number in numbers.values() if number is not None)
+    read = await read_debts_of(session, brokers, topics)
     return DebtsRead(read.debts, unseen + read.unseen)
 
 
-async def read_debts_of(session: ZooKeeperSession, brokers: Sequence[BrokerId]) -> DebtsRead:
-    """Return the debts of these brokers. Raises SessionLost."""
+async def read_debts_of(
+    session: ZooKeeperSession, brokers: Sequence[BrokerId], topics: Collection[str] | None = None
+) -> DebtsRead:
+    """Return the debts of these brokers, as `read_debts`. Raises SessionLost."""
     unseen: list[UnseenDebts] = []
     wanted: list[tuple[BrokerId, str]] = []
     listings = await session.read([GetChildren(paths.debts_of(broker)) for broker in brokers]) if brokers else ()
     for broker, listed in zip(brokers, listings, strict=True):
         if isinstance(listed, Children):
-            wanted.extend((broker, name) for name in sorted(listed.names))
+            wanted.extend((broker, name) for name in sorted(listed.names) if _may_be_of(name, topics))
         else:
             unseen.extend(_unless_absent(paths.debts_of(broker), listed))
     read = await read_znodes(session, wanted)
@@ -99,6 +102,11 @@ async def read_znodes(session: ZooKeeperSession, wanted: Sequence[tuple[BrokerId
         assert named is not None, "a debt is not decoded without it"
         found.append(OpenDebt(broker, *named, debt, outcome.stat.version))
     return DebtsRead(tuple(found), tuple(unseen))
+
+
+def _may_be_of(name: str, topics: Collection[str] | None) -> bool:
+    named = paths.debt_named(name)
+    return topics is None or named is None or named[0] in topics
 
 
 def _path(broker: BrokerId, name: str) -> str:

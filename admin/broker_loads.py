@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lethe.adapters.debts import UnseenDebts, read_debts
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import ControllerIdentity, acting_controller
 from lethe.admin.deletion_requests import deletions_paused
@@ -18,6 +19,7 @@ from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
+from lethe.survey.debts import BrokerDebts, by_broker
 
 if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
@@ -123,12 +125,16 @@ class ClusterLoad:
     since_ms: Mapping[int, int]
     unreadable: Mapping[int, str]
     answers: Mapping[int, BrokerAnswers] = field(default_factory=dict)
+    debts: Mapping[int, BrokerDebts] = field(default_factory=dict)
+    """By broker, registered or not."""
+    debts_unseen: tuple[UnseenDebts, ...] = ()
 
     @property
     def missing(self) -> list[BrokerLoad]:
-        """Brokers that assignments name and that are not registered."""
+        """Brokers that assignments or debts name and that are not registered, by id."""
         known = {*self.views.brokers, *self.unreadable}
-        return [load for broker, load in self.loads.items() if broker not in known]
+        named = sorted({*self.loads, *self.debts} - known)
+        return [self.loads.get(broker) or BrokerLoad(broker) for broker in named]
 
     @property
     def silent(self) -> list[int]:
@@ -152,4 +158,6 @@ async def look_at_brokers(
         answers = {int(answer.broker): answer for answer in await ask_all(asked, ask)}
     is_paused = await deletions_paused(session) is not None
     loads = broker_loads(views, are_marked_kept=is_paused)
-    return ClusterLoad(views, acting, loads, since_ms, unreadable_registrations(views), answers)
+    read = await read_debts(session)
+    debts = {owing.broker: owing for owing in by_broker(read.debts)}
+    return ClusterLoad(views, acting, loads, since_ms, unreadable_registrations(views), answers, debts, read.unseen)

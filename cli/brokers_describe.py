@@ -11,7 +11,16 @@ from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
 from lethe.admin.controller_identity import ControllerIdentity
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
-from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
+from lethe.cli.brokers_look import (
+    Offline,
+    asker,
+    broker_json,
+    debts_line,
+    missing_line,
+    size_of,
+    unseen_debts_lines,
+    utc,
+)
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -38,15 +47,18 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
     """Return all data about one broker. Raises Refusal where neither a registration nor an assignment names it."""
     seen = await look_at_brokers(session, ask=ask, only=(number,))
     load = seen.loads.get(number)
-    if load is None and number not in seen.unreadable:
+    if load is None and number not in seen.unreadable and number not in seen.debts:
         ids = ", ".join(map(str, sorted({*seen.views.brokers, *seen.unreadable}))) or "none"
-        raise Refusal(f"broker {number} is not registered, and no assignment names it (registered: {ids})")
+        raise Refusal(
+            f"broker {number} is not registered, and neither assignments nor debts name it (registered: {ids})"
+        )
     code = Exit.OK
     lines = _registration(seen, number)
     if number not in seen.views.brokers:
         code = Exit.NO
-        if load is not None and number not in seen.unreadable:
-            lines = [missing_line(load)]
+        if number not in seen.unreadable:
+            lines = [missing_line(load or BrokerLoad(number))]
+    lines += [line for line in (debts_line(seen, number),) if line is not None] + unseen_debts_lines(seen)
     lines += _partitions(load or BrokerLoad(number))
     lines += _replaceable(seen, load or BrokerLoad(number))
     answers = seen.answers.get(number)
@@ -67,6 +79,7 @@ async def broker_description(session: ZooKeeperSession, number: int, ask: AskBro
         )
         tables = (Table(("log directory", "replicas", "bytes", "problem"), rows),) if rows else ()
         code = Exit.UNREACHABLE if answers.failure is not None else code
+    code = Exit.UNREACHABLE if seen.debts_unseen else code
     return Answer(broker_json(seen, number), tuple(lines), tables, code)
 
 

@@ -8,7 +8,16 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import ClusterLoad, look_at_brokers
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
-from lethe.cli.brokers_look import Offline, asker, broker_json, missing_line, size_of, utc
+from lethe.cli.brokers_look import (
+    Offline,
+    asker,
+    broker_json,
+    debts_line,
+    missing_line,
+    size_of,
+    unseen_debts_lines,
+    utc,
+)
 from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -24,7 +33,7 @@ COLUMNS = ("id", "endpoints", "rack", "since (UTC)", "leads", "follows", "not in
 def list_brokers(zookeeper: ZooKeeper, offline: Offline = False, as_json: AsJson = False) -> None:
     """List brokers: what they lead, follow and store, and ids that assignments name although nobody is registered.
 
-    Exit code 3 where a broker did not answer.
+    Exit code 3 where a broker did not answer, or debts could not be read.
     """
     finish(
         lambda: with_session(zookeeper, lambda session: broker_list(session, asker(offline=offline))), as_json=as_json
@@ -38,8 +47,11 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
     lines = [
         f"{counted(len(numbers), 'broker is', 'brokers are')} registered; {seen.acting.text}.",
         *(missing_line(load) for load in seen.missing),
+        *(line for number in seen.debts if (line := debts_line(seen, number)) is not None),
+        *unseen_debts_lines(seen),
         *(f"{where}: {problem}" for where, problem in seen.views.problems.items()),
     ]
+    problems = (*seen.views.problems.items(), *seen.debts_unseen)
     table = Table(COLUMNS, tuple(_row(seen, number) for number in numbers))
     body: dict[str, JsonValue] = {
         "controller": seen.acting.broker_id,
@@ -47,9 +59,10 @@ async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answe
         "controller_problem": seen.acting.problem,
         "brokers": [broker_json(seen, number) for number in numbers],
         "missing": [broker_json(seen, load.broker) for load in seen.missing],
-        "problems": [{"where": where, "what": problem} for where, problem in seen.views.problems.items()],
+        "problems": [{"where": where, "what": problem} for where, problem in problems],
     }
-    code = Exit.UNREACHABLE if seen.silent or seen.acting.problem is not None else Exit.OK
+    is_unseen = seen.silent or seen.debts_unseen or seen.acting.problem is not None
+    code = Exit.UNREACHABLE if is_unseen else Exit.OK
     return Answer(body, tuple(lines), (table,) if numbers else (), code)
 
 

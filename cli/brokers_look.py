@@ -13,6 +13,7 @@ from lethe.admin.broker_loads import (
 )
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
+from lethe.survey.debts import debt_json
 
 if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
@@ -33,6 +34,23 @@ def asker(*, offline: bool) -> AskBroker | None:
 def size_of(log_dir: LogDirView) -> int:
     """Return the bytes of the replicas in a log directory."""
     return sum(directory.size_bytes for directory in log_dir.directories)
+
+
+def debts_line(seen: ClusterLoad, number: int) -> str | None:
+    """Return a line about what the broker owes; None where that is nothing."""
+    owing = seen.debts.get(number)
+    if owing is None:
+        return None
+    if number in seen.views.brokers or number in seen.unreadable:
+        return f"Broker {number} owes {owing.text}. It is registered, and they are being settled."
+    return (
+        f"Broker {number} owes {owing.text}. It deletes them when it is back; if never: lethe brokers forget {number}"
+    )
+
+
+def unseen_debts_lines(seen: ClusterLoad) -> list[str]:
+    """Return a line about each debt that could not be seen."""
+    return [f"What {each.path} says is unseen: {each.reason}" for each in seen.debts_unseen]
 
 
 def missing_line(load: BrokerLoad) -> str:
@@ -68,6 +86,7 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
         "preferred": load.preferred,
         "imbalance": round(load.imbalance, 4),
         "marked_topics": [*load.deletions],
+        "debts": [debt_json(debt) for debt in seen.debts[number].debts] if number in seen.debts else [],
     }
     if broker is not None:
         data |= {

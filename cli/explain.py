@@ -135,7 +135,8 @@ async def explained(
     found = explain_all(evidence)
     if topic is None:
         return explain_show.many(evidence, found)
-    is_missing = found[0].verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN)
+    has_no_trace = found[0].verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN)
+    is_missing = has_no_trace and not evidence.survey.zookeeper.debts
     similar = await similar_names(session, topic, evidence.survey, evidence_asker(timeout_ms)) if is_missing else ()
     return explain_show.one(evidence, found[0], similar)
 

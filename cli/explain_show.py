@@ -12,6 +12,7 @@ from lethe.protocol.counting import counted, listed
 from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, since_text, unblock
+from lethe.survey.debts import debts_lines
 from lethe.survey.evidence import Evidence
 from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
 from lethe.survey.explain_json import explanations_to_json
@@ -59,7 +60,7 @@ def one(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> 
         tables.append(Table(("where", "why"), evidence.survey.problems[:MAX_ROWS], "Could not be seen"))
     return Answer(
         {**explanations_to_json(evidence, [found], replicas=True), "did_you_mean": [*similar]},
-        (*_headline(evidence, found, similar), *_source_line(evidence, found)),
+        (*_headline(evidence, found, similar), *_debts(evidence), *_source_line(evidence, found)),
         tuple(tables),
         code,
     )
@@ -139,6 +140,11 @@ def _owed(evidence: Evidence) -> list[str]:
     ]
 
 
+def _debts(evidence: Evidence) -> list[str]:
+    """Return a line for each broker that owes something of the topics."""
+    return [f"{line[:1].upper()}{line[1:]}." for line in debts_lines(evidence.survey.zookeeper)]
+
+
 def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
     """Return the message about a name without a trace; `how_far` limits it, `similar` are close names."""
     return f"There is no topic {topic}, and no trace of one{how_far}{suggestion(similar) or '.'}"
@@ -155,6 +161,9 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
                 return [no_trace(topic, f" as far as could be seen: {words}", similar)]
             owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
             return [f"{topic} is gone as far as could be seen: {words}.", *owing]
+        case DeletionVerdict.OWED:
+            owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
+            return [f"{topic} is {found.verdict.value}: {CLEAN}.", *owing]
         case DeletionVerdict.MARKER_UNSEEN:
             return [f"Whether {topic} is marked for deletion is not known: {_unread_markers(evidence)}."]
         case _:

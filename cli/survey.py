@@ -25,6 +25,7 @@ from lethe.cli.options import AsJson, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
+from lethe.protocol.findings import Reason
 from lethe.protocol.journal import JsonValue
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def _textfile_failures(path: Path) -> Iterator[None]:
 
 
 def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
+    from lethe.survey.debts import debts_lines
+
     tree = taken.zookeeper
     partitions = sum(len(topic.assignments or ()) for topic in tree.topics.values())
     size = sum(d.size_bytes for view in taken.log_dirs for d in view.directories)
@@ -176,12 +179,15 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     ]
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
+    lines += [f"Owed: {line}" for line in debts_lines(tree)]
+    delayed = [finding for finding in findings if finding.reason is Reason.NOT_RECLAIMED_YET]
     if not findings:
         lines.append(nothing(taken))
     elif all(finding.within_delay for finding in findings):
-        size = sum(finding.size_bytes for finding in findings)
-        what = counted(len(findings), "directory", "directories")
-        lines.append(f"{nothing(taken)} {what} with {counted(size, 'byte')} will be removed within the brokers' delay.")
+        size = sum(finding.size_bytes for finding in delayed)
+        what = counted(len(delayed), "directory", "directories")
+        soon = f" {what} with {counted(size, 'byte')} will be removed within the brokers' delay." if delayed else ""
+        lines.append(f"{nothing(taken)}{soon}")
     return lines
 
 

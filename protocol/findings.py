@@ -29,7 +29,7 @@ class Standing(enum.Enum):
     """A part of an unmarked topic's tree is missing: the topic is being created, or it was damaged. A person has to
     decide."""
     PENDING = "pending"
-    """A deletion in progress: the topic is marked, or its bytes wait for their paced removal."""
+    """A deletion in progress: the topic is marked, its bytes wait for their paced removal, or a broker owes them."""
 
     @property
     def code(self) -> str:
@@ -55,6 +55,7 @@ class Reason(enum.Enum):
     DIRECTORY_OF_OTHER_INCARNATION = "the directory is of an earlier topic of that name"
     DIRECTORY_NOT_ASSIGNED = "the topic exists, but has no such replica on this broker"
     NOT_RECLAIMED_YET = "deleted, its bytes are not removed yet"
+    DIRECTORY_OWED = "the broker owes its deletion: the controller has it deleted when the broker is back"
     STRAY_DIRECTORY = "quarantined by the broker: it could not identify the topic of these bytes"
     REPLICA_WITHOUT_DIRECTORY = "the replica is assigned to this live broker, which has no directory for it"
 
@@ -76,6 +77,7 @@ class Reason(enum.Enum):
 _STANDINGS = {
     Reason.MARKED_TOPIC: Standing.PENDING,
     Reason.NOT_RECLAIMED_YET: Standing.PENDING,
+    Reason.DIRECTORY_OWED: Standing.PENDING,
     Reason.STRAY_DIRECTORY: Standing.SET_ASIDE,
     Reason.INCOMPLETE_TOPIC: Standing.INCOMPLETE,
     Reason.IN_NO_CACHE: Standing.MISSING,
@@ -90,6 +92,7 @@ _PLACES = {
     Reason.DIRECTORY_OF_OTHER_INCARNATION: Place.DISK,
     Reason.DIRECTORY_NOT_ASSIGNED: Place.DISK,
     Reason.NOT_RECLAIMED_YET: Place.DISK,
+    Reason.DIRECTORY_OWED: Place.DISK,
     Reason.STRAY_DIRECTORY: Place.DISK,
     Reason.REPLICA_WITHOUT_DIRECTORY: Place.DISK,
 }

@@ -175,6 +175,11 @@ DIRECTORIES: Final = SurveyFile(
         SurveyColumn("files", ColumnKind.LONG, "how many files"),
         SurveyColumn("newest_write", ColumnKind.INSTANT, "newest modification of the directory or of any file in it"),
         SurveyColumn("newest_segment_write", ColumnKind.INSTANT, "newest modification of a segment"),
+        SurveyColumn(
+            "is_owed",
+            ColumnKind.TRUTH,
+            "of a directory: a debt of its broker in `/lethe/debts` covers it; null in what older versions kept",
+        ),
         SurveyColumn("has_failed", ColumnKind.TRUTH, "of a log-dir: its broker can no longer use it"),
         SurveyColumn("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
     ),

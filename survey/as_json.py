@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from lethe.protocol.findings import Place, Standing
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.survey.debts import debt_json
 from lethe.survey.leftovers import Leftover
 from lethe.survey.views import LogDirView, Survey, printable
 
@@ -23,6 +24,7 @@ def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, Js
         "zookeeper": _zookeeper(survey),
         "brokers": _brokers(survey),
         "log_dirs": _log_dirs(survey),
+        "debts": [debt_json(debt) for debt in survey.zookeeper.debts],
         "problems": [problem._asdict() for problem in survey.problems],
         "in_motion": [*survey.in_motion],
         "counts": counts_to_json(findings),

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from lethe.adapters.debts import OpenDebt
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, partition_ranges, time_to_text
-from lethe.protocol.vocabulary import topic_id_to_text
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.vocabulary import BrokerId, TopicId, topic_id_to_text
+from lethe.survey.views import Directory, ZooKeeperTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,55 @@ def by_broker(debts: Iterable[OpenDebt]) -> tuple[BrokerDebts, ...]:
     for each in sorted(debts, key=lambda each: (each.broker, each.topic, each.created_zxid)):
         found.setdefault(each.broker, []).append(each)
     return tuple(BrokerDebts(broker, tuple(owed)) for broker, owed in found.items())
+
+
+class OwedDirectories:
+    """The directories that debts of a survey cover.
+
+    the directory's id     the debt's id   a topic of the name exists   owed
+    ---------------------  --------------  ---------------------------  ----
+    A                      A               any                          yes
+    A                      B, none         any                          no
+    none, or not told      any             no                           yes
+    none, or not told      any             yes                          no: it may be the new topic's
+    """
+
+    def __init__(self, tree: ZooKeeperTree) -> None:
+        self._topics = tree.topics
+        self._knows_topics = tree.knows_topics
+        self._debts: dict[tuple[BrokerId, str], list[OpenDebt]] = {}
+        for each in tree.debts:
+            self._debts.setdefault((each.broker, each.topic), []).append(each)
+
+    def debt_of(self, broker: BrokerId, directory: Directory) -> OpenDebt | None:
+        """Return the debt of the broker that covers this directory; None where none does."""
+        if directory.kind is not DirectoryKind.REPLICA or directory.topic_partition is None:
+            return None
+        topic, partition = directory.topic_partition
+        for each in self._debts.get((broker, topic), ()):
+            if partition in each.debt.partitions and self._is_same(topic, directory.topic_id, each.debt.topic_id):
+                return each
+        return None
+
+    def _is_same(self, topic: str, found: TopicId | None, owed: TopicId | None) -> bool:
+        if found is None:
+            return self._knows_topics and topic not in self._topics
+        return found == owed
+
+
+def debts_lines(tree: ZooKeeperTree) -> list[str]:
+    """Return a line for each broker that owes something."""
+    registered = {broker.id for broker in tree.brokers}
+    lines = []
+    for owing in by_broker(tree.debts):
+        if owing.broker in registered:
+            then = "it is registered, and they are being settled"
+        elif tree.knows_brokers:
+            then = "they are deleted when it is back"
+        else:
+            then = "whether it is registered is not known"
+        lines.append(f"broker {owing.broker} owes {owing.text}; {then}")
+    return lines
 
 
 def debt_json(each: OpenDebt) -> dict[str, JsonValue]:

@@ -9,6 +9,7 @@ Theory of operation. ZooKeeper says whether the topic is marked and still exists
     unreadable   yes       no answer of the controller          MARKER_UNSEEN
     no           no        a cached entry, a znode, a replica   LEFT_OVER
     no           no        only renamed directories, all seen   RECLAIMING
+    no           no        debts, all seen                      OWED
     no           no        none of these; broker 3 not seen     UNSEEN
     no           no        none, all seen                       GONE
 
@@ -65,6 +66,7 @@ class DeletionVerdict(enum.Enum):
     UNSEEN = "no such topic, and no trace of one as far as could be seen"
     """`unseen_text` says what could not be seen. The causes may be renamed directories that were seen."""
     RECLAIMING = "deleted; bytes wait for their removal"
+    OWED = "deleted; brokers owe what they still have, and delete it when they are back"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
     MARKER_UNSEEN = "there; whether it is marked for deletion could not be seen"
@@ -125,6 +127,8 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
         return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
     if owed or not evidence.survey.is_complete:
         return Explanation(topic, DeletionVerdict.UNSEEN, (*owed, *causes))
+    if any(debt.topic == topic for debt in tree.debts):
+        return Explanation(topic, DeletionVerdict.OWED, causes)
     return Explanation(topic, DeletionVerdict.RECLAIMING if causes else DeletionVerdict.GONE, causes)
 
 
@@ -384,6 +388,8 @@ def _leftover_causes(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
         match finding.reason:
             case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
                 yield ObservedCause(CauseKind.CACHED, finding.broker, detail=detail)
+            case Reason.DIRECTORY_OWED:
+                continue
             case Reason.NOT_RECLAIMED_YET:
                 yield ObservedCause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
             case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lethe.protocol.journal import JsonValue
 from lethe.survey.causes import ObservedCause, sentence, unblock
+from lethe.survey.debts import debt_json
 from lethe.survey.evidence import Evidence
 from lethe.survey.explain import Explanation
 from lethe.survey.replicas import Replica
@@ -39,6 +40,7 @@ def explanations_to_json(evidence: Evidence, found: Sequence[Explanation], *, re
             }
             for owing in reported.owed or ()
         ],
+        "debts": [debt_json(debt) for debt in survey.zookeeper.debts],
         "topics": [_topic(each, survey.taken_at_ms, replicas=replicas) for each in found],
         "problems": [problem._asdict() for problem in survey.problems],
     }

@@ -7,6 +7,7 @@ place and a reason, which decides its standing (`protocol.findings`).
     no topic orders                 broker 3 caches orders        CACHED_WITHOUT_TOPIC
     orders has id A                 orders-0 on disk with id B    DIRECTORY_OF_OTHER_INCARNATION
     orders-0 is on brokers 1, 2     orders-0 on broker 3's disk   DIRECTORY_NOT_ASSIGNED
+    broker 3 owes orders (id A)     orders-0 on broker 3's disk   DIRECTORY_OWED
     the same, and orders-0 moves    orders-0 on broker 3's disk   none
     topics could not be read        broker 3 caches orders        none; the survey has a problem
 
@@ -37,6 +38,7 @@ from lethe.protocol.findings import Place, Reason, Standing
 from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
+from lethe.survey.debts import OwedDirectories
 from lethe.survey.removal import removal_due
 from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree
 
@@ -54,7 +56,7 @@ class Leftover:
     size_bytes: int = 0
     detail: str = ""
     within_delay: bool = False
-    """True for bytes that their broker removes later, while that time is not over."""
+    """True for bytes that their broker removes later, while that time is not over, or when it is back."""
 
     @property
     def standing(self) -> Standing:
@@ -168,6 +170,8 @@ def _in_cache(survey: Survey, answer: BrokerAnswers) -> Iterator[Leftover]:
 def _on_disks(survey: Survey) -> Iterator[Leftover]:
     has: dict[BrokerId, set[TopicPartition]] = {}
     doubtful = {view.broker for view in survey.log_dirs if view.problem}
+    owed = OwedDirectories(survey.zookeeper)
+    registered = {broker.id for broker in survey.zookeeper.brokers}
     for view in survey.log_dirs:
         mine = has.setdefault(view.broker, set())
         for directory in view.directories:
@@ -175,6 +179,10 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
                 continue
             if directory.kind is DirectoryKind.REPLICA:
                 mine.add(directory.topic_partition)
+            if owed.debt_of(view.broker, directory) is not None:
+                is_away = view.broker not in registered and survey.zookeeper.knows_brokers
+                yield replace(_on_disk(view, directory, Reason.DIRECTORY_OWED, ""), within_delay=is_away)
+                continue
             judged = _directory(survey, view, directory)
             if judged is not None:
                 yield _pending(survey, _on_disk(view, directory, *judged), directory)

@@ -9,6 +9,7 @@ from lethe.protocol.journal import JsonValue, time_to_text
 from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, SurveyFile, survey_id
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
+from lethe.survey.debts import OwedDirectories
 from lethe.survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeeperTree, printable
 
 Row = dict[str, JsonValue]
@@ -138,11 +139,13 @@ def _metadata(survey: Survey) -> Iterator[Row]:
 
 
 def _directories(survey: Survey) -> Iterator[Row]:
+    owed = OwedDirectories(survey.zookeeper)
     for view in survey.log_dirs:
         where: Row = {"broker": view.broker, "log_dir": printable(view.path), "source": view.source.value}
         yield where | _log_dir(view)
         for directory in view.directories:
-            yield where | _directory(directory)
+            is_owed = owed.debt_of(view.broker, directory) is not None
+            yield where | _directory(directory) | {"is_owed": is_owed}
 
 
 def _log_dir(view: LogDirView) -> Row:

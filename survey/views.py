@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lethe.adapters.debts import OpenDebt
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId, TopicPartition
@@ -61,6 +62,8 @@ class ZooKeeperTree:
     controller: ControllerZnode | None = None
     controller_epoch: int | None = None
     cluster_id: str | None = None
+    debts: tuple[OpenDebt, ...] = ()
+    """What brokers owe, by broker and topic; of the topics in the survey."""
     problems: tuple[Problem, ...] = ()
 
     def could_read(self, path: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from lethe.adapters.debts import read_debts
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -148,6 +149,8 @@ async def read_tree(
     trees = await _topics(session, reader, wanted)
     created = await _created(session, [paths.topic(name) for name in wanted] if with_times else ())
     marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())
+    debts = await read_debts(session, topics)
+    reader.problems.extend(Problem(unseen.path, unseen.reason) for unseen in debts.unseen)
     tree = ZooKeeperTree(
         topics={
             name: replace(topic, created_at_ms=created.get(paths.topic(name))) if with_times else topic
@@ -164,6 +167,7 @@ async def read_tree(
             paths.CONTROLLER_EPOCH, epoch, lambda found: int(decode_controller_epoch(found.data))
         ),
         cluster_id=reader.decoded(paths.CLUSTER_ID, cluster, lambda found: decode_cluster_id(found.data)),
+        debts=debts.debts,
         problems=tuple(reader.problems),
     )
     return tree, names

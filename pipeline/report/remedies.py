@@ -71,12 +71,21 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
             return Remedy(
                 "The broker does not use it. Find out whose records it has before you remove it.", f"ls -l -- {what}"
             )
-        case Reason.NOT_RECLAIMED_YET:
-            return Remedy("The broker removes it after log.segment.delete.delay.ms (file.delete.delay.ms).")
+        case Reason.NOT_RECLAIMED_YET | Reason.DIRECTORY_OWED:
+            return _pending(reason, finding.broker)
         case Reason.REPLICA_WITHOUT_DIRECTORY:
             return Remedy(_as_sentence(REMAKE_DIRECTORY, broker), f"lethe topics describe {option('--topic', topic)}")
         case None:
             return Remedy("This command shows what is known of the topic.", f"lethe explain {operand(topic)}")
+
+
+def _pending(reason: Reason, broker: int | None) -> Remedy:
+    if reason is Reason.NOT_RECLAIMED_YET:
+        return Remedy("The broker removes it after log.segment.delete.delay.ms (file.delete.delay.ms).")
+    return Remedy(
+        "The controller has it deleted when the broker is back. If that never comes back, give up what it owes.",
+        None if broker is None else f"lethe brokers forget {broker}",
+    )
 
 
 def _cached(reason: Reason, broker: str) -> Remedy:

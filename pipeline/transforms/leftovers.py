@@ -58,7 +58,8 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         _misplaced(surveys, znodes, metadata, directories, topics),
     )
     knows_topics = _keep_surveys(surveys_that_read(surveys, paths.BROKER_TOPICS))
-    found = (_renamed_directories(directories), union_of(of_none).transform(knows_topics))
+    of_brokers = (_renamed_directories(directories), _owed_directories(directories))
+    found = (*of_brokers, union_of(of_none).transform(knows_topics))
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
     return (
@@ -234,6 +235,11 @@ def _renamed_directories(directories: DataFrame) -> DataFrame:
     return of_kind(directories, "deleted", "stray").select(*_on_disk(reason))
 
 
+def _owed_directories(directories: DataFrame) -> DataFrame:
+    """Return directories that a debt of their broker covers, which the survey has judged."""
+    return directories.filter("is_owed").select(*_on_disk(Reason.DIRECTORY_OWED))
+
+
 def _moving_replicas(directories: DataFrame, topics: DataFrame) -> DataFrame:
     """Return moving replicas of no topic whose names may be cut to the start of a topic's name. `_misplaced` handles
     the others."""
@@ -273,7 +279,7 @@ def _misplaced(
     """
     found, on_their_way = (
         of_kind(directories, kind).select(
-            *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes"
+            *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes", "is_owed"
         )
         for kind in ("replica", "future")
     )
@@ -293,7 +299,8 @@ def _misplaced(
     is_settled = F.col("knows_plans").isNotNull() & F.col("is_planned").isNull()
     is_missed = F.col("is_watched") & is_settled & F.col("is_unready").isNull()
     reason = (
-        F.when(~is_found, F.when(is_missed, _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
+        F.when(F.col("is_owed"), F.lit(None).cast("string"))
+        .when(~is_found, F.when(is_missed, _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
         .when(~exists, _code(Reason.DIRECTORY_WITHOUT_TOPIC))
         .when(is_other, _code(Reason.DIRECTORY_OF_OTHER_INCARNATION))
         .when(F.col("is_readable") & ~F.col("is_marked") & is_settled, _code(Reason.DIRECTORY_NOT_ASSIGNED))

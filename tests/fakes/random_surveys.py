@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import uuid
+from dataclasses import replace
 from typing import Final
 
+from lethe.adapters.debts import OpenDebt
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import (
@@ -19,6 +21,7 @@ from lethe.protocol.vocabulary import (
     TopicPartition,
 )
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.znodes import Debt
 from lethe.survey.views import (
     BrokerAnswers,
     BrokerFailure,
@@ -41,7 +44,19 @@ UNIQUE: Final = "0123456789abcdef" * 2
 
 def draw_survey(seed: int, taken_at_ms: int = 1_700_000_000_000) -> Survey:
     """The same survey for the same seed. About one in ten is of a cluster where nothing is wrong."""
-    return _Draw(random.Random(seed)).survey(taken_at_ms)
+    survey = _Draw(random.Random(seed)).survey(taken_at_ms)
+    return replace(survey, zookeeper=replace(survey.zookeeper, debts=_debts(random.Random(-seed))))
+
+
+def _debts(source: random.Random) -> tuple[OpenDebt, ...]:
+    """Debts in two surveys of three, from numbers of their own."""
+    drawn = {
+        (source.choice(BROKERS), source.choice(NAMES), czxid): Debt(
+            source.choice((None, *IDS)), tuple(sorted(source.sample(range(4), source.randint(1, 4)))), 3, 1_000
+        )
+        for czxid in range(source.choice((0, 3, 12)))
+    }
+    return tuple(OpenDebt(BrokerId(broker), name, czxid, debt, 0) for (broker, name, czxid), debt in drawn.items())
 
 
 class _Draw:

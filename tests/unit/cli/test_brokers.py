@@ -18,6 +18,7 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import Debt, encode_debt
 from lethe.survey.views import BrokerAnswers, BrokerFailure, Directory, LogDirSource, LogDirView, UnansweredQuestion
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
@@ -183,3 +184,32 @@ async def test_an_unseen_partition_state_is_neither_in_sync_nor_lagging(cluster:
     assert "\tNot in sync: bills-1" in described.lines
     assert described.lines[-1] == "\tWhether an empty broker may take the id 3 is not known: see topics bills"
     assert (_data(described)["states_unseen"], _data(described)["only_here"]) == (1, 0)
+
+
+async def owe(session: FakeSession, broker: int, data: bytes | None = None) -> None:
+    await session.ensure_path(paths.debts_of(broker))
+    debt = Debt(None, (0, 1), 0, 1_000, 64)
+    await apply(session, Create(paths.debt(broker, "gone", 17), encode_debt(debt) if data is None else data))
+
+
+async def test_what_brokers_owe_is_told_and_names_brokers_too(cluster: FakeSession) -> None:
+    await owe(cluster, 2)
+    await owe(cluster, 12)
+    answer = await broker_list(cluster, None)
+    owed = "2 partitions of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z"
+    assert f"Broker 2 owes {owed}. It is registered, and they are being settled." in answer.lines
+    assert f"Broker 12 owes {owed}. It deletes them when it is back; if never: lethe brokers forget 12" in answer.lines
+    assert "Broker 12 is not registered: dead or decommissioned. 0 replicas are assigned to it." in answer.lines
+    missing = {each["id"]: each["debts"] for each in _data(answer)["missing"]}
+    assert [debt["path"] for debt in missing[12]] == ["/lethe/debts/12/gone@17"]
+    described = await broker_description(cluster, 12, None)
+    assert described.exit is Exit.NO
+    assert f"Broker 12 owes {owed}" in described.lines[1]
+
+
+async def test_debts_that_cannot_be_read_are_unseen(cluster: FakeSession) -> None:
+    await owe(cluster, 12, b"?")
+    answer = await broker_list(cluster, None)
+    assert answer.exit is Exit.UNREACHABLE
+    assert any(line.startswith("What /lethe/debts/12/gone@17 says is unseen: ") for line in answer.lines)
+    assert (await broker_description(cluster, 2, None)).exit is Exit.UNREACHABLE

@@ -17,6 +17,7 @@ from lethe.cli.survey import nothing, survey_answer
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import Debt, encode_debt
 from lethe.survey.views import NOT_SEEN, LogDirSource, LogDirView, Survey, ZooKeeperTree
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
@@ -152,3 +153,30 @@ async def test_counts_are_written_for_prometheus(alone: FakeSession, tmp_path: P
     assert 'lethe_survey_findings{standing="left_over",reason="directory_without_topic"} 1\n' in text
     with pytest.raises(Refusal, match="cannot be written"):
         await survey_answer(alone, {}, textfile=tmp_path / "missing" / "lethe.prom")
+
+
+async def test_what_brokers_owe_stands_apart_and_is_no_leftover(alone: FakeSession, tmp_path: Path) -> None:
+    await alone.ensure_path(paths.debts_of(3))
+    debt = Debt(None, (0,), 0, 1_000, 64)
+    await apply(alone, Create(paths.debt(3, "gone", 17), encode_debt(debt)))
+    answer = await survey_answer(alone, {1: [tmp_path]})
+    assert answer.exit is Exit.OK
+    assert answer.lines[-2:] == (
+        (
+            "Owed: broker 3 owes 1 partition of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z; "
+            "they are deleted when it is back"
+        ),
+        "Nothing is left over.",
+    )
+    (tmp_path / "gone-0").mkdir()
+    seen = await survey_answer(alone, {3: [tmp_path]})
+    assert (seen.exit, seen.lines[-1]) == (Exit.OK, "Nothing is left over.")
+    assert _findings(seen) == [("disk", f"{tmp_path}/gone-0")]
+
+
+async def test_a_debt_that_cannot_be_read_is_not_passed_over(alone: FakeSession, tmp_path: Path) -> None:
+    await alone.ensure_path(paths.debts_of(3))
+    await apply(alone, Create(paths.debt(3, "gone", 17), b"?"))
+    answer = await survey_answer(alone, {1: [tmp_path]})
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.tables[-1].rows[0][0] == "/lethe/debts/3/gone@17"

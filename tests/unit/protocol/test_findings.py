@@ -24,6 +24,7 @@ def test_codes_are_the_names_in_lower_case() -> None:
         (Reason.IN_NO_CACHE, Standing.MISSING),
         (Reason.MARKED_TOPIC, Standing.PENDING),
         (Reason.NOT_RECLAIMED_YET, Standing.PENDING),
+        (Reason.DIRECTORY_OWED, Standing.PENDING),
     ],
 )
 def test_each_reason_has_a_standing(reason: Reason, standing: Standing) -> None:
@@ -32,4 +33,4 @@ def test_each_reason_has_a_standing(reason: Reason, standing: Standing) -> None:
 
 def test_every_sentence_is_said_once() -> None:
     """Two members of an enumeration with one value would be one."""
-    assert len(Reason) == len(Reason.__members__) == 15
+    assert len(Reason) == len(Reason.__members__) == 16

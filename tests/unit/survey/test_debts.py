@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from lethe.adapters.debts import OpenDebt
-from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicId, TopicPartition
+from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import Debt
-from lethe.survey.debts import by_broker, debt_json
+from lethe.survey.debts import OwedDirectories, by_broker, debt_json, debts_lines
+from lethe.survey.views import Directory, Problem, TopicTree, ZooKeeperTree
+
+OLD, NEW = TopicId(UUID(int=7)), TopicId(UUID(int=8))
 
 
 def owed(
@@ -45,3 +53,66 @@ def test_as_data() -> None:
         "size_bytes": 5,
         "path": "/lethe/debts/3/a@17",
     }
+
+
+def survey_tree(*debts: OpenDebt, registered: tuple[int, ...] = (), topic: str | None = None) -> ZooKeeperTree:
+    brokers = tuple(Broker(BrokerId(n), BrokerEpoch(n), ()) for n in registered)
+    topics = {} if topic is None else {topic: TopicTree(topic, NEW)}
+    return ZooKeeperTree(topics, brokers=brokers, debts=debts)
+
+
+def replica(name: str, topic_id: TopicId | None, kind: DirectoryKind = DirectoryKind.REPLICA) -> Directory:
+    topic, _, partition = name.rpartition("-")
+    return Directory(name, kind, TopicPartition(topic, int(partition)), 100, topic_id)
+
+
+@pytest.mark.parametrize(
+    "found, debt_id, exists, is_owed",
+    [
+        (OLD, OLD, False, True),
+        (OLD, OLD, True, True),
+        (NEW, OLD, True, False),
+        (OLD, None, False, False),
+        (None, OLD, False, True),
+        (None, OLD, True, False),
+        (None, None, False, True),
+        (None, None, True, False),
+    ],
+)
+def test_which_directories_are_owed(
+    found: TopicId | None, debt_id: TopicId | None, exists: bool, is_owed: bool
+) -> None:
+    debt = OpenDebt(BrokerId(3), "a", 17, Debt(debt_id, (0, 1), 0, 1), 0)
+    owed = OwedDirectories(survey_tree(debt, topic="a" if exists else None))
+    assert (owed.debt_of(BrokerId(3), replica("a-1", found)) == debt) is is_owed
+
+
+def test_another_broker_partition_or_kind_is_not_owed() -> None:
+    debt = OpenDebt(BrokerId(3), "a", 17, Debt(OLD, (0, 1), 0, 1), 0)
+    owed = OwedDirectories(survey_tree(debt))
+    assert owed.debt_of(BrokerId(2), replica("a-1", OLD)) is None
+    assert owed.debt_of(BrokerId(3), replica("a-2", OLD)) is None
+    assert owed.debt_of(BrokerId(3), replica("a-1", OLD, DirectoryKind.STRAY)) is None
+
+
+def test_where_topics_could_not_be_read_only_the_id_counts() -> None:
+    debt = OpenDebt(BrokerId(3), "a", 17, Debt(OLD, (0,), 0, 1), 0)
+    tree = replace(survey_tree(debt), problems=(Problem(paths.BROKER_TOPICS, "NO_AUTH"),))
+    owed = OwedDirectories(tree)
+    assert owed.debt_of(BrokerId(3), replica("a-0", OLD)) == debt
+    assert owed.debt_of(BrokerId(3), replica("a-0", None)) is None
+
+
+@pytest.mark.parametrize(
+    "registered, is_read, words",
+    [
+        ((), True, "they are deleted when it is back"),
+        ((3,), True, "it is registered, and they are being settled"),
+        ((), False, "whether it is registered is not known"),
+    ],
+)
+def test_what_becomes_of_them(registered: tuple[int, ...], is_read: bool, words: str) -> None:
+    problems = () if is_read else (Problem(paths.BROKER_IDS, "NO_AUTH"),)
+    tree = replace(survey_tree(owed(3, "a", 1, size=7), registered=registered), problems=problems)
+    (line,) = debts_lines(tree)
+    assert line == f"broker 3 owes 2 partitions of 1 deleted topic, 7 bytes, since 1970-01-01T00:00:02.000Z; {words}"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from lethe.adapters.debts import OpenDebt
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from lethe.protocol.zookeeper.znodes import ControllerZnode, DeletionsPaused
+from lethe.protocol.zookeeper.znodes import ControllerZnode, Debt, DeletionsPaused
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, unblock
 from lethe.survey.evidence import (
     ControllerReport,
@@ -454,3 +455,14 @@ def test_names_in_commands_are_for_a_shell() -> None:
         "lethe topics delete --unreadable --topic '$(x)'"
     )
     assert "reassign --cancel -- -orders;" in unblock(ObservedCause(CauseKind.REASSIGNMENT), "-orders")
+
+
+def test_a_topic_that_is_gone_and_owed() -> None:
+    given = evidence(topic=None, marked=False)
+    debt = OpenDebt(BrokerId(9), "orders", 17, Debt(None, (0,), 0, 1_000), 0)
+    owing = dataclasses.replace(given.survey, zookeeper=dataclasses.replace(given.survey.zookeeper, debts=(debt,)))
+    found = explain(dataclasses.replace(given, survey=owing), "orders")
+    assert (found.verdict, found.causes) == (DeletionVerdict.OWED, ())
+    unread = (Problem("/lethe/debts", "NO_AUTH"),)
+    blind = dataclasses.replace(given.survey, zookeeper=dataclasses.replace(given.survey.zookeeper, problems=unread))
+    assert explain(dataclasses.replace(given, survey=blind), "orders").verdict is DeletionVerdict.UNSEEN

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from lethe.adapters.debts import OpenDebt
 from lethe.protocol.findings import Place, Reason, Standing
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind
@@ -21,6 +22,7 @@ from lethe.protocol.vocabulary import (
     TopicId,
     TopicPartition,
 )
+from lethe.protocol.zookeeper.znodes import Debt
 from lethe.survey.as_json import survey_to_json
 from lethe.survey.leftovers import Leftover, leftovers
 from lethe.survey.views import (
@@ -369,3 +371,32 @@ def test_each_reason_is_met_in_its_place_only() -> None:
     found = [each for seed in range(150) for each in leftovers(draw_survey(seed))]
     assert {each.reason for each in found} == set(Reason)
     assert {(each.reason, each.place) for each in found} == {(reason, reason.place) for reason in Reason}
+
+
+def owed_by(broker: int, topic_id: TopicId | None = OTHER_ID) -> ZooKeeperTree:
+    return tree(debts=(OpenDebt(BrokerId(broker), "gone", 17, Debt(topic_id, (0,), 0, 1), 0),))
+
+
+def test_what_an_absent_broker_owes_is_no_leftover_but_a_promise() -> None:
+    disks = {3: (directory("gone-0", topic_id=OTHER_ID), directory("gone-1", topic_id=OTHER_ID))}
+    owed, left = leftovers(survey(owed_by(3), disks=disks))
+    assert (owed.reason, owed.standing, owed.what, owed.within_delay) == (
+        Reason.DIRECTORY_OWED,
+        Standing.PENDING,
+        "/d3/gone-0",
+        True,
+    )
+    assert (left.reason, left.what) == (Reason.DIRECTORY_WITHOUT_TOPIC, "/d3/gone-1"), "the debt is of partition 0"
+
+
+def test_what_a_broker_owes_that_is_back_is_still_to_be_done() -> None:
+    own = (directory("orders-0"), directory("orders-1"), directory("gone-0", topic_id=OTHER_ID))
+    (owed,) = leftovers(survey(owed_by(2), disks={2: own}))
+    assert (owed.reason, owed.within_delay) == (Reason.DIRECTORY_OWED, False)
+
+
+def test_an_old_incarnation_that_is_owed_under_a_used_name() -> None:
+    debt = OpenDebt(BrokerId(2), "orders", 17, Debt(OTHER_ID, (0, 1), 0, 1), 0)
+    disks = {2: (directory("orders-0", topic_id=OTHER_ID), directory("orders-1"))}
+    (owed,) = leftovers(survey(tree(debts=(debt,)), disks=disks))
+    assert (owed.reason, owed.what) == (Reason.DIRECTORY_OWED, "/d2/orders-0")

@@ -222,6 +222,7 @@ def test_directories_and_the_log_directories_they_lie_in() -> None:
         "size_bytes": 2048,
         "segment_bytes": 1024,
         "files": 4,
+        "is_owed": False,
         "newest_write": "2026-01-02T03:04:05.678Z",
         "newest_segment_write": "2026-01-02T03:04:05.673Z",
     }
@@ -229,6 +230,7 @@ def test_directories_and_the_log_directories_they_lie_in() -> None:
         **where,
         "kind": "unknown",
         "directory": r"h\xe9",
+        "is_owed": False,
         "size_bytes": 0,
         "problem": "Permission denied",
     }
