@@ -151,7 +151,7 @@ class IllKind(enum.Enum):
         _W, _Z, "no controller has read the notifications", f"{_FIX}; a controller that takes over reads everything"
     )
     CONFIG_CHANGE_UNREADABLE = IllTexts(
-        _W, _Z, "brokers cannot understand the notification, and fail on it at each start", _FIX
+        _W, _Z, "the notification of changed settings cannot be understood, so brokers ignore or fail on it", _FIX
     )
     # What belongs to something that does not exist.
     CONFIG_WITHOUT_TOPIC = IllTexts(_N, _Z, Reason.CONFIG_WITHOUT_TOPIC.value)

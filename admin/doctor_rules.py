@@ -60,10 +60,16 @@ def diagnose(view: DoctorView) -> Diagnosis:
     found = [*_of_control(view), *_of_znodes(view), *_of_deletions(view), *_of_partitions(view)]
     found += [*_of_requests(view), *_of_entities(view), *_of_survey(view)]
     moving = frozenset(view.survey.in_motion)
-    ills = {ill.key: ill for ill in found if ill.topic not in moving}
+    ills = {ill.key: ill for ill in found if ill.topic not in moving and not _may_return(view, ill)}
     order = list(IllKind)
     ranked = sorted(ills.values(), key=lambda ill: (ill.kind.severity.rank, order.index(ill.kind), ill.what))
     return Diagnosis(tuple(ranked), tuple(_unseen(view)))
+
+
+def _may_return(view: DoctorView, ill: Ill) -> bool:
+    """Return True if the topic may be in the trash: what is left of it may be brought back."""
+    trashed = view.others.trashed
+    return ill.kind.name.endswith("_WITHOUT_TOPIC") and (trashed is None or ill.topic in trashed)
 
 
 # --- the controller -----------------------------------------------------------------------------------------------
@@ -159,15 +165,15 @@ def _waiting(view: DoctorView) -> Iterator[Ill]:
 
 def suspects(tree: ZooKeeperTree) -> frozenset[str]:
     """Return the topics whose partitions have an ill, unless they have just changed."""
-    return frozenset(ill.topic for ill in _in_tree(tree, tree) if ill.topic is not None)
+    return frozenset(ill.topic for ill in in_tree(tree, tree) if ill.topic is not None)
 
 
 def _of_partitions(view: DoctorView) -> Iterator[Ill]:
-    again = {ill.key for ill in _in_tree(view.again, view.survey.zookeeper)}
-    yield from (ill for ill in _in_tree(view.survey.zookeeper, view.survey.zookeeper) if ill.key in again)
+    again = {ill.key for ill in in_tree(view.again, view.survey.zookeeper)}
+    yield from (ill for ill in in_tree(view.survey.zookeeper, view.survey.zookeeper) if ill.key in again)
 
 
-def _in_tree(tree: ZooKeeperTree, brokers_of: ZooKeeperTree) -> Iterator[Ill]:
+def in_tree(tree: ZooKeeperTree, brokers_of: ZooKeeperTree) -> Iterator[Ill]:
     registered = {int(broker.id) for broker in brokers_of.brokers} if brokers_of.knows_brokers else None
     for topic in tree.topics.values():
         if topic.name in brokers_of.marked or not brokers_of.knows_plans:
@@ -275,6 +281,7 @@ def _of_entities(view: DoctorView) -> Iterator[Ill]:
         used = {int(broker.id) for broker in tree.brokers} | {
             broker for t in tree.topics.values() for each in (t.assignments or {}).values() for broker in each.replicas
         }
+        used |= others.debts.keys()
         for number in others.configured_brokers:
             if number not in used:
                 yield Ill(IllKind.BROKER_CONFIG_WITHOUT_BROKER, paths.config_broker(number), broker=BrokerId(number))
@@ -331,7 +338,7 @@ def _unseen(view: DoctorView) -> Iterator[Problem]:
             yield Problem(f"metadata cache of broker {broker}", why)
     failed = {problem.where for problem in said}
     for each in view.epochs:
-        if each.error is None and f"broker {each.broker}" not in failed:
-            yield Problem(f"broker {each.broker}", f"whether it accepts the controller epoch: {each.problem}")
+        if not each.is_known and f"broker {each.broker}" not in failed:
+            yield Problem(f"broker {each.broker}", f"whether it accepts the controller epoch is not known: {each.why}")
     if tree.controller_epoch is None and tree.brokers and tree.could_read(paths.CONTROLLER_EPOCH):
         yield Problem(paths.CONTROLLER_EPOCH, "there is none: whether brokers accept the controller is not known")

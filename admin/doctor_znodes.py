@@ -47,6 +47,8 @@ class OtherZnodes:
     """Notifications that brokers cannot understand."""
     debts: Mapping[int, int] = field(default_factory=dict)
     """Number of owed topics by broker."""
+    trashed: frozenset[str] | None = frozenset()
+    """Topics in Lethe's trash, which can be brought back; None: not seen."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -84,13 +86,15 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         paths.CONFIG_BROKERS,
         paths.CONFIG_CHANGES,
         paths.DEBTS,
+        paths.TRASH,
         paths.ISR_CHANGE_NOTIFICATION,
         paths.LOG_DIR_EVENT_NOTIFICATION,
     )
     outcomes = await session.read([*map(GetChildren, parents), GetData(paths.PREFERRED_REPLICA_ELECTION)])
-    acls, brokers, changes, debtors, _, _ = (
+    acls, brokers, changes, debtors, trashed, _, _ = (
         reader.children(path, found) or () for path, found in zip(parents, outcomes, strict=False)
     )
+    knows_trash = all(problem.where != paths.TRASH for problem in reader.problems)
     reader.noted(lambda: data_of(outcomes[-1], paths.PREFERRED_REPLICA_ELECTION))
     numbers = [name for name in brokers if name != paths.DEFAULT_ENTITY]
     return OtherZnodes(
@@ -100,6 +104,7 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         orders=await _orders(session, reader, marked),
         bad_config_changes=await _bad_changes(session, reader, changes),
         debts=await _debts(session, reader, debtors),
+        trashed=frozenset(trashed) if knows_trash else None,
         problems=tuple(reader.problems),
     )
 

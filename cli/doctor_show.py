@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import cast
 
+from lethe.admin.doctor_backup import BackupFile
+from lethe.admin.doctor_fix import RepairOutcome, RepairResult
 from lethe.admin.doctor_ills import Ill, RepairWay, Severity
 from lethe.admin.doctor_look import DoctorView
+from lethe.admin.doctor_restore import RestorePlan
 from lethe.admin.doctor_rules import Diagnosis
+from lethe.admin.outcomes import Outcome, exit_of
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted
@@ -93,3 +99,64 @@ def ill_to_json(ill: Ill, now_ms: int) -> dict[str, JsonValue]:
         "remedy": printable(ill.remedy),
         "repair": ill.way.value,
     }
+
+
+# --- repairs ------------------------------------------------------------------------------------------------------
+
+
+def plan(view: DoctorView, diagnosis: Diagnosis, chosen: Sequence[Ill]) -> Iterator[str]:
+    """Yield what is wrong and what is to be repaired, before the questions."""
+    yield from _lines(view, diagnosis)
+    for ill in chosen:
+        yield f"To repair: {where(ill)}: {printable(ill.sentence(view.survey.taken_at_ms))}"
+
+
+def nothing_to_repair(view: DoctorView, diagnosis: Diagnosis) -> Answer:
+    """Return the answer of `--fix` where nothing is chosen."""
+    answer = found(view, diagnosis)
+    data = {**cast("dict[str, JsonValue]", answer.data), "repairs": [], "backup": None}
+    return replace(answer, data=data, lines=(*answer.lines, "There is nothing to repair."))
+
+
+def repaired(done: Sequence[RepairResult], view: DoctorView, after: Diagnosis, backup: BackupFile) -> Answer:
+    """Return what became of each repair, and what a second look found."""
+    still = {ill.key for ill in after.ills}
+    judged = [_judged(each, is_there=each.ill.key in still) for each in done]
+    rows = tuple((each.outcome.value, each.ill.kind.code, where(each.ill), each.why) for each in judged)
+    file = str(backup.path) if backup.repairs else None
+    kept = () if file is None else (f"Backup: {file}. lethe doctor --restore {file} takes the repairs back.",)
+    data: dict[str, JsonValue] = {
+        "version": 1,
+        "repairs": [
+            {**ill_to_json(each.ill, view.survey.taken_at_ms), "outcome": each.outcome.name.lower(), "why": each.why}
+            for each in judged
+        ],
+        "backup": file,
+        **to_json(view, after),
+    }
+    tables = (Table(("outcome", "kind", "where", "why"), rows, "Repairs"), *_tables(view, after))
+    return Answer(data, (*kept, "Afterwards:", *_lines(view, after)), tables, exit_code(after))
+
+
+def _judged(result: RepairResult, *, is_there: bool) -> RepairResult:
+    """Return the result, unless the second look found the ill again."""
+    if result.outcome is RepairOutcome.REPAIRED and is_there:
+        return result._replace(outcome=RepairOutcome.REFUSED, why="it was found again afterwards")
+    return result
+
+
+def restored(plan: RestorePlan, outcomes: Sequence[Outcome]) -> Answer:
+    """Return what was restored."""
+    lines = [
+        f"{each.name}: {'restored' if each.problem is None else f'not restored: {each.problem}'}" for each in outcomes
+    ]
+    lines += [f"{path} belonged to a session that is over, and stays gone." for path in plan.ephemeral]
+    data: dict[str, JsonValue] = {
+        "version": 1,
+        "restored": [each.name for each in outcomes if each.problem is None],
+        "failed": [{"what": each.name, "why": each.problem} for each in outcomes if each.problem is not None],
+        "not_restorable": [*plan.ephemeral],
+    }
+    if not outcomes:
+        lines.append("Nothing had to be restored: the znodes are as they were before the repairs.")
+    return Answer(data, tuple(lines), exit=exit_of(outcomes))

@@ -19,7 +19,7 @@ from lethe.protocol.kafka.control import (
     StopReplicaResponse,
     probe_request,
 )
-from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.framing import ProtocolError
 from lethe.protocol.kafka.queries import (
     BROKER_RESOURCE,
@@ -102,6 +102,16 @@ class EpochAnswer(NamedTuple):
     def refuses(self) -> bool:
         """True if the broker has seen a higher epoch."""
         return self.error == ErrorCode.STALE_CONTROLLER_EPOCH
+
+    @property
+    def is_known(self) -> bool:
+        """True if the broker has looked at the epoch. It first looks at the sender's permission."""
+        return self.refuses or self.error == ErrorCode.NONE
+
+    @property
+    def why(self) -> str:
+        """Why it is not known whether it accepts the epoch."""
+        return self.problem if self.error is None else error_name(self.error)
 
 
 async def ask_about_epoch(

@@ -41,6 +41,7 @@ PAGES: Final = (
     Page("docs/benchmarks.md", "benchmarks.page:generated"),
     Page("docs/benchmarks.svg", "benchmarks.against_kafka.plot:generated"),
     Page("docs/configuration.md", "tools.configuration_page:page"),
+    Page("docs/doctor.md", "tools.doctor_page:page"),
     Page("docs/explain.md", "tools.explain_page:page"),
     Page("docs/journal.md", "tools.journal_page:page"),
     Page("docs/metrics.md", "tools.metrics_page:page"),

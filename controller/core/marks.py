@@ -66,7 +66,6 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
-    Create,
     Delete,
     Exists,
     GetChildren,
@@ -75,6 +74,7 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     ReadOutcome,
     ZkError,
+    absence_check,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -292,15 +292,11 @@ def on_protected_read(step: StepContext, task: ProtectedRead, outcomes: Sequence
 
 
 def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool) -> None:
-    """Remove markers in multis that fail if the topic exists.
-
-    ZooKeeper checks a znode's version, but not its absence. So the multi creates the topic's znode and deletes it
-    again. Otherwise a topic created since the last read would lose its marker.
-    """
+    """Remove markers in multis that fail if the topic exists, since it may have been created since the last read."""
     groups: list[tuple[Operation, ...]] = []
     for name in names:
-        topic, config = paths.topic(name), (Delete(paths.config_topic(name)),) if with_config else ()
-        groups.append((Create(topic, None), Delete(topic), *config, Delete(paths.delete_topic(name))))
+        config = (Delete(paths.config_topic(name)),) if with_config else ()
+        groups.append((*absence_check(paths.topic(name)), *config, Delete(paths.delete_topic(name))))
     if groups:
         step.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))
 

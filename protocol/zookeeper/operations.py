@@ -87,6 +87,15 @@ class Check(NamedTuple):
 Operation = Create | SetData | Delete | Check
 
 
+def absence_check(path: str) -> tuple[Operation, Operation]:
+    """Return operations that fail with NODE_EXISTS if the znode exists, and change nothing if it does not.
+
+    ZooKeeper checks a znode's version, but not its absence. So a multi creates the znode and deletes it again.
+    Otherwise it could remove what belongs to a topic that was created since the last read.
+    """
+    return Create(path, None), Delete(path)
+
+
 class MultiDone(NamedTuple):
     """Every operation was applied.
 

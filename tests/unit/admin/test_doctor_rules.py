@@ -15,10 +15,12 @@ from lethe.admin.refusal import Exit
 from lethe.admin.rescue_snapshot import ElectionRate
 from lethe.cli.doctor import diagnosis
 from lethe.cli.doctor_show import found, where
-from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import encode_reassignment, encode_state
+from lethe.survey.broker_settings import EpochAnswer
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.sick_cluster import ABSENT, ACCOMPANIED, PLANTS, UNKNOWN, FakeBrokers, make_healthy, reassigning
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
@@ -94,6 +96,7 @@ async def test_controllers_that_follow_each_other_at_once(session: FakeSession, 
         paths.LOG_DIR_EVENT_NOTIFICATION,
         paths.PREFERRED_REPLICA_ELECTION,
         paths.DEBTS,
+        paths.TRASH,
         paths.config_topic("orders"),
     ],
 )
@@ -165,6 +168,26 @@ async def test_a_broker_that_is_down_keeps_its_configuration(session: FakeSessio
     await PLANTS[IllKind.BROKER_CONFIG_WITHOUT_BROKER](session, brokers)
     await apply(session, reassigning("orders", ReplicaAssignment((1, ABSENT))))
     assert IllKind.BROKER_CONFIG_WITHOUT_BROKER not in kinds(await looked(session, brokers))
+
+
+WITHOUT_TOPIC = [kind for kind in IllKind if kind.name.endswith("_WITHOUT_TOPIC")]
+
+
+@pytest.mark.parametrize("kind", WITHOUT_TOPIC)
+async def test_what_is_left_of_a_topic_in_the_trash_may_return(
+    session: FakeSession, brokers: FakeBrokers, kind: IllKind
+) -> None:
+    await PLANTS[kind](session, brokers)
+    await session.ensure_path(paths.trashed("ghost" if kind is IllKind.CACHED_WITHOUT_TOPIC else "gone"))
+    assert kinds(await looked(session, brokers)) == []
+    assert kinds(await looked(forbidding(session, paths.TRASH), brokers)) == [], "the trash is unseen"
+
+
+async def test_a_broker_that_looks_at_no_epoch_is_unseen(session: FakeSession, brokers: FakeBrokers) -> None:
+    view = await view_of(session, brokers)
+    denied = EpochAnswer(BrokerId(2), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    (problem,) = diagnose(replace(view, epochs=(view.epochs[0], denied))).unseen
+    assert problem.what.endswith("is not known: CLUSTER_AUTHORIZATION_FAILED")
 
 
 async def test_a_throttle_during_a_reassignment_is_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:

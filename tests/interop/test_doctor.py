@@ -1,0 +1,268 @@
+"""`lethe doctor` against ills planted in a cluster of real brokers: each is found and repaired, nothing else changes,
+and `--restore` takes the repairs back.
+
+While the ills are planted, and while they are restored, control is held by a session that does nothing (`take`):
+Kafka's controller removes some of them as soon as it sees them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import topic_znodes
+from lethe.admin.doctor_backup import read_backup
+from lethe.admin.doctor_ills import IllKind, RepairWay
+from lethe.cluster.local import LocalCluster
+from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import (
+    ApiKey,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopic,
+)
+from lethe.protocol.vocabulary import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicId,
+    TopicPartition,
+)
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
+from lethe.protocol.zookeeper.znodes import (
+    TopicZnode,
+    decode_config,
+    decode_topic,
+    encode_config,
+    encode_isr_change,
+    encode_log_dir_event,
+    encode_preferred_replica_election,
+    encode_reassignment,
+    encode_state,
+    encode_topic,
+)
+from tests.fakes.command_line import Lethe, Ran
+from tests.fakes.sick_cluster import tree_of
+from tests.fakes.zookeeper_cluster import apply
+from tests.interop.clients import bootstrap, produce, read_all
+from tests.interop.conditions import (
+    create,
+    gone_everywhere,
+    is_known_to_all,
+    is_whole,
+    kafka_leads,
+    plan,
+    states,
+    until,
+)
+from tests.interop.conftest import MakeCluster
+from tests.interop.stuck import NOBODY, epoch_of, take
+
+pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
+
+EVERYWHERE = [(1, 2, 3), (2, 3, 1)]
+TOPICS = ("kept", "half", "moving", "foreign", "throttled")
+ABSENT, UNKNOWN, DECOMMISSIONED = 8, 9, 7
+GHOST = TopicId(uuid.UUID(int=2**100 + 5))
+ACL = b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
+OF_CONTROL = {paths.CONTROLLER, paths.CONTROLLER_EPOCH}
+Tree = dict[str, bytes | None]
+
+
+async def test_each_planted_ill_is_found_repaired_and_taken_back(
+    kafka_cluster: MakeCluster, version: str, tmp_path: Path
+) -> None:
+    lone = {"auto.leader.rebalance.enable": "false"}
+    async with (
+        kafka_cluster(version, controllers=0, log_dirs=1, properties=lone) as cluster,
+        cluster.session() as session,
+    ):
+        doctor = Doctor(cluster, tmp_path / "backup")
+        await kafka_leads(session)
+        await create(session, *(plan(name, *EVERYWHERE, version=version) for name in TOPICS))
+        await until(is_known_to_all(session, 3, *TOPICS), "all brokers know the topics")
+        for name in TOPICS:
+            await until(is_whole(session, name, EVERYWHERE), f"{name} is whole")
+        sent = await produce(bootstrap(cluster), "kept", range(100))
+        for path in (paths.ACL_TOPICS, *paths.PERSISTENT_ROOTS):
+            await session.ensure_path(path)
+        healthy = await tree_of(session)
+        assert (await doctor()).data["ills"] == []
+        async with cluster.session() as operator:
+            await take(operator)
+            planted = await plant(operator, cluster)
+            sick = await tree_of(session)
+            found = await doctor()
+            assert found.code == 1, found
+            assert sorted((each["kind"], each["where"]) for each in found.data["ills"]) == sorted(planted)
+            mended = {
+                (kind, where) for kind, where in planted if IllKind[kind.upper()].value.way is not RepairWay.PERSON
+            }
+            assert len(mended) >= 16
+            fixed = await doctor("--fix", "--yes", *(f"--only={kind}" for kind in sorted({kind for kind, _ in mended})))
+            outcomes = {(each["kind"], each["where"]): each["outcome"] for each in fixed.data["repairs"]}
+            assert outcomes == dict.fromkeys(mended, "repaired"), fixed
+        await kafka_leads(session)
+        await nothing_else_has_changed(session, doctor.backup, healthy, sick)
+        by_hand(cluster)
+        after = await doctor()
+        assert (after.code, after.data["ills"]) == (0, []), after
+        await gone_everywhere(cluster, session, "half")
+        assert sorted(await read_all(bootstrap(cluster), "kept", 2)) == sorted(sent)
+
+        async with cluster.session() as operator:
+            await take(operator)
+            restored = await doctor("--restore", str(doctor.backup), "--yes")
+            assert restored.code == 0, restored
+            assert restored.data["not_restorable"] == [], restored
+            assert not unlike(sick, await tree_of(session)) - OF_CONTROL, "the tree is as it was before the repairs"
+            again = await doctor("--restore", str(doctor.backup), "--yes")
+            assert (again.code, again.data["restored"]) == (0, [])
+
+
+class Doctor:
+    """`lethe doctor --json` against the cluster."""
+
+    def __init__(self, cluster: LocalCluster, backup: Path) -> None:
+        self._lethe = Lethe(cluster.zookeeper_connect)
+        self.backup = backup
+
+    async def __call__(self, *options: str) -> Ran:
+        file = ("--backup", str(self.backup)) if "--fix" in options else ()
+        ran = await self._lethe("doctor", "--json", *options, *file)
+        assert ran.out.startswith("{"), ran
+        return ran
+
+
+def unlike(one: Tree, other: Tree) -> set[str]:
+    """Znodes that differ, but for what brokers are told of changed settings."""
+    names = {path for path in one.keys() | other.keys() if one.get(path, b"-") != other.get(path, b"-")}
+    return {path for path in names if not (path.startswith(paths.config_change()) and path not in one)}
+
+
+async def nothing_else_has_changed(session: ZooKeeperSession, backup: Path, healthy: Tree, sick: Tree) -> None:
+    """Only znodes in the backup differ from the sick tree; and from the healthy one, only those of the deleted topic
+    and the states that got another leader epoch."""
+    now = await tree_of(session)
+    saved = {znode.path for repair in read_backup(backup).repairs for znode in repair.before}
+    assert unlike(sick, now) - OF_CONTROL <= saved
+    from_healthy = {path for path in unlike(healthy, now) - OF_CONTROL if "/half" not in path}
+    states_of = {paths.partition_state(name, 0) for name in ("foreign", "moving")}
+    assert from_healthy <= states_of, {path: (healthy.get(path), now.get(path)) for path in from_healthy}
+    for name in ("foreign", "moving"):
+        (state, _) = await states(session, name, 2)
+        assert state is not None
+        assert sorted(state.isr) == [1, 2, 3]
+
+
+def by_hand(cluster: LocalCluster) -> None:
+    """What the doctor leaves to a person: the directory is moved out of the log directory."""
+    found = cluster.log_dirs[1][0] / "ghost-on-disk-0"
+    found.rename(found.parent.parent / "moved-away")
+
+
+# --- planting -----------------------------------------------------------------------------------------------------
+
+
+async def plant(operator: ZooKeeperSession, cluster: LocalCluster) -> list[tuple[str, str]]:
+    """Plants the ills; returns the kind and the place of each."""
+    brokers = await plant_in_brokers(operator)
+    disk = plant_on_disk(cluster)
+    znodes = await plant_in_zookeeper(operator)
+    return [(IllKind.CONTROLLER_NOT_REGISTERED.code, paths.CONTROLLER), *brokers, disk, *znodes]
+
+
+async def plant_in_zookeeper(operator: ZooKeeperSession) -> list[tuple[str, str]]:
+    election, moves = [TopicPartition("kept", 0)], {TopicPartition("gone", 0): (1,), TopicPartition("kept", 0): (1, 8)}
+    isr, log_dir = paths.isr_change_notification("0000000003"), paths.log_dir_event_notification("0000000004")
+    change, state = paths.config_change("0000000900"), paths.partition_state("foreign", 0)
+    (before,) = await states(operator, "foreign", 1)
+    assert before is not None
+    foreign = LeaderAndIsr(before.leader, before.leader_epoch, (*before.isr, UNKNOWN), before.controller_epoch)
+    await apply(
+        operator,
+        Create(paths.delete_topic("marker-only"), None),
+        Create(paths.config_topic("config-only"), encode_config({"retention.ms": "1"})),
+        Create(paths.acl_topic("acl-only"), ACL),
+        Create(paths.config_broker(DECOMMISSIONED), encode_config({})),
+        Create(paths.REASSIGN_PARTITIONS, encode_reassignment(moves)),
+        Create(paths.PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election(election)),
+        Create(isr, encode_isr_change(election)),
+        Create(log_dir, encode_log_dir_event(1)),
+        Create(change, b"{"),
+        SetData(state, encode_state(foreign), ANY_VERSION),
+        await throttle(operator),
+        await move(operator),
+        Create(paths.delete_topic("half"), None),
+        Delete(paths.partition_state("half", 0)),
+        Delete(paths.topic_partition("half", 0)),
+    )
+    return [
+        (IllKind.MARKER_WITHOUT_TOPIC.code, paths.delete_topic("marker-only")),
+        (IllKind.CONFIG_WITHOUT_TOPIC.code, paths.config_topic("config-only")),
+        (IllKind.ACL_WITHOUT_TOPIC.code, paths.acl_topic("acl-only")),
+        (IllKind.BROKER_CONFIG_WITHOUT_BROKER.code, paths.config_broker(DECOMMISSIONED)),
+        (IllKind.REASSIGNMENT_WITHOUT_TOPIC.code, paths.REASSIGN_PARTITIONS),
+        (IllKind.REASSIGNMENT_TO_ABSENT_BROKER.code, paths.REASSIGN_PARTITIONS),
+        (IllKind.PREFERRED_ELECTION_LEFT.code, paths.PREFERRED_REPLICA_ELECTION),
+        (IllKind.NOTIFICATIONS_UNREAD.code, paths.ISR_CHANGE_NOTIFICATION),
+        (IllKind.NOTIFICATIONS_UNREAD.code, paths.LOG_DIR_EVENT_NOTIFICATION),
+        (IllKind.CONFIG_CHANGE_UNREADABLE.code, change),
+        (IllKind.STATE_OUTSIDE_ASSIGNMENT.code, state),
+        (IllKind.THROTTLE_WITHOUT_REASSIGNMENT.code, paths.config_topic("throttled")),
+        (IllKind.REASSIGNMENT_STUCK.code, paths.topic("moving")),
+        (IllKind.HALF_DELETED_TOPIC.code, paths.topic("half")),
+    ]
+
+
+async def throttle(operator: ZooKeeperSession) -> SetData:
+    path = paths.config_topic("throttled")
+    (found,) = await operator.read([GetData(path)])
+    assert isinstance(found, Data)
+    config = decode_config(path, found.data) | {"leader.replication.throttled.replicas": "*"}
+    return SetData(path, encode_config(config), found.stat.version)
+
+
+async def move(operator: ZooKeeperSession) -> SetData:
+    """Begins to move a replica to a broker that never comes."""
+    (found,) = await operator.read([GetData(paths.topic("moving"))])
+    assert isinstance(found, Data)
+    znode = decode_topic("moving", found.data)
+    moving = ReplicaAssignment((1, 2, ABSENT, 3), adding=(ABSENT,), removing=(3,))
+    torn = TopicZnode({**znode.assignments, 0: moving}, znode.topic_id)
+    return SetData(paths.topic("moving"), encode_topic(torn), found.stat.version)
+
+
+def plant_on_disk(cluster: LocalCluster) -> tuple[str, str]:
+    directory = cluster.log_dirs[1][0] / "ghost-on-disk-0"
+    directory.mkdir()
+    (directory / "00000000000000000000.log").write_bytes(b"x" * 1000)
+    return IllKind.DIRECTORY_WITHOUT_TOPIC.code, str(directory)
+
+
+async def plant_in_brokers(operator: ZooKeeperSession) -> list[tuple[str, str]]:
+    """All brokers hear of a controller epoch that ZooKeeper does not have, and broker 1 of a topic."""
+    brokers, _ = await topic_znodes.live_brokers(operator)
+    epoch = await epoch_of(operator) + 20
+    for broker in brokers:
+        partition = UpdateMetadataPartition(0, epoch, broker.id, 0, (broker.id,), 0, (broker.id,))
+        ghosts = (UpdateMetadataTopic("ghost-in-cache", GHOST, (partition,)),) if broker.id == 1 else ()
+        request = UpdateMetadataRequest(BrokerId(NOBODY), ControllerEpoch(epoch), ghosts, brokers)
+        end = broker.plaintext_endpoint
+        assert end is not None
+        async with await KafkaConnection.open(end.host, end.port, "operator") as connection:
+            spoken = highest_common_version(ApiKey.UPDATE_METADATA, await connection.offered_versions())
+            answer = await connection.send_body(encode_control_body(request, spoken), broker.epoch)
+        assert answer == UpdateMetadataResponse(0)
+    return [
+        (IllKind.EPOCH_TOO_LOW.code, paths.CONTROLLER_EPOCH),
+        (IllKind.CACHED_WITHOUT_TOPIC.code, "ghost-in-cache"),
+    ]

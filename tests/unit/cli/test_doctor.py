@@ -1,0 +1,156 @@
+"""`lethe doctor`: what it answers, with which exit code, and how `--fix` and `--restore` go together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lethe.admin.doctor_backup import BackupFile
+from lethe.admin.doctor_fix import RepairOutcome, RepairResult, TakeControl
+from lethe.admin.doctor_ills import Ill, IllKind
+from lethe.admin.doctor_rules import Diagnosis
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.answer import Answer
+from lethe.cli.asking import Confirm
+from lethe.cli.doctor import FixOptions, diagnosis, fixed, restored
+from lethe.cli.main import app
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from tests.fakes.sick_cluster import PLANTS, FakeBrokers, make_healthy, tree_of
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
+from tests.fakes.zookeeper_cluster import apply
+
+CONFIG = paths.config_topic("gone")
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[FakeSession]:
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+        await make_healthy(session)
+        yield session
+
+
+@pytest.fixture
+def brokers(session: FakeSession) -> FakeBrokers:
+    return FakeBrokers(session)
+
+
+def without_control(_: Diagnosis) -> TakeControl:
+    async def control(ills: Sequence[Ill], _: BackupFile) -> list[RepairResult]:
+        raise Refusal("one of Lethe's controllers is active")
+
+    return control
+
+
+async def run(
+    session: FakeSession, brokers: FakeBrokers, options: FixOptions, confirm: Confirm | None = None
+) -> Answer:
+    return await fixed(session, brokers.questions, options, confirm, without_control, settle_s=0)
+
+
+def field(answer: Answer, name: str) -> JsonValue:
+    assert isinstance(answer.data, dict)
+    return answer.data[name]
+
+
+def outcomes(answer: Answer) -> list[tuple[JsonValue, JsonValue]]:
+    repairs = field(answer, "repairs")
+    assert isinstance(repairs, list)
+    return [(each["kind"], each["outcome"]) for each in repairs if isinstance(each, dict)]
+
+
+async def test_notes_alone_leave_a_cluster_healthy(session: FakeSession, brokers: FakeBrokers) -> None:
+    await PLANTS[IllKind.CONFIG_WITHOUT_TOPIC](session, brokers)
+    answer = await diagnosis(session, brokers.questions, settle_s=0)
+    assert (answer.exit, answer.lines[0], field(answer, "healthy")) == (Exit.OK, "1 note.", True)
+
+
+async def test_there_and_back(session: FakeSession, brokers: FakeBrokers, tmp_path: Path) -> None:
+    for kind in (IllKind.MARKER_WITHOUT_TOPIC, IllKind.CONFIG_WITHOUT_TOPIC, IllKind.CACHED_WITHOUT_TOPIC):
+        await PLANTS[kind](session, brokers)
+    before = await tree_of(session)
+    answer = await run(session, brokers, FixOptions(tmp_path / "b", assumes_yes=True))
+    assert outcomes(answer) == [("marker_without_topic", "repaired"), ("cached_without_topic", "refused")]
+    assert answer.exit is Exit.NO, "the ghost is there"
+    assert before.keys() - (await tree_of(session)).keys() == {paths.delete_topic("gone")}
+    named = await run(session, brokers, FixOptions(tmp_path / "c", (IllKind.CONFIG_WITHOUT_TOPIC,), assumes_yes=True))
+    assert outcomes(named) == [("config_without_topic", "repaired")]
+    for file in ("c", "b"):
+        back = await restored(session, tmp_path / file, None)
+        assert back.exit is Exit.OK
+    after = await tree_of(session)
+    told = {path for path in after if path.startswith(f"{paths.CONFIG_CHANGES}/")}
+    assert len(told) == 1, "brokers are told of restored settings"
+    assert {path: data for path, data in after.items() if path not in told} == before
+
+
+async def test_what_is_found_again_was_not_repaired(session: FakeSession, brokers: FakeBrokers, tmp_path: Path) -> None:
+    await PLANTS[IllKind.CACHED_WITHOUT_TOPIC](session, brokers)
+
+    def claims(_: Diagnosis) -> TakeControl:
+        async def control(ills: Sequence[Ill], _: BackupFile) -> list[RepairResult]:
+            return [RepairResult(ill, RepairOutcome.REPAIRED) for ill in ills]
+
+        return control
+
+    options = FixOptions(tmp_path / "b", assumes_yes=True)
+    answer = await fixed(session, brokers.questions, options, None, claims, settle_s=0)
+    assert (outcomes(answer), answer.exit) == ([("cached_without_topic", "refused")], Exit.NO)
+    assert field(answer, "backup") is None
+
+
+async def test_nothing_to_repair(session: FakeSession, brokers: FakeBrokers, tmp_path: Path) -> None:
+    answer = await run(session, brokers, FixOptions(tmp_path / "b"))
+    assert (answer.exit, answer.lines) == (Exit.OK, ("Nothing is wrong.", "There is nothing to repair."))
+    assert not (tmp_path / "b").exists()
+
+
+async def test_a_backup_that_exists_is_not_overwritten(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.MARKER_WITHOUT_TOPIC](session, brokers)
+    (tmp_path / "b").write_text("mine")
+    before = await tree_of(session)
+    with pytest.raises(Refusal, match="never overwritten") as refused:
+        await run(session, brokers, FixOptions(tmp_path / "b"))
+    assert (refused.value.exit, await tree_of(session)) == (Exit.USAGE, before)
+
+
+async def test_a_restore_is_asked_for_and_refused_where_the_tree_has_changed(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.CONFIG_WITHOUT_TOPIC](session, brokers)
+    await run(session, brokers, FixOptions(tmp_path / "b"), lambda _: True)
+    with pytest.raises(Refusal, match="nothing was done"):
+        await restored(session, tmp_path / "b", lambda _: False)
+    await apply(session, Create(CONFIG, b"new"))
+    with pytest.raises(Refusal, match="the tree has changed since the repair"):
+        await restored(session, tmp_path / "b", None)
+    await apply(session, Delete(CONFIG))
+    assert (await restored(session, tmp_path / "b", None)).exit is Exit.OK
+    again = await restored(session, tmp_path / "b", None)
+    assert "Nothing had to be restored" in again.lines[0]
+    (tmp_path / "no").write_text("{}")
+    with pytest.raises(Refusal, match="is no backup") as refused:
+        await restored(session, tmp_path / "no", None)
+    assert refused.value.exit is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--only", "marker_without_topic"), "belong to --fix"),
+        (("--backup", "b"), "belong to --fix"),
+        (("--fix", "--only", "stray_directory"), "nothing that --fix repairs"),
+        (("--fix", "--only", "nonsense"), "marker_without_topic"),
+        (("--fix", "--restore", "b"), "give one of them"),
+    ],
+)
+def test_a_wrong_command_line_is_said_before_the_cluster_is_asked(options: tuple[str, ...], said: str) -> None:
+    ran = CliRunner().invoke(app, ["doctor", "--zookeeper", "127.0.0.1:1", *options])
+    assert ran.exit_code == Exit.USAGE
+    assert said in ran.stderr
