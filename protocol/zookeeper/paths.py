@@ -34,6 +34,7 @@ INSTANCES: Final = "/lethe/instances"
 DEBTS: Final = "/lethe/debts"
 TRASH: Final = "/lethe/trash"
 REQUESTS: Final = "/lethe/requests"
+FORGET: Final = "/lethe/forget"
 
 DEFAULT_ENTITY: Final = "<default>"
 """Entity name of an entity type's default configuration."""
@@ -231,6 +232,16 @@ def debt_named(child: str) -> tuple[str, int] | None:
     """Return topic and czxid of a child of `debts_of`; None for any other name."""
     topic, separator, zxid = child.rpartition("@")
     return (topic, int(zxid)) if topic and separator and _is_ascii_digits(zxid) and len(zxid) <= 19 else None
+
+
+def forgets() -> str:
+    """Parent of the requests to give up a broker for good."""
+    return FORGET
+
+
+def forget(broker: int) -> str:
+    """A request to give up what a broker owes; the controller removes it when it is done, or writes the refusal."""
+    return f"{FORGET}/{broker}"
 
 
 def trash() -> str:

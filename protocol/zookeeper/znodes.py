@@ -42,6 +42,7 @@ from lethe.protocol.zookeeper.znodes_controller import (
     encode_producer_id_block,
 )
 from lethe.protocol.zookeeper.znodes_debts import Debt, decode_debt, encode_debt
+from lethe.protocol.zookeeper.znodes_forget import ForgetRequest, decode_forget_request, encode_forget_request
 from lethe.protocol.zookeeper.znodes_lethe import (
     DeletionOrders,
     DeletionsPaused,
@@ -66,6 +67,7 @@ __all__ = [
     "Debt",
     "DeletionOrders",
     "DeletionsPaused",
+    "ForgetRequest",
     "MalformedZnode",
     "OfflineReplicas",
     "ProducerIdBlock",
@@ -81,6 +83,7 @@ __all__ = [
     "decode_debt",
     "decode_deletion_marker",
     "decode_deletions_paused",
+    "decode_forget_request",
     "decode_isr_change",
     "decode_log_dir_event",
     "decode_preferred_replica_election",
@@ -98,6 +101,7 @@ __all__ = [
     "encode_debt",
     "encode_deletion_marker",
     "encode_deletions_paused",
+    "encode_forget_request",
     "encode_isr_change",
     "encode_log_dir_event",
     "encode_preferred_replica_election",

@@ -14,6 +14,7 @@ from lethe.protocol.zookeeper import znodes
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     lambda data: znodes.decode_debt(3, "orders@17", data),
+    lambda data: znodes.decode_forget_request(3, data),
     znodes.decode_controller,
     znodes.decode_controller_epoch,
     znodes.decode_cluster_id,
