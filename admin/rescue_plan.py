@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.survey.evidence import ControllerReport
 from lethe.survey.explain import DeletionVerdict, Explanation
@@ -44,6 +45,8 @@ _UNREMOVABLE: Final = frozenset(
         CauseKind.CONFIGURATION_UNREAD,
         CauseKind.READABLE_ZNODE,
         CauseKind.BROKER_TO_RETURN,
+        CauseKind.CANNOT_BE_OWED,
+        CauseKind.ORDERS,
         CauseKind.REGISTRATION_UNREADABLE,
         CauseKind.BROKER_SILENT,
         CauseKind.BROKER_UNREACHABLE,
@@ -109,7 +112,7 @@ _LASTING: Final = frozenset(
         CauseKind.DISABLED,
         CauseKind.PROTECTED,
         CauseKind.NOT_CHOSEN,
-        CauseKind.DONE,
+        *NOT_WAITED_FOR,
     }
 )
 """Causes that a little more time does not end."""

@@ -21,6 +21,7 @@ from lethe.admin.rescue_plan import RescueProgress, to_mark
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot, look, turns_within
 from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
 from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeletions
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
@@ -271,7 +272,7 @@ def _status_line(progress: RescueProgress, told: ControllerReport, unreached: Ma
     waits: dict[str, int] = {}
     for topic in progress.left:
         for row in told.topics[topic].replicas:
-            if row.waiting_for is not CauseKind.DONE:
+            if row.waiting_for not in NOT_WAITED_FOR:
                 kind: CauseKind = row.waiting_for
                 if kind in (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER) and row.broker is not None:
                     # The request does not reach this broker: name that cause.

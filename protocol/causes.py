@@ -8,7 +8,7 @@ Every program that names a cause refers to a member of `CauseKind`: the controll
     sentence   "waits for broker {broker}, which is not registered in ZooKeeper{since}": follows the topic's name
     remedy     "start broker {broker} with its disks …": a command, or what a person can do
 
-To add a cause, add a member here. If a controller reports it, add it to `FROM_CONTROLLER` too. Tests name the views
+To add a cause, add a member here. If a controller reports it, add it to `cause_groups` too. Tests name the views
 that lack it.
 
 Sentence and remedy may contain these fields:
@@ -106,6 +106,10 @@ class CauseKind(enum.Enum):
         "{since}{detail}, and only Lethe's controller obeys such a marker",
         "have lethe controller take over, or repair the znode",
     )
+    ORDERS = CauseTexts(
+        "waits for its deletion marker{path} to be readable: it may order to keep something{since}{detail}",
+        "write it again: lethe topics undelete {topic}, then lethe topics delete --topic {topic}",
+    )
     REASSIGNMENT = CauseTexts(
         "waits for the reassignment of {partitions} to end{since}{detail}",
         "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
@@ -130,6 +134,11 @@ class CauseKind(enum.Enum):
     # Brokers.
     BROKER_TO_RETURN = CauseTexts(
         "waits for broker {broker}, which is not registered in ZooKeeper{since}",
+        BRING_BACK,
+    )
+    CANNOT_BE_OWED = CauseTexts(
+        "waits for broker {broker}, which is not registered in ZooKeeper and cannot owe its replicas: nothing "
+        "would tell them from those of a later topic of this name{since}{detail}",
         BRING_BACK,
     )
     REGISTRATION_UNREADABLE = CauseTexts(
@@ -251,8 +260,11 @@ class CauseKind(enum.Enum):
         "nothing: brokers remove them after log.segment.delete.delay.ms (file.delete.delay.ms)",
     )
     ZNODE_LEFT = CauseTexts("is gone, but{path} still names it", "remove it from ZooKeeper if it is not needed")
+    TO_BE_OWED = CauseTexts(
+        "does not wait for broker {broker}, which is not registered: it deletes it when it returns", ""
+    )
     DONE = CauseTexts("waits for nothing: the replica on broker {broker} is deleted", "")
-    """No cause: the deletion of this replica is complete."""
+    """Like TO_BE_OWED no cause: the replica is not waited for."""
 
     @property
     def code(self) -> str:
@@ -280,33 +292,6 @@ class CauseKind(enum.Enum):
         return _HELD_CODES.get(self)
 
 
-FROM_CONTROLLER: Final = (
-    CauseKind.RESUMPTION,
-    CauseKind.CONFIGURATION,
-    CauseKind.DISABLED,
-    CauseKind.PROTECTED,
-    CauseKind.NOT_CHOSEN,
-    CauseKind.READABLE_ZNODE,
-    CauseKind.REASSIGNMENT,
-    CauseKind.MARKER_WITHOUT_TOPIC,
-    CauseKind.HALF_DELETED,
-    CauseKind.BROKER_TO_RETURN,
-    CauseKind.REGISTRATION_UNREADABLE,
-    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
-    CauseKind.LOG_DIRECTORY,
-    CauseKind.BROKER_REFUSES_EPOCH,
-    CauseKind.BROKER_REFUSES_CONTROLLER,
-    CauseKind.BROKER_NOT_SPOKEN,
-    CauseKind.BROKER_ERROR,
-    CauseKind.ANSWER,
-    CauseKind.TOMBSTONE_ANSWER,
-    CauseKind.OTHER_REPLICAS,
-    CauseKind.TURN,
-    CauseKind.ZNODES,
-    CauseKind.DONE,
-)
-"""Causes that Lethe's controller reports for marked topics and their replicas."""
-
 _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
 _HOLDS: Final = frozenset(
     {
@@ -322,6 +307,7 @@ _HOLDS: Final = frozenset(
         CauseKind.NOT_CHOSEN,
         CauseKind.READABLE_ZNODE,
         CauseKind.UNREADABLE_ORDERED,
+        CauseKind.ORDERS,
         CauseKind.REASSIGNMENT,
     }
 )
@@ -335,6 +321,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.PROTECTED: "PROTECTED",
         CauseKind.MARKER_WITHOUT_TOPIC: "NO_TOPIC",
         CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
+        CauseKind.ORDERS: "ORDERS",
     }
 )
 """Old journals contain these codes: add codes, never change one."""

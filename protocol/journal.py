@@ -44,6 +44,7 @@ class EventRecordType(enum.StrEnum):
     ACK = "ack"
     ZNODE_WRITE = "znode-write"
     DELETION_PHASE = "deletion-phase"
+    DEBT = "debt"
     REASSIGNMENT = "reassignment"
     SET_ASIDE = "set-aside"
     BROKER = "broker"

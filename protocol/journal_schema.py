@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lethe.protocol.journal import EventRecord, EventRecordType
+from lethe.protocol.journal_debts import DEBT_SCHEMA
 from lethe.protocol.journal_forms import Form, Key, KeyKind, Schema, problems_with
 
 _TOPIC: Final = r"topic/.+"
@@ -104,6 +105,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         Key("delete_topic_enable", KeyKind.BOOLEAN, "what holds now"),
                         Key("unclean_leader_election_enable", KeyKind.BOOLEAN, "what holds now"),
                         Key("protected_topics", KeyKind.TEXT, "the patterns that hold now, by comma", optional=True),
+                        Key("deletion_offline_replicas", KeyKind.TEXT, "`wait` or `owe`", optional=True),
                     ),
                 ),
             ),
@@ -261,10 +263,12 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                             "brokers that have not answered the tombstone, as `3,4`: their caches may show the topic",
                             optional=True,
                         ),
+                        Key("debts_of", KeyKind.TEXT, "brokers that owe replicas of it, as `3,4`", optional=True),
                     ),
                 ),
             ),
         ),
+        EventRecordType.DEBT: DEBT_SCHEMA,
         EventRecordType.REASSIGNMENT: Schema(
             "The reassignment of a partition began or ended.",
             (

@@ -20,6 +20,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment
@@ -190,7 +191,7 @@ def _reported_replica(
     row: ReportedReplica,
     hold: ObservedCause | None,
 ) -> Replica:
-    if row.waiting_for is CauseKind.DONE:
+    if row.waiting_for in NOT_WAITED_FOR:
         return Replica(partition, broker, seen, None, row.state)
     kind = row.waiting_for
     cause = hold

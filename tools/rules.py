@@ -26,6 +26,7 @@ MEMORY: Final = frozenset(
             "cache_memory",
             "cluster_state",
             "context",
+            "debt_memory",
             "deletion_memory",
             "epoch_raise_history",
             "takeover_history",

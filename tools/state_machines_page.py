@@ -18,8 +18,8 @@ HEAD = """\
 # State machines
 
 The controller keeps a state for each partition and replica, in memory only; after a takeover it derives them from
-assignments, leaders, ISRs and live brokers. The states are Kafka's. A transition that is not drawn here is refused,
-recorded, and changes nothing.
+assignments, leaders, ISRs and live brokers. The states are Kafka's, but for DeletionOwed. A
+transition that is not drawn here is refused, recorded, and changes nothing.
 """
 
 
@@ -42,6 +42,10 @@ REPLICA_WORDS: Final[Mapping[tuple[ReplicaState, ReplicaState], str]] = {
         _R.OFFLINE,
     ): "no other replica of the topic is being asked any more: it waits for the next try",
     (_R.DELETION_INELIGIBLE, _R.ONLINE): "its broker is back, and gets it announced before it is asked to delete it",
+    (_R.OFFLINE, _R.DELETION_OWED): "its broker is not registered, and the deletion is ordered to end without it",
+    (_R.DELETION_INELIGIBLE, _R.DELETION_OWED): "its broker has gone, and the deletion is ordered to end without it",
+    (_R.DELETION_OWED, _R.DELETION_INELIGIBLE): "its broker is back before the topic's znodes go, or the order has "
+    "changed",
     (_R.DELETION_SUCCESSFUL, _R.NON_EXISTENT): "the topic's znodes are gone, or it was moved away: forgotten",
 }
 PARTITION_WORDS: Final[Mapping[tuple[PartitionState, PartitionState], str]] = {
@@ -81,7 +85,7 @@ def _machine(
     yield f"![{title}: states, and arrows between those that may follow each other]({drawing})\n"
     yield "| from | to | when |"
     yield "|---|---|---|"
-    for source in (states[-1], *states[:-1]):
+    for source in sorted(states, key=lambda state: state.name != "NON_EXISTENT"):
         for target in states:
             if source in transitions[target]:
                 yield f"| {name(source)} | {name(target)} | {words[source, target]} |"

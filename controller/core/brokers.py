@@ -16,7 +16,8 @@ from lethe.controller.core import caches, owed, reassignment_end
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
-from lethe.controller.core.deletion import note_tombstoned
+from lethe.controller.core.deletion import note_tombstoned, take_back
+from lethe.controller.core.deletion_memory import NOT_WAITED_FOR
 from lethe.controller.core.effects import CloseChannel, OpenChannel, ShowBrokers
 from lethe.controller.core.mutation import forget_broker_memory
 from lethe.controller.core.partition_sets import (
@@ -167,6 +168,7 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     caches.schedule(step, tuple(broker.id for broker in task.brokers))
     replicas = cluster.replicas_on(ids)
     doomed = tuple(name for name in replicas if cluster.is_queued(name))
+    take_back(step, doomed)
     step.do(
         MoveReplicas(chosen(replicas, partial(_may_go_online, context)), ReplicaState.ONLINE),
         BringOnline(),
@@ -196,8 +198,9 @@ def _moving_to(context: Context, brokers: frozenset[BrokerId]) -> Partitions:
 def _may_go_online(context: Context, name: str, broker: BrokerId, partitions: Bits) -> Bits:
     """Return those of these replicas that go online with their broker.
 
-    A deleted replica stays deleted. A replica that a reassignment adds is announced with the reassignment."""
-    return partitions & context.cluster.topics[name].in_other_states(broker, ReplicaState.DELETION_SUCCESSFUL)
+    A deleted replica stays deleted, and one whose topic's znodes are going stays owed. A replica that a
+    reassignment adds is announced with the reassignment."""
+    return partitions & context.cluster.topics[name].in_other_states(broker, *NOT_WAITED_FOR)
 
 
 def failed(step: StepContext, task: BrokersFailed) -> None:

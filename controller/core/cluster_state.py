@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lethe.controller.core.cache_memory import CacheComparison
 from lethe.controller.core.config import NOTHING_CONFIGURED, DynamicConfig
+from lethe.controller.core.debt_memory import Debts
 from lethe.controller.core.deletion_memory import (
     Deletion,
     DeletionPause,
@@ -40,6 +41,7 @@ from lethe.protocol.vocabulary import (
     PartitionReplica,
     TopicPartition,
 )
+from lethe.protocol.zookeeper.znodes import DeletionOrders
 
 if TYPE_CHECKING:
     from lethe.controller.core.continuations import WriteContinuation
@@ -134,6 +136,10 @@ class ClusterState:
     marker_times: dict[str, int] = field(default_factory=dict)
     """When the markers of topics that are not queued were created, in ms, never in the future; without the topics for
     which ZooKeeper did not answer."""
+    marker_orders: dict[str, DeletionOrders] = field(default_factory=dict)
+    """What the markers of topics that are not queued order; without those that order nothing."""
+    debts: Debts = field(default_factory=Debts)
+    """What absent brokers still have of topics whose znodes are gone, or go next."""
     owed: dict[BrokerId, OwingBroker] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
     paused: DeletionPause | None = None
@@ -166,6 +172,12 @@ class ClusterState:
     def is_live(self, broker: int) -> bool:
         """The broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
+
+    def is_absent(self, broker: int) -> bool:
+        """No broker and no controller is or was registered under this id, as far as the registrations can be read."""
+        return broker not in self.brokers and not (
+            broker in self.quarantined_brokers or broker in self.advertised_controllers
+        )
 
     def is_advertised(self, broker: int) -> bool:
         """The id is a controller's, which hosts no replicas, and no broker is registered under it now."""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 DEFAULT_PARTITIONS_PER_SLICE: Final = 10_000
 
@@ -43,6 +44,8 @@ class CoreConfig:
     tombstone_timeout_ms: int = 300_000
     """Maximum wait for answers to a tombstone after every replica has acknowledged. Then the topic's znodes are removed
     and its silent brokers owe the answer. 0: no limit."""
+    offline_replicas: OfflineReplicas = OfflineReplicas.WAIT
+    """What deletions do about replicas on brokers that are not registered, unless a marker orders something else."""
     stand_back_off_min_ms: int = 500
     """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
     stand_back_off_max_ms: int = 30_000
@@ -93,6 +96,7 @@ class DynamicConfig(NamedTuple):
     deletion_unknown: UnreadableConfiguration | None = None
     """Why it is unknown whether topics may be deleted: not readable since the term began."""
     protected_topics: tuple[str, ...] | None = None
+    offline_replicas: OfflineReplicas | None = None
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

@@ -1,13 +1,14 @@
 """Dynamic configuration in ZooKeeper, and the effects of its changes.
 
 Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then a notification under `/config/changes`.
-Precedence: the controller's own id, the default, the properties file. Three settings matter to a controller:
+Precedence: the controller's own id, the default, the properties file. Four settings matter to a controller:
 
     setting                           a change to                  effect
     --------------------------------  ---------------------------  ---------------------------------------------------
     `unclean.leader.election.enable`  true                         leaderless partitions are tried again
     `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
     `lethe.protected.topics`          a pattern                    the same for protected topics (`protection`)
+    `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
     each                              an unreadable znode, or      recorded; the former value stays (**)
                                       a value that is none
 
@@ -24,7 +25,7 @@ from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
 from lethe.controller.core.protection import note_begun_ones
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
+from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
 from lethe.protocol.journal import EventRecordType
@@ -32,10 +33,11 @@ from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
-from lethe.protocol.zookeeper.znodes import ConfigChange
+from lethe.protocol.zookeeper.znodes import ConfigChange, OfflineReplicas
 
 DELETE_TOPIC = "delete.topic.enable"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+OFFLINE_REPLICAS = "lethe.deletion.offline.replicas"
 
 
 # --- notifications ------------------------------------------------------------------------------------------------
@@ -107,7 +109,8 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     unknown = problem or not_known or no_patterns if task.loading or before.deletion_unknown is not None else None
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
-    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown, protected)
+    offline_replicas = _offline_replicas(step, config, before.offline_replicas)
+    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown, protected, offline_replicas)
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause())
     if in_force == _in_force(context):
@@ -119,6 +122,7 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         delete_topic_enable=context.delete_topic_enable,
         unclean_leader_election_enable=context.unclean_leader_election_enable,
         protected_topics=",".join(context.protected_topics),
+        deletion_offline_replicas=context.offline_replicas.value,
     )
     if task.loading:
         return
@@ -128,16 +132,24 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         step.do(ListDeletions())
     if context.unclean_leader_election_enable and not in_force.unclean:
         step.do(BringOnline())
+    if in_force.offline_replicas is not context.offline_replicas:
+        step.do(ResumeDeletions(tuple(cluster.deletions), unblock=True))
 
 
 class _InForce(NamedTuple):
     deleting: bool
     protected: tuple[str, ...]
     unclean: bool
+    offline_replicas: OfflineReplicas
 
 
 def _in_force(context: Context) -> _InForce:
-    return _InForce(context.delete_topic_enable, context.protected_topics, context.unclean_leader_election_enable)
+    return _InForce(
+        context.delete_topic_enable,
+        context.protected_topics,
+        context.unclean_leader_election_enable,
+        context.offline_replicas,
+    )
 
 
 def _config(
@@ -194,3 +206,17 @@ def _patterns(
     problem = f"{parsed[:60]!r} matches no topic"
     step.refuse("cluster", f"configuring {PROTECTED_TOPICS}", problem)
     return before, UnreadableConfiguration(value.path, f"{PROTECTED_TOPICS}: {problem}", step.now_ms)
+
+
+def _offline_replicas(
+    step: StepContext, config: dict[str, _Value] | None, before: OfflineReplicas | None
+) -> OfflineReplicas | None:
+    """Return the configured value, or None; if it is unknown, the former value."""
+    value = None if config is None else config.get(OFFLINE_REPLICAS)
+    if value is None:
+        return before if config is None else None
+    try:
+        return OfflineReplicas(value.text.strip().lower())
+    except ValueError:
+        step.refuse("cluster", f"configuring {OFFLINE_REPLICAS}", f"{value.text[:60]!r} is neither wait nor owe")
+        return before

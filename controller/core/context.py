@@ -25,6 +25,7 @@ from lethe.controller.core.endpoints import control_endpoint
 from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
 from lethe.controller.core.takeover_history import TakeoverHistory
 from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId, Endpoint
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 if TYPE_CHECKING:
     from lethe.controller.core.continuations import Awaited
@@ -152,6 +153,11 @@ class Context:
         without a pattern."""
         dynamic = self.cluster.dynamic.protected_topics
         return self.config.protected_topics if dynamic is None else dynamic
+
+    @property
+    def offline_replicas(self) -> OfflineReplicas:
+        """What deletions do about absent brokers, unless a marker orders something else."""
+        return self.cluster.dynamic.offline_replicas or self.config.offline_replicas
 
     @property
     def unclean_leader_election_enable(self) -> bool:

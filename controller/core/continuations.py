@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from lethe.controller.core.partition_sets import PartitionColumns
 from lethe.controller.core.tasks_advertising import AdvertisingReadContinuation, AdvertisingWriteContinuation
+from lethe.controller.core.tasks_debts import DebtReadContinuation, DebtWriteContinuation
 from lethe.controller.core.tasks_deletion import DeletionReadContinuation, DeletionWriteContinuation
 from lethe.controller.core.tasks_partitions import (
     ElectLeaders,
@@ -162,6 +163,7 @@ ReadContinuation = (
     | PartitionReadContinuation
     | ReassignmentReadContinuation
     | DeletionReadContinuation
+    | DebtReadContinuation
     | RequestReadContinuation
     | AdvertisingReadContinuation
     | PowerReadContinuation
@@ -177,6 +179,7 @@ WriteContinuation = (
     | PartitionWriteContinuation
     | ReassignmentWriteContinuation
     | DeletionWriteContinuation
+    | DebtWriteContinuation
     | RequestWriteContinuation
     | AdvertisingWriteContinuation
     | PowerWriteContinuation

@@ -20,6 +20,7 @@ from lethe.controller.core import (
     configuration,
     controlled_shutdown,
     creation,
+    debts_written,
     deletion,
     events,
     eviction,
@@ -33,6 +34,7 @@ from lethe.controller.core import (
     log_dirs,
     marks,
     notifications,
+    orders,
     owed,
     partition_machine,
     pausing,
@@ -51,6 +53,7 @@ from lethe.controller.core import (
     slices,
     tasks,
     tasks_advertising,
+    tasks_debts,
     tasks_deletion,
     tasks_partitions,
     tasks_power,
@@ -129,6 +132,8 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             creation.topics_changed(step)
         case events.TopicsModified(topics=topics):
             expansion.topics_modified(step, topics)
+        case events.DeletionMarkerModified(topic=topic):
+            orders.modified(step, topic)
         case events.TopicDeletionsRequested():
             marks.deletions_requested(step)
         case events.IsrChangesNotified():
@@ -328,6 +333,12 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             deletion.resume(step, task)
         case tasks_deletion.FailReplicaDeletions():
             deletion.fail(step, task)
+        case tasks_debts.ReadDebts():
+            debts_written.read(step)
+        case tasks_debts.WriteDebts():
+            removal.write_debts(step, task)
+        case tasks_debts.WatchOrders():
+            orders.watch(step, task)
         case tasks_deletion.RemoveTopics():
             removal.remove(step, task)
         case tasks_deletion.SearchTopicTrees():

@@ -12,7 +12,8 @@
     `removed`,      tombstones are answered, or one broker has  the znodes are removed (`removal`); a silent broker
     `done`          been silent for `tombstone_timeout_ms`      owes the answer from then on (`owed`)
 
-An unreachable replica makes the topic *ineligible*: no new round starts until a broker returns, a timer fires or
+A replica on a broker that is not registered may be *owed* (`debts_policy`): the deletion ends without it. Any other
+unreachable replica makes the topic *ineligible*: no new round starts until a broker returns, a timer fires or
 another cause has changed. The current round goes on for its other replicas. A broker that is shutting down still gets
 requests, and its shutdown does not wait for them.
 
@@ -33,9 +34,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Final
 
-from lethe.controller.core import evidence, owed, partition_machine
+from lethe.controller.core import debts_policy, evidence, orders, owed, partition_machine
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import METADATA_CACHE, Deletion, DeletionProblem, RetriedAction
+from lethe.controller.core.deletion_memory import (
+    METADATA_CACHE,
+    NOT_WAITED_FOR,
+    Deletion,
+    DeletionProblem,
+    RetriedAction,
+)
 from lethe.controller.core.effects import EndTombstoneWaits, RetryDeletions
 from lethe.controller.core.mutation import (
     acknowledge_deletion,
@@ -63,9 +70,9 @@ from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
-_DELETED: Final = (ReplicaState.DELETION_SUCCESSFUL,)
 _INELIGIBLE: Final = (ReplicaState.DELETION_INELIGIBLE,)
 _OFFLINE: Final = (ReplicaState.OFFLINE,)
+_OWED: Final = (ReplicaState.DELETION_OWED,)
 _STARTED_OR_OFFLINE: Final = (ReplicaState.DELETION_STARTED, ReplicaState.OFFLINE)
 
 
@@ -81,6 +88,7 @@ def resume(step: StepContext, task: ResumeDeletions) -> None:
         deletion = cluster.deletions.get(name)
         if deletion is None or name not in cluster.topics or name in cluster.removals.under_way:
             continue
+        take_back(step, (name,))
         if cluster.paused is not None:
             if deletion.all_acknowledged:
                 _note_acknowledged(step, name, deletion)
@@ -190,7 +198,7 @@ def _start(step: StepContext, names: list[str]) -> None:
     _leave_service(step, unseen)
     note_if_protected(step, unseen)
     left = _assigned(context, names)
-    left = without(left, _of_these(context, left, _DELETED))
+    left = without(left, _of_these(context, left, NOT_WAITED_FOR))
     unasked = _send_tombstones(step, names, left)
     for name in names:
         deletion = cluster.deletions[name]
@@ -201,15 +209,21 @@ def _start(step: StepContext, names: list[str]) -> None:
     on_brokers = without(left, on_no_disk)
     alive = chosen(on_brokers, cluster.reachable)
     dead = without(on_brokers, alive)
+    to_owe = debts_policy.owed(context, dead)
+    dead = without(dead, to_owe)
     for name in dead:
         set_ineligible(cluster, cluster.deletions[name], True)
+    orders.wait_for(step, (name for name, columns in dead.items() if any(map(cluster.is_absent, columns))))
     _confirm_unasked(step, on_no_disk)
+    move(step, MoveReplicas(without(to_owe, _of_these(context, to_owe, _OFFLINE)), ReplicaState.OFFLINE))
+    move(step, MoveReplicas(to_owe, ReplicaState.DELETION_OWED))
     move(step, MoveReplicas(_of_these(context, dead, _OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     move(step, MoveReplicas(alive, ReplicaState.OFFLINE))
     move(step, MoveReplicas(_of_these(context, alive, _OFFLINE), ReplicaState.DELETION_STARTED))
     evidence.look(step, unasked)
     # Nothing of these was asked of a broker, so no answer may come that would resume them.
-    step.do(ResumeDeletions(tuple(name for name in on_no_disk if cluster.deletions[name].all_acknowledged)))
+    unanswered = dict.fromkeys((*on_no_disk, *to_owe))
+    step.do(ResumeDeletions(tuple(name for name in unanswered if cluster.deletions[name].all_acknowledged)))
 
 
 def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
@@ -276,26 +290,44 @@ def _assigned(context: Context, names: Iterable[str]) -> ReplicaColumns:
     return {name: context.cluster.topics[name].assigned() for name in names}
 
 
+def take_back(step: StepContext, names: Iterable[str]) -> None:
+    """Wait again for owed replicas whose broker has registered, or that are no longer to be owed.
+
+    If the topic's znodes are being removed, nothing changes: their debts are written."""
+    context = step.context
+    cluster = context.cluster
+    kept = (name for name in names if name not in cluster.removals.under_way)
+    some = [name for name in kept if cluster.deletions[name].by_state.get(ReplicaState.DELETION_OWED)]
+    if not some:
+        return
+    before = _of_these(context, _assigned(context, some), _OWED)
+    back = without(before, debts_policy.owed(context, before))
+    move(step, MoveReplicas(back, ReplicaState.DELETION_INELIGIBLE))
+    for name in back:
+        acknowledge_deletion(cluster, cluster.deletions[name], None)
+
+
 # --- failing ------------------------------------------------------------------------------------------------------
 
 
 def fail(step: StepContext, task: FailReplicaDeletions) -> None:
-    """Mark these replicas, unless acknowledged, and their topics as ineligible for deletion; continue the topics."""
+    """Mark these replicas, unless acknowledged, as owed, or them and their topics as ineligible for deletion; continue
+    the topics."""
     context = step.context
     cluster = context.cluster
     queued = tuple(
         replica
         for replica in task.replicas
-        if cluster.is_queued(replica.topic) and cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL
+        if cluster.is_queued(replica.topic) and cluster.replica_state(replica) not in NOT_WAITED_FOR
     )
     topics = tuple(dict.fromkeys(replica.topic for replica in queued))
     if not topics:
         return
-    move(
-        step,
-        MoveReplicas(_of_these(context, columns_of(queued), _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE),
-    )
-    for name in topics:
+    failed = columns_of(queued)
+    gone = debts_policy.owed(context, failed)
+    move(step, MoveReplicas(_of_these(context, failed, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
+    move(step, MoveReplicas(_of_these(context, gone, _INELIGIBLE), ReplicaState.DELETION_OWED))
+    for name in without(failed, gone):
         set_ineligible(cluster, cluster.deletions[name], True)
     step.do(ResumeDeletions(topics))
 

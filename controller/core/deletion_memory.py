@@ -12,6 +12,7 @@ from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.control import UpdateMetadataTopic
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, PartitionReplica
+from lethe.protocol.zookeeper.znodes import DeletionOrders
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,10 @@ METADATA_CACHE: Final = -1
 """Partition number that stands for a broker's metadata cache in a deletion's problems."""
 
 
+NOT_WAITED_FOR: Final = (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.DELETION_OWED)
+"""States of a queued topic's replicas that its deletion does not wait for."""
+NO_ORDERS: Final = DeletionOrders()
+
 REFUSED: Final = (CauseKind.DISABLED, CauseKind.PROTECTED, CauseKind.MARKER_WITHOUT_TOPIC)
 """Causes that last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
@@ -232,6 +237,10 @@ class Deletion:
     the topic ineligible since."""
     retry_at_ms: int | None = None
     """When the next retry is due; None: it waits for a change."""
+    orders: DeletionOrders = NO_ORDERS
+    """What the marker's data ordered when it was last read."""
+    orders_watched: bool = False
+    """The marker's data is watched: the topic has waited for an absent broker."""
     by_state: dict[ReplicaState, int] = field(default_factory=dict)
     """Number of replicas in each state; kept by `mutation`."""
     problems: dict[tuple[int, int], DeletionProblem] = field(default_factory=dict)
@@ -257,8 +266,8 @@ class Deletion:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Every replica is DeletionSuccessful, or there is none."""
-        return not self.by_state or set(self.by_state) == {ReplicaState.DELETION_SUCCESSFUL}
+        """Every replica is DeletionSuccessful or DeletionOwed, or there is none."""
+        return all(state in NOT_WAITED_FOR for state in self.by_state)
 
     @property
     def owing_tombstone(self) -> Mapping[BrokerId, Tombstone]:

@@ -82,7 +82,14 @@ class TopicsModified:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionsRequested:
-    """The children of `/admin/delete_topics` changed, or the data of one of them."""
+    """The children of `/admin/delete_topics` changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionMarkerModified:
+    """The data of this topic's deletion marker changed: it was watched."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +269,7 @@ External = (
     | BrokerModified
     | TopicsChanged
     | TopicsModified
+    | DeletionMarkerModified
     | TopicDeletionsRequested
     | ReassignmentsRequested
     | DeletionsPauseChanged
@@ -317,6 +325,8 @@ def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of al
             return ControllerState.TOPIC_DELETION
         case StopReplicaResponseReceived() | ZnodesWritten():
             # Only removals of deleted topics are written in the background.
+            return ControllerState.TOPIC_DELETION
+        case DeletionMarkerModified():
             return ControllerState.TOPIC_DELETION
         case ReassignmentsRequested():
             return ControllerState.ALTER_PARTITION_REASSIGNMENT
@@ -384,9 +394,10 @@ def from_watch(fired: WatchFired) -> External | None:
         return ControllerDeleted() if kind is WatchKind.DELETED else ControllerChanged()
     if path in _OF_PATH:
         return _OF_PATH[path]
-    if paths.deleted_topic_of(path) is not None:
-        # Markers of unreadable topics have a data watch; the children watch of the parent reports removals.
-        return TopicDeletionsRequested() if kind is WatchKind.DATA_CHANGED else None
+    marked = paths.deleted_topic_of(path)
+    if marked is not None:
+        # Some markers have a data watch (`orders`, `unreadable`); the children watch of the parent reports removals.
+        return DeletionMarkerModified(marked) if kind is WatchKind.DATA_CHANGED else None
     broker = paths.broker_of(path)
     if broker is not None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lethe.controller.core import caches
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import DeletionStage
+from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, DeletionStage
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.vocabulary import BrokerId
 
@@ -63,7 +63,7 @@ def gauges(context: Context) -> Gauges:
         global_topic_count=len(cluster.topics),
         global_partition_count=cluster.partitions_with_leader_and_isr,
         topics_to_delete_count=len(cluster.deletions),
-        replicas_to_delete_count=sum(replicas.values()) - replicas.get(ReplicaState.DELETION_SUCCESSFUL, 0),
+        replicas_to_delete_count=sum(count for state, count in replicas.items() if state not in NOT_WAITED_FOR),
         topics_ineligible_to_delete_count=cluster.topics_in_stage.get(DeletionStage.WAITING, 0),
         replicas_ineligible_to_delete_count=replicas.get(ReplicaState.DELETION_INELIGIBLE, 0),
         active_broker_count=len(cluster.brokers),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import PAUSES, DeletionStage
+from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, PAUSES, DeletionStage
 from lethe.controller.core.tasks_deletion import TopicsRemoved
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
@@ -104,7 +104,7 @@ def _totals(context: Context) -> Iterator[str]:
     waiting: dict[BrokerId, int] = {}
     for topic in cluster.deletions:
         for replica in cluster.replicas_of(topic):
-            if cluster.replica_state(replica) is not ReplicaState.DELETION_SUCCESSFUL:
+            if cluster.replica_state(replica) not in NOT_WAITED_FOR:
                 waiting[replica.broker] = waiting.get(replica.broker, 0) + 1
     if waiting != cluster.waiting_replicas:
         yield f"replicas that wait for brokers are counted as {cluster.waiting_replicas}, they are {waiting}"

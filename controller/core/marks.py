@@ -14,6 +14,7 @@ change:
     exists, and deletions are paused (`pausing`)      held
     exists, and has a reassignment                    held until the reassignment is ended
     has an unreadable znode                           held (`unreadable`)
+    has orders that cannot be understood              held (`orders`)
     exists otherwise                                  queued (`deletion`)
 
 A held topic has a `HeldTopic` with the reason and stays in service. If its marker is removed, nothing happens to it.
@@ -31,12 +32,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core import protection
+from lethe.controller.core import orders, protection
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
     DELETING,
     DISABLED,
     LET_GO,
+    NO_ORDERS,
     NO_SUCH_TOPIC,
     PROTECTED,
     REFUSED,
@@ -72,6 +75,7 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     Operation,
     Present,
+    Read,
     ReadOutcome,
     ZkError,
     absence_check,
@@ -106,24 +110,48 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     cluster.removals.note_listed(marked)
     _let_go(step, marked)
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
-    undated = tuple(name for name in marked if name not in cluster.marker_times and not cluster.is_queued(name))
+    cluster.marker_orders = {name: cluster.marker_orders[name] for name in marked if name in cluster.marker_orders}
+    undated = tuple(name for name in marked if _is_to_be_read(cluster, name))
     if undated:
-        reads = (Exists(paths.delete_topic(name)) for name in undated)
+        reads = (read for name in undated for read in _marker_reads(cluster, name))
         step.read(reads, MarkersDated(marked, undated, task.loading))
     else:
         _sort_out(step, marked, loading=task.loading)
 
 
 def on_markers_dated(step: StepContext, task: MarkersDated, outcomes: Sequence[ReadOutcome]) -> None:
-    """Store when the markers were created. A marker without a time counts as created now; one that is gone since the
-    list is none: the watch has the markers listed again."""
+    """Store when the markers were created, and what they order. A marker without a time counts as created now; one that
+    is gone since the list is none: the watch has the markers listed again."""
+    cluster = step.context.cluster
     gone: dict[str, None] = {}
-    for name, outcome in zip(task.undated, outcomes, strict=True):
-        if isinstance(outcome, Present) and outcome.created_at_ms > 0:
-            step.context.cluster.marker_times[name] = min(outcome.created_at_ms, step.now_ms)
-        elif is_absent(outcome):
+    for number, name in enumerate(task.undated):
+        created, content = outcomes[2 * number], outcomes[2 * number + 1]
+        if isinstance(created, Present) and created.created_at_ms > 0:
+            cluster.marker_times[name] = min(created.created_at_ms, step.now_ms)
+        if is_absent(created) or is_absent(content):
             gone[name] = None
+            continue
+        ordered = orders.said(content)
+        if ordered == NO_ORDERS:
+            cluster.marker_orders.pop(name, None)
+        else:
+            cluster.marker_orders[name] = ordered
     _sort_out(step, tuple(name for name in task.topics if name not in gone), loading=task.loading)
+
+
+def _is_to_be_read(cluster: ClusterState, name: str) -> bool:
+    if cluster.is_queued(name):
+        return False
+    return name not in cluster.marker_times or _is_held_by_orders(cluster, name)
+
+
+def _is_held_by_orders(cluster: ClusterState, name: str) -> bool:
+    return name in cluster.marks and cluster.marks[name].held_by is CauseKind.ORDERS
+
+
+def _marker_reads(cluster: ClusterState, name: str) -> tuple[Read, Read]:
+    path = paths.delete_topic(name)
+    return Exists(path), GetData(path, watch=_is_held_by_orders(cluster, name))
 
 
 def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> None:
@@ -139,6 +167,7 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
     if protected := protection.protected(context, marked):
         spared = frozenset(protected)
         marked = tuple(name for name in marked if name not in spared)
+    marked = _understood(step, marked)
     known = tuple(name for name in marked if name in cluster.topics)
     unknown: list[str] = []
     unreadable: list[str] = []
@@ -176,6 +205,23 @@ def _chosen(step: StepContext, marked: tuple[str, ...]) -> tuple[str, ...]:
         if name not in only:
             _hold(step, name, CauseKind.NOT_CHOSEN)
     return tuple(name for name in marked if name in only)
+
+
+def _understood(step: StepContext, marked: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics whose orders can be understood, and those that are queued; hold the others."""
+    cluster = step.context.cluster
+    problems = {name: ordered.problem for name, ordered in cluster.marker_orders.items() if ordered.problem is not None}
+    known = cluster.topics.keys() | cluster.quarantined_topics.keys() if problems else ()
+    held = tuple(name for name in marked if name in problems and name in known and not cluster.is_queued(name))
+    if not held:
+        return marked
+    if not all(_is_held_by_orders(cluster, name) for name in held):
+        # Their markers were read without a watch: read them again, with one.
+        step.context.tasks.append(ListDeletions())
+    for name in held:
+        _hold(step, name, CauseKind.ORDERS, problems[name])
+    kept_back = frozenset(held)
+    return tuple(name for name in marked if name not in kept_back)
 
 
 def _let_go(step: StepContext, marked: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from lethe.controller.core import tombstones
 from lethe.controller.core.cluster_state import ClusterState, Outstanding
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import Deletion, DeletionStage, RetriedAction
+from lethe.controller.core.deletion_memory import NO_ORDERS, Deletion, DeletionStage, RetriedAction
 from lethe.controller.core.partition_sets import (
     Bits,
     PartitionColumns,
@@ -123,6 +123,7 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
             del deletion.tombstones.topics[name]
     cluster.marks.pop(name, None)
     cluster.marker_times.pop(name, None)
+    cluster.marker_orders.pop(name, None)
 
 
 def set_leader_and_isr(cluster: ClusterState, topic_partition: TopicPartition, leader_and_isr: LeaderAndIsr) -> None:
@@ -306,7 +307,8 @@ def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
     mark = cluster.marks.pop(name, None)
     seen_at_ms = now_ms if mark is None else mark.since_ms
     marked_at_ms = cluster.marker_times.pop(name, seen_at_ms)
-    deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms)
+    orders = cluster.marker_orders.pop(name, NO_ORDERS)
+    deletion = Deletion(queued_at_ms=now_ms, marked_at_ms=marked_at_ms, orders=orders)
     if topic is not None:
         for broker, bits in topic.assigned().items():
             for state, here in changes(topic.replicas.get(broker, ()), bits, None, _NON_EXISTENT):
@@ -331,8 +333,8 @@ def set_ineligible(cluster: ClusterState, deletion: Deletion, ineligible: bool) 
     _count_stage(cluster, before, deletion)
 
 
-def acknowledge_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int) -> None:
-    """Store that every replica is deleted."""
+def acknowledge_deletion(cluster: ClusterState, deletion: Deletion, now_ms: int | None) -> None:
+    """Store that every replica is deleted or owed; None: not any more, as a broker has returned."""
     before = deletion.stage
     deletion.acknowledged_at_ms = now_ms
     _count_stage(cluster, before, deletion)

@@ -17,6 +17,7 @@ of the topic's znode. A controller that takes over during the pause reads the ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
@@ -124,7 +125,8 @@ def note_begun(step: StepContext, names: Sequence[str]) -> None:
     groups = []
     for name in names:
         topic = step.context.cluster.topics[name]
-        orders = znodes.DeletionOrders(unreadable=topic.is_made_up, begun=topic.created_zxid)
+        ordered = step.context.cluster.deletions[name].orders
+        orders = replace(ordered, unreadable=topic.is_made_up, begun=topic.created_zxid)
         groups.append((SetData(paths.delete_topic(name), znodes.encode_deletion_marker(orders), ANY_VERSION),))
     if groups:
         step.write(groups, BegunNoted(tuple(names)))

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import missed, owed
+from lethe.controller.core import debts_written, missed, owed
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import forget
 from lethe.controller.core.deletion import phase, retry_later
@@ -37,6 +37,7 @@ from lethe.controller.core.mutation import count_retry, remove_topic, set_inelig
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import GiveUp, ListTopics, ReadModifiedTopics
+from lethe.controller.core.tasks_debts import DebtParentsCreated, DebtsWritten, WriteDebts
 from lethe.controller.core.tasks_deletion import (
     ListDeletions,
     RemoveTopics,
@@ -81,11 +82,14 @@ def _go_on(step: StepContext) -> None:
         # Every topic is continued when the pause ends.
         removals.waiting.clear()
     unclear: list[str] = []
-    while removals.waiting and len(cluster.background) < SLICES_AT_ONCE:
-        chosen, not_whole = _next_slice(step.context)
+    indebted: list[str] = []
+    while removals.waiting and not indebted and len(cluster.background) < SLICES_AT_ONCE:
+        chosen, not_whole, indebted = _next_slice(step)
         unclear += not_whole
         _write_removals(step, chosen, searched=False)
     _begin_search(step, unclear)
+    if indebted:
+        step.do(WriteDebts(tuple(indebted)))
 
 
 class _TopicRemoval(NamedTuple):
@@ -96,17 +100,25 @@ class _TopicRemoval(NamedTuple):
     last: tuple[Operation, ...]
 
 
-def _next_slice(context: Context) -> tuple[list[_TopicRemoval], list[str]]:
-    """Take waiting topics for one slice; second, those met on the way that memory does not have whole."""
+def _next_slice(step: StepContext) -> tuple[list[_TopicRemoval], list[str], list[str]]:
+    """Take waiting topics for one slice; second, those met on the way that memory does not have whole; third, those
+    whose debts must be written first."""
+    context = step.context
     cluster = context.cluster
     waiting = cluster.removals.waiting
     room = GROUPS_AT_ONCE * context.config.max_operations_per_group
     chosen: list[_TopicRemoval] = []
     unclear: list[str] = []
+    indebted: list[str] = []
     while waiting and room > 0:
         name = next(iter(waiting))
         del waiting[name]
-        if not cluster.is_queued(name):
+        if not cluster.is_queued(name) or not cluster.deletions[name].all_acknowledged:
+            # A broker with a replica that was to be owed has returned.
+            continue
+        if debts := debts_written.missing(context, name, step.now_ms):
+            indebted.append(name)
+            room -= len(debts)
             continue
         if cluster.topics[name].numbers != cluster.topics[name].led:
             unclear.append(name)
@@ -114,7 +126,7 @@ def _next_slice(context: Context) -> tuple[list[_TopicRemoval], list[str]]:
         last = (Delete(paths.topic_partitions(name)), *(Delete(path) for path in _roots(name)))
         chosen.append(_TopicRemoval(name, list(_partition_deletes(context, name)), last))
         room -= len(chosen[-1].inner) + len(last)
-    return chosen, unclear
+    return chosen, unclear, indebted
 
 
 def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched: bool) -> None:
@@ -200,11 +212,39 @@ def _finish(step: StepContext, name: str) -> None:
     deletion = step.context.cluster.deletions[name]
     owing = owed.note(step, name)
     shown: dict[str, JsonValue] = {"owed_by": ",".join(map(str, owing))} if owing else {}
+    created_zxid = step.context.cluster.topics[name].created_zxid
+    debtors = [key.broker for key, _ in step.context.cluster.debts.of_topic(name) if key.created_zxid == created_zxid]
+    shown |= {"debts_of": ",".join(map(str, debtors))} if debtors else {}
     phase(step, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
     phase(step, name, "done", since_ms=deletion.queued_at_ms, **shown)
     remove_topic(step.context.cluster, name)
     step.context.cluster.removals.modified.pop(name, None)
     missed.note_removed(step.context, name)
+
+
+# --- debts ----------------------------------------------------------------------------------------------------------
+
+
+def write_debts(step: StepContext, task: WriteDebts) -> None:
+    """Write what absent brokers still have of these topics; then remove the topics."""
+    debts_written.write(step, task.topics)
+
+
+def on_debt_parents_created(step: StepContext, task: DebtParentsCreated, outcomes: Sequence[GroupOutcome]) -> None:
+    """Give topics up for now whose debts cannot be written; the debts of the others are written next."""
+    for name, problem in debts_written.on_parents_created(step, task, outcomes).items():
+        _give_up_for_now(step, name, problem)
+
+
+def on_debts_written(step: StepContext, task: DebtsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+    """Remove the topics whose debts are written, before all others that wait; give the others up for now."""
+    removals = step.context.cluster.removals
+    refused = debts_written.on_written(step, task, outcomes)
+    for name, problem in refused.items():
+        _give_up_for_now(step, name, problem)
+    ready = dict.fromkeys(key.topic for key, _ in task.debts if key.topic not in refused)
+    removals.waiting = ready | removals.waiting
+    _go_on(step)
 
 
 # --- znodes from ZooKeeper ----------------------------------------------------------------------------------------

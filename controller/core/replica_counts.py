@@ -5,16 +5,15 @@ Only `mutation` calls these functions, wherever a replica's state changes.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from lethe.controller.core.cluster_state import ClusterState
-from lethe.controller.core.deletion_memory import Deletion
+from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, Deletion
 from lethe.controller.core.partition_sets import changes
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.vocabulary import BrokerId
 
 C = TypeVar("C")
-_DELETED: Final = ReplicaState.DELETION_SUCCESSFUL
 
 
 def count_replicas(cluster: ClusterState, deletion: Deletion, sign: int) -> None:
@@ -52,7 +51,7 @@ def count_waiting(
     cluster: ClusterState, broker: BrokerId, before: ReplicaState | None, after: ReplicaState | None, number: int = 1
 ) -> None:
     """Count the state change of queued topics' replicas on the broker. State None: not assigned."""
-    change = (after is not None and after is not _DELETED) - (before is not None and before is not _DELETED)
+    change = (after is not None and after not in NOT_WAITED_FOR) - (before is not None and before not in NOT_WAITED_FOR)
     if change:
         add(cluster.waiting_replicas, broker, change * number)
 

@@ -55,7 +55,12 @@ def move(step: StepContext, task: MoveReplicas) -> None:
             _to_offline(step, replicas)
         case ReplicaState.DELETION_STARTED:
             _to_deletion_started(step, replicas)
-        case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE | ReplicaState.NON_EXISTENT:
+        case (
+            ReplicaState.DELETION_SUCCESSFUL
+            | ReplicaState.DELETION_INELIGIBLE
+            | ReplicaState.DELETION_OWED
+            | ReplicaState.NON_EXISTENT
+        ):
             _enter(step, replicas, task.target)
         case _:
             assert_never(task.target)

@@ -24,6 +24,7 @@ from lethe.controller.core import (
     configuration,
     continuations,
     creation,
+    debts_written,
     epoch_raise,
     eviction,
     expansion,
@@ -34,6 +35,7 @@ from lethe.controller.core import (
     leader_changes,
     marks,
     notifications,
+    orders,
     pausing,
     preferred,
     preflight,
@@ -46,6 +48,7 @@ from lethe.controller.core import (
     resigning,
     takeover,
     tasks_advertising,
+    tasks_debts,
     tasks_deletion,
     tasks_partitions,
     tasks_power,
@@ -173,6 +176,14 @@ def _read(  # noqa: C901 - as flat as `_run`
             marks.on_deletions_listed(step, then, outcomes)
         case tasks_deletion.MarkersDated():
             marks.on_markers_dated(step, then, outcomes)
+        case tasks_debts.OrdersRead():
+            orders.on_orders_read(step, then, outcomes)
+        case tasks_debts.DebtorsListed():
+            debts_written.on_debtors_listed(step, outcomes)
+        case tasks_debts.DebtsListed():
+            debts_written.on_debts_listed(step, then, outcomes)
+        case tasks_debts.DebtsRead():
+            debts_written.on_debts_read(step, then, outcomes)
         case tasks_deletion.PauseRead():
             pausing.on_pause_read(step, then, outcomes)
         case tasks_deletion.BegunRead():
@@ -260,6 +271,10 @@ def _written(  # noqa: C901 - as flat as `_run`
             pausing.on_begun_noted(step, then, outcomes)
         case tasks_deletion.MarkersRemoved():
             marks.on_markers_removed(step, then, outcomes)
+        case tasks_debts.DebtParentsCreated():
+            removal.on_debt_parents_created(step, then, outcomes)
+        case tasks_debts.DebtsWritten():
+            removal.on_debts_written(step, then, outcomes)
         case tasks_deletion.TopicsRemoved():
             removal.on_topics_removed(step, then, outcomes)
         case tasks_trash.TopicRequestsAnswered():

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lethe.controller.core.tasks_advertising import AdvertisingTask
+from lethe.controller.core.tasks_debts import DebtTask
 from lethe.controller.core.tasks_deletion import DeletionTask
 from lethe.controller.core.tasks_partitions import PartitionTask, Replicas
 from lethe.controller.core.tasks_power import PowerTask
@@ -190,6 +191,7 @@ Task = (
     | PartitionTask
     | ReassignmentTask
     | DeletionTask
+    | DebtTask
     | RequestTask
     | AdvertisingTask
     | PowerTask

@@ -33,6 +33,7 @@ from lethe.controller.core.tasks import (
     TakeOver,
 )
 from lethe.controller.core.tasks_advertising import EvictReplicas, ListAdvertisedControllers
+from lethe.controller.core.tasks_debts import ReadDebts
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
 from lethe.controller.core.tasks_power import ElectSelf, Preflight, TakeControl
 from lethe.controller.core.tasks_requests import ReadConfiguration
@@ -333,6 +334,7 @@ def _won(step: StepContext, epoch: ControllerEpoch, version: EpochVersion) -> No
         ListBrokers(loading=True),
         ListTopics(loading=True),
         EvictReplicas(loading=True),
+        ReadDebts(),
         ReadPause(loading=True),
         ListDeletions(loading=True),
         TakeOver(),

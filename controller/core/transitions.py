@@ -1,7 +1,7 @@
 """States of replicas and partitions, and their legal transitions: data for the code, the docs and the tests.
 
-Numbers are those of Kafka's state machines. A replica or partition without an entry is NonExistent. The other effects
-of a transition are in `replica_machine` and `partition_machine`.
+Numbers are those of Kafka's state machines, which have no DeletionOwed. A replica or partition without an entry is
+NonExistent. The other effects of a transition are in `replica_machine` and `partition_machine`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ class ReplicaState(enum.IntEnum):
     DELETION_SUCCESSFUL = 5
     DELETION_INELIGIBLE = 6
     NON_EXISTENT = 7
+    DELETION_OWED = 8
+    """Not Kafka's: its broker is absent, and the deletion ends without it (`debts_policy`)."""
 
 
 class PartitionState(enum.IntEnum):
@@ -39,7 +41,8 @@ REPLICA_TRANSITIONS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = Map
         _R.OFFLINE: frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE}),
         _R.DELETION_STARTED: frozenset({_R.OFFLINE}),
         _R.DELETION_SUCCESSFUL: frozenset({_R.DELETION_STARTED}),
-        _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
+        _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED, _R.DELETION_OWED}),
+        _R.DELETION_OWED: frozenset({_R.OFFLINE, _R.DELETION_INELIGIBLE}),
         _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
     }
 )

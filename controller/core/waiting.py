@@ -13,10 +13,12 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from lethe.controller.core import debts_policy
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, HeldTopic
 from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.transitions import ReplicaState
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicPartition
@@ -43,7 +45,7 @@ def waits(context: Context, topic: str) -> tuple[Wait, ...]:
     """Return all causes why this topic is not deleted yet; empty if it is not marked."""
     deletion = context.cluster.deletions.get(topic)
     if deletion is not None:
-        return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for is not CauseKind.DONE)
+        return tuple(wait for wait in _causes(context, topic, deletion) if wait.waiting_for not in NOT_WAITED_FOR)
     mark = context.cluster.marks.get(topic)
     return () if mark is None else (Wait(topic, mark.held_by, mark.since_ms, last_error=mark.last_error),)
 
@@ -62,6 +64,7 @@ _ROWS_LOOKED_AT: Final = 300
 _MARKED_AT_MS: Final = attrgetter("marked_at_ms")
 _MOST_INFORMATIVE_FIRST: Final = (
     CauseKind.BROKER_TO_RETURN,
+    CauseKind.CANNOT_BE_OWED,
     CauseKind.REGISTRATION_UNREADABLE,
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN,
@@ -113,7 +116,7 @@ def first_wait(context: Context, topic: str, at_most: int) -> Wait | None:
         return next(iter(waits(context, topic)), None)
     rows = (*islice(_causes(context, topic, deletion), at_most), *_troubled(context, topic, deletion, at_most))
     ranks = {reason: rank for rank, reason in enumerate(_MOST_INFORMATIVE_FIRST)}
-    waiting = (row for row in rows if row.waiting_for is not CauseKind.DONE)
+    waiting = (row for row in rows if row.waiting_for not in NOT_WAITED_FOR)
     return min(waiting, key=lambda row: ranks.get(row.waiting_for, len(ranks)), default=None)
 
 
@@ -135,17 +138,20 @@ def _troubled(context: Context, topic: str, deletion: Deletion, at_most: int) ->
     for number, broker in islice(deletion.problems, at_most):
         topic_partition = TopicPartition(topic, number)
         is_known = context.cluster.partition(topic_partition) is not None
-        if is_known and not _is_deleted(context, topic_partition, broker):
+        if is_known and _settled_as(context, topic_partition, broker) is None:
             yield _replica(context, deletion, topic_partition, BrokerId(broker))
 
 
-def _is_deleted(context: Context, topic_partition: TopicPartition, broker: int) -> bool:
-    replica = PartitionReplica(*topic_partition, BrokerId(broker))
-    return context.cluster.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL
+def _settled_as(context: Context, topic_partition: TopicPartition, broker: int) -> CauseKind | None:
+    """Return what is shown of a replica that the deletion does not wait for; None if it waits."""
+    state = context.cluster.replica_state(PartitionReplica(*topic_partition, BrokerId(broker)))
+    if state is ReplicaState.DELETION_OWED:
+        return CauseKind.TO_BE_OWED
+    return CauseKind.DONE if state is ReplicaState.DELETION_SUCCESSFUL else None
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
-    """Return `waits` and the deleted replicas, whose cause is `DONE`."""
+    """Return `waits`, the deleted replicas, whose cause is `DONE`, and the owed ones, whose cause is `TO_BE_OWED`."""
     deletion = context.cluster.deletions.get(topic)
     return waits(context, topic) if deletion is None else tuple(_causes(context, topic, deletion))
 
@@ -189,9 +195,10 @@ def _causes(context: Context, topic: str, deletion: Deletion) -> Iterator[Wait]:
         yield from _after_acknowledgement(context, deletion, topic)
     for topic_partition, partition in context.cluster.partitions_of(topic):
         for broker in partition.assignment.replicas:
-            if _is_deleted(context, topic_partition, broker):
+            settled = _settled_as(context, topic_partition, broker)
+            if settled is not None:
                 at_ms = deletion.asked_at_ms or deletion.queued_at_ms
-                yield Wait(topic, CauseKind.DONE, at_ms, topic_partition.partition, BrokerId(broker))
+                yield Wait(topic, settled, at_ms, topic_partition.partition, BrokerId(broker))
             else:
                 yield _replica(context, deletion, topic_partition, BrokerId(broker))
 
@@ -232,6 +239,8 @@ def _replica(context: Context, deletion: Deletion, topic_partition: TopicPartiti
     if waiting_for is CauseKind.REGISTRATION_UNREADABLE:
         unusable = context.cluster.quarantined_brokers[broker]
         last_error, last_error_ms = unusable.reason, unusable.since_ms
+    elif waiting_for is CauseKind.CANNOT_BE_OWED:
+        last_error = debts_policy.obstacle(context, topic_partition.topic)
     return Wait(
         topic_partition.topic,
         waiting_for,
@@ -254,7 +263,14 @@ def _reason(
         if (unusable := cluster.quarantined_brokers.get(broker)) is not None:
             return CauseKind.REGISTRATION_UNREADABLE, max(unusable.since_ms, queued_ms)
         # The wait cannot begin before the topic was queued.
-        return CauseKind.BROKER_TO_RETURN, max(cluster.gone_since_ms.get(broker, cluster.elected_at_ms), queued_ms)
+        name = topic_partition.topic
+        is_ordered = debts_policy.is_ordered(context, name) and cluster.is_absent(broker)
+        cause = (
+            CauseKind.CANNOT_BE_OWED
+            if is_ordered and debts_policy.obstacle(context, name)
+            else CauseKind.BROKER_TO_RETURN
+        )
+        return cause, max(cluster.gone_since_ms.get(broker, cluster.elected_at_ms), queued_ms)
     if broker in cluster.shutting_down:
         return CauseKind.BROKER_TO_FINISH_SHUTDOWN, queued_ms
     if topic_partition in cluster.offline_dirs.get(broker, {}):

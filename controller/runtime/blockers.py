@@ -26,6 +26,7 @@ from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
 from lethe.controller.runtime.explanation import path_of
 from lethe.protocol import causes
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import BrokerId
@@ -36,7 +37,7 @@ LASTS_MS: Final = 10_000
 REST_S: Final = 5.0
 _ROWS_IN_A_SLICE: Final = 2_000
 _SHOWN_NAMES: Final = 3
-_NOT_LOGGED: Final = (CauseKind.DONE, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
+_NOT_LOGGED: Final = (*NOT_WAITED_FOR, CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.HALF_DELETED)
 """Not logged: these end without help, or another cause of the topic says the same."""
 
 

@@ -25,6 +25,7 @@ from lethe.controller.core.config import Takeover
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.vocabulary import BrokerId, Endpoint
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 CONTROLLER: Final = (
     Property(
@@ -157,6 +158,14 @@ CONTROLLER: Final = (
         maximum=MAX_INT,
     ),
     Property(
+        "lethe.deletion.offline.replicas",
+        PropertyKind.TEXT,
+        "wait",
+        "What the deletion of a topic does about replicas on brokers that are not registered. wait: it waits for these "
+        "brokers, as Kafka's does. owe: it ends without them, and each of them deletes its replicas when it returns.",
+        choices=tuple(each.value for each in OfflineReplicas),
+    ),
+    Property(
         "lethe.stop.grace.ms",
         PropertyKind.INTEGER,
         "5000",
@@ -231,6 +240,7 @@ class ControllerConfig(DaemonConfig):
     takeover_interval_max_ms: int
     tombstone_timeout_ms: int
     """0: no limit."""
+    offline_replicas: OfflineReplicas
     stop_grace_ms: int
     invariants_check: bool
     request_timeout_ms: int
@@ -267,6 +277,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         takeover_interval_ms=values.integer("controller.takeover.interval.ms"),
         takeover_interval_max_ms=values.integer("controller.takeover.interval.max.ms"),
         tombstone_timeout_ms=values.integer("lethe.tombstone.timeout.ms"),
+        offline_replicas=OfflineReplicas(values.text("lethe.deletion.offline.replicas") or OfflineReplicas.WAIT),
         stop_grace_ms=values.integer("lethe.stop.grace.ms"),
         invariants_check=values.boolean("lethe.invariants.check"),
         request_timeout_ms=values.integer("request.timeout.ms"),

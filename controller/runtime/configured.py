@@ -33,6 +33,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         takeover_interval_ms=config.takeover_interval_ms,
         takeover_interval_max_ms=config.takeover_interval_max_ms,
         tombstone_timeout_ms=config.tombstone_timeout_ms,
+        offline_replicas=config.offline_replicas,
     )
 
 

@@ -52,6 +52,7 @@ from lethe.controller.core.waiting import Wait, all_rows, marked_since_ms, marke
 from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.unconfirmed_deletions import as_json
 from lethe.protocol import causes
+from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, partition_ranges
@@ -205,7 +206,7 @@ def _topic(context: Context, topic: str, problems: Problems, now_ms: int) -> Jso
     deletion, mark = context.cluster.deletions.get(topic), context.cluster.marks.get(topic)
     rows = [_sharpened(wait, problems, now_ms) for wait in all_rows(context, topic)]
     # Finished rows go last, so that a full document drops those.
-    rows.sort(key=lambda row: row.waiting_for is CauseKind.DONE)
+    rows.sort(key=lambda row: row.waiting_for in NOT_WAITED_FOR)
     return {
         "topic": topic,
         "marked": True,
@@ -265,7 +266,7 @@ def _row(context: Context, wait: Wait) -> JsonValue:
         "partition": wait.partition,
         "broker": wait.broker,
         "state": state,
-        "since_ms": None if wait.waiting_for is CauseKind.DONE else wait.since_ms,
+        "since_ms": None if wait.waiting_for in NOT_WAITED_FOR else wait.since_ms,
         "waiting_for": wait.waiting_for.name,
         "attempts": wait.attempts,
         "last_error": wait.last_error,
@@ -287,7 +288,7 @@ def _groups(rows: Sequence[Wait]) -> list[list[Wait]]:
     """Group the rows by cause, broker and error, without finished ones."""
     found: dict[tuple[CauseKind, BrokerId | None, str | None], list[Wait]] = {}
     for row in rows:
-        if row.waiting_for is not CauseKind.DONE:
+        if row.waiting_for not in NOT_WAITED_FOR:
             found.setdefault((row.waiting_for, row.broker, row.last_error), []).append(row)
     return list(found.values())
 

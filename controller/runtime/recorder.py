@@ -30,6 +30,7 @@ LEVELS: Final[Mapping[EventRecordType, int]] = {
     EventRecordType.ACK: logging.DEBUG,
     EventRecordType.ZNODE_WRITE: logging.DEBUG,
     EventRecordType.DELETION_PHASE: logging.DEBUG,
+    EventRecordType.DEBT: logging.INFO,
     EventRecordType.REASSIGNMENT: logging.DEBUG,
     EventRecordType.SET_ASIDE: logging.WARNING,
     EventRecordType.BROKER: logging.INFO,

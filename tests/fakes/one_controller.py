@@ -84,6 +84,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
 )
 from lethe.protocol.zookeeper.packing import MultiPlan
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.kafka_cache import KafkaCache
 from tests.fakes.story import in_short, told_event, told_reply, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel
@@ -162,6 +163,7 @@ class OneController:
         endpoints: tuple[Endpoint, ...] = (),
         takeover_grace_ms: int = 0,
         only_topics: frozenset[str] | None = None,
+        offline_replicas: OfflineReplicas = OfflineReplicas.WAIT,
     ) -> None:
         self.now_ms = 1_000_000
         self.server_ahead_ms = 0
@@ -180,6 +182,7 @@ class OneController:
                 endpoints=endpoints,
                 takeover_grace_ms=takeover_grace_ms,
                 only_topics=only_topics,
+                offline_replicas=offline_replicas,
             )
         )
         self.answer: AnswerRule = consent

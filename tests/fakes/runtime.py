@@ -17,6 +17,7 @@ from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 
 async def reach(condition: Callable[[], object], within_s: float = 30.0) -> None:
@@ -111,6 +112,7 @@ def controller_config(
         takeover_grace_ms=100,
         takeover_interval_ms=60_000,
         takeover_interval_max_ms=3_600_000,
+        offline_replicas=OfflineReplicas.WAIT,
         tombstone_timeout_ms=300_000,
         stop_grace_ms=5_000,
         invariants_check=True,

@@ -56,6 +56,8 @@ def told_event(event: Event) -> str | None:
             return f"? {request.broker_id} {type(request).__name__.removesuffix('Request')}"
         case events.BrokerModified(broker=broker):
             return f"* BrokerModified {broker}"
+        case events.DeletionMarkerModified(topic=topic):
+            return f"* DeletionMarkerModified {topic}"
         case events.TopicsModified(topics=topics):
             return f"* TopicsModified {', '.join(topics)}"
         case events.TimerFired(timer=timer):

@@ -13,7 +13,8 @@ from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
 from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
-from lethe.protocol.causes import FROM_CONTROLLER, CauseKind, sentence
+from lethe.protocol.cause_groups import FROM_CONTROLLER, NOT_WAITED_FOR
+from lethe.protocol.causes import CauseKind, sentence
 from lethe.protocol.zookeeper import paths
 from tests.pipeline.journals import START, Journal, events, rows_of
 
@@ -62,6 +63,8 @@ HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
     CauseKind.BROKER_TO_RETURN: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
     # It has that the broker has failed, and nothing of its registration.
     CauseKind.REGISTRATION_UNREADABLE: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
+    # It does not have what the deletion was ordered to do about absent brokers.
+    CauseKind.CANNOT_BE_OWED: (lost("failed"), CauseKind.BROKER_TO_RETURN, None),
     CauseKind.LOG_DIRECTORY: (lost("log directory failed"), CauseKind.LOG_DIRECTORY, None),
     CauseKind.BROKER_ERROR: (answered("KAFKA_STORAGE_ERROR"), CauseKind.BROKER_ERROR, "KAFKA_STORAGE_ERROR"),
     # The journal has the error that was answered, and not what the controller made of it.
@@ -88,7 +91,7 @@ HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
 
 
 def test_every_cause_is_told(spark: SparkSession) -> None:
-    assert set(HISTORIES) == {kind for kind in FROM_CONTROLLER if kind is not CauseKind.DONE}
+    assert set(HISTORIES) == {kind for kind in FROM_CONTROLLER if kind not in NOT_WAITED_FOR}
     journal = Journal()
     wanted = {}
     for broker, (kind, (write, shown, detail)) in enumerate(HISTORIES.items(), 30):

@@ -56,6 +56,7 @@ _MERGED = (
     events.BrokerModified,
     events.TopicsChanged,
     events.TopicDeletionsRequested,
+    events.DeletionMarkerModified,
     events.DeletionsPauseChanged,
     events.TopicRequestsChanged,
     events.ReassignmentsRequested,

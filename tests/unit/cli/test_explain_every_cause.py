@@ -22,16 +22,20 @@ from lethe.controller.core.waiting import waits
 from lethe.controller.runtime.board.view import details
 from lethe.controller.runtime.explanation import explain_topic
 from lethe.controller.runtime.sources import oldest_view
-from lethe.protocol.causes import FROM_CONTROLLER, HELD_BY, CauseKind, sentence
+from lethe.protocol.cause_groups import FROM_CONTROLLER, NOT_WAITED_FOR
+from lethe.protocol.causes import HELD_BY, CauseKind, sentence
 from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, ZkError
+from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from lethe.survey.explain import DeletionVerdict, explain
 from tests.fakes.marked_topic import ORDERS, evidence
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
 
+BEFORE_IDS = InterBrokerProtocol.parse("2.5")
 World = Callable[[], OneController]
 
 
@@ -81,6 +85,27 @@ def away() -> OneController:
     world.stop_broker(2)
     world.run()
     return world
+
+
+def epochs_unknown() -> OneController:
+    world = cluster(1, 2, world=OneController(ibp=BEFORE_IDS, offline_replicas=OfflineReplicas.OWE))
+    with_topic(world, "orders", (1, 2))
+    world.stop_broker(2)
+    world.run()
+    world.crash()
+    world.write(Delete(paths.partition_state("orders", 0)))
+    world.mark("orders")
+    world.elect()
+    return world
+
+
+def owed() -> OneController:
+    world = cluster(1, 2, world=OneController(offline_replicas=OfflineReplicas.OWE))
+    with_topic(world, "orders", (1, 2))
+    world.silent = {1: None}
+    world.stop_broker(2)
+    world.run()
+    return marked(world)
 
 
 def unreadable_registration() -> OneController:
@@ -167,6 +192,8 @@ WORLDS: Mapping[CauseKind, World] = {
     **{kind: held(kind) for kind in HELD_BY.values() if kind not in (CauseKind.RESUMPTION, CauseKind.CONFIGURATION)},
     CauseKind.HALF_DELETED: never_led,
     CauseKind.BROKER_TO_RETURN: away,
+    CauseKind.CANNOT_BE_OWED: epochs_unknown,
+    CauseKind.TO_BE_OWED: owed,
     CauseKind.REGISTRATION_UNREADABLE: unreadable_registration,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN: shutting_down,
     CauseKind.LOG_DIRECTORY: on_a_failed_disk,
@@ -181,7 +208,7 @@ WORLDS: Mapping[CauseKind, World] = {
     CauseKind.ZNODES: znodes,
     CauseKind.DONE: silent,
 }
-FOLLOWS = (CauseKind.OTHER_REPLICAS, CauseKind.TURN, CauseKind.DONE)
+FOLLOWS = (CauseKind.OTHER_REPLICAS, CauseKind.TURN, *NOT_WAITED_FOR)
 """Named only where nothing else is."""
 
 
@@ -200,7 +227,7 @@ def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
     told_rows = (*topic["replicas"], *topic["causes"])
     rows = [row for row in told_rows if kind.name in (row.get("waiting_for"), row.get("cause"))]
     assert rows, "the controller's documents, and with them the board's dialog, do not tell it"
-    assert all(row["unblock"] for row in rows) is (kind is not CauseKind.DONE)
+    assert all(row["unblock"] for row in rows) is (kind not in NOT_WAITED_FOR)
     broker = next((row["broker"] for row in rows if row["broker"] is not None), 0)
 
     is_topic_there = kind is not CauseKind.MARKER_WITHOUT_TOPIC
@@ -216,7 +243,7 @@ def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
             assert found.verdict is DeletionVerdict.WAITING
             assert one(tree, found).exit is many(tree, [found]).exit is Exit.WAITS
 
-    if kind in (CauseKind.DONE, CauseKind.HALF_DELETED):
+    if kind in (*NOT_WAITED_FOR, CauseKind.HALF_DELETED):
         return
     assert kind in [wait.waiting_for for wait in waits(world.context, "orders")]
     if kind not in FOLLOWS:

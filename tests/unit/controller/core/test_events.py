@@ -25,7 +25,7 @@ ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
         (WatchKind.CHILDREN_CHANGED, paths.broker_ids(), events.BrokersChanged()),
         (WatchKind.CHILDREN_CHANGED, paths.broker_topics(), events.TopicsChanged()),
         (WatchKind.CHILDREN_CHANGED, paths.delete_topics(), events.TopicDeletionsRequested()),
-        (WatchKind.DATA_CHANGED, paths.delete_topic("orders"), events.TopicDeletionsRequested()),
+        (WatchKind.DATA_CHANGED, paths.delete_topic("orders"), events.DeletionMarkerModified("orders")),
         (WatchKind.DELETED, paths.delete_topic("orders"), None),
         (WatchKind.CREATED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DATA_CHANGED, paths.deletions_paused(), events.DeletionsPauseChanged()),

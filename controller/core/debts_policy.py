@@ -1,0 +1,74 @@
+"""Whether a deletion ends without the replicas on absent brokers, and what these brokers then owe.
+
+`lethe.deletion.offline.replicas`, or the marker's orders, say *wait* (the default) or *owe*. With *owe*, a replica on a
+broker that is not registered becomes DeletionOwed instead of DeletionIneligible, and the topic is removed as soon as
+every other replica is deleted. A broker is not absent while it is silent, shutting down, has a failed disk, or has a
+registration that cannot be read: these are waited for.
+
+What a broker owes must be told from a later topic of the same name when it returns:
+
+    the topic has                                        its replicas may be owed
+    ---------------------------------------------------  -----------------------------------------------------
+    an id that LeaderAndIsr carries                      yes: the broker compares it with that of the directory
+    no such id, and all leader epochs are known          yes: a later topic begins above the highest of them
+    no such id, and the epoch of a partition is unknown  no: its deletion waits for the broker
+    a znode that cannot be understood (`unreadable`)     no: its deletion waits for the broker
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lethe.controller.core.context import Context
+from lethe.controller.core.partition_sets import ReplicaColumns, chosen
+from lethe.protocol.kafka.versions import control_versions
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
+
+FIRST_LEADER_AND_ISR_WITH_IDS: Final = 5
+UNKNOWN_EPOCH: Final = "the topic has no id, and the leader epoch of a partition is unknown"
+UNKNOWN_INCARNATION: Final = "the topic's znode cannot be understood, so its id is unknown"
+
+
+def owed(context: Context, replicas: ReplicaColumns) -> ReplicaColumns:
+    """Return those of these replicas of queued topics whose deletion is not waited for."""
+    cluster = context.cluster
+    owing = {name: columns for name, columns in replicas.items() if is_owing(context, name)}
+    return chosen(owing, lambda _, broker, bits: bits if cluster.is_absent(broker) else 0)
+
+
+def is_owing(context: Context, name: str) -> bool:
+    """Return True if the deletion of this queued topic does not wait for absent brokers."""
+    return is_ordered(context, name) and obstacle(context, name) is None
+
+
+def is_ordered(context: Context, name: str) -> bool:
+    """Return True if the marker or the configuration orders not to wait for absent brokers."""
+    ordered = context.cluster.deletions[name].orders.offline_replicas or context.offline_replicas
+    return ordered is OfflineReplicas.OWE
+
+
+def obstacle(context: Context, name: str) -> str | None:
+    """Return why the topic's replicas cannot be owed although that is ordered; None if they can."""
+    topic = context.cluster.topics[name]
+    if topic.is_made_up:
+        return UNKNOWN_INCARNATION
+    if (topic.id is None or not ids_are_compared(context)) and last_leader_epoch(context, name) is None:
+        return UNKNOWN_EPOCH
+    return None
+
+
+def ids_are_compared(context: Context) -> bool:
+    """Return True if LeaderAndIsr carries topic ids, which brokers compare with those of their directories."""
+    return control_versions(context.config.ibp).leader_and_isr >= FIRST_LEADER_AND_ISR_WITH_IDS
+
+
+def last_leader_epoch(context: Context, name: str) -> int | None:
+    """Return the highest leader epoch that any partition of the topic had; None if it is unknown.
+
+    When states are gone because a removal was interrupted, the debts that were written before it have the epoch."""
+    topic = context.cluster.topics[name]
+    written = context.cluster.debts.last_leader_epoch(name, topic.created_zxid)
+    if topic.led != topic.numbers and written is None:
+        return None
+    epochs = (state.leader_epoch for _, _, state in topic.leaders(topic.led))
+    return max((*epochs, -1 if written is None else written, 0))

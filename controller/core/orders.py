@@ -1,0 +1,76 @@
+"""The orders in the data of deletion markers: read when a marker is first seen, and again when a topic waits.
+
+    the marker                                  what follows
+    ------------------------------------------  -----------------------------------------------------------------
+    has no data, or no order that is known      the topic is deleted as the controller is configured
+    orders something that is not understood,    the topic is held (ORDERS): it may have been an order to keep
+      or cannot be read                           something
+    is written while the topic is held so       it is read again
+    is written while the topic's deletion       it is read again, and the new orders hold; what cannot be understood
+      waits for an absent broker                  then changes nothing
+
+Only such markers are watched: others are not worth a watch each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from lethe.controller.core.deletion_memory import NO_ORDERS
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
+from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, read_error
+from lethe.protocol.zookeeper.znodes import DeletionOrders
+
+
+def said(outcome: ReadOutcome) -> DeletionOrders:
+    """Return what a marker orders, from the read of its data; a marker that is gone orders nothing."""
+    if isinstance(outcome, Data):
+        return znodes.decode_deletion_marker(outcome.data)
+    error = read_error(outcome)
+    return NO_ORDERS if error is None else DeletionOrders(problem=f"reading it failed with {error.name}")
+
+
+def wait_for(step: StepContext, names: Iterable[str]) -> None:
+    """Have the markers of these queued topics watched, unless they are."""
+    deletions = step.context.cluster.deletions
+    unwatched = tuple(name for name in names if not deletions[name].orders_watched)
+    for name in unwatched:
+        deletions[name].orders_watched = True
+    if unwatched:
+        step.do(WatchOrders(unwatched))
+
+
+def modified(step: StepContext, name: str) -> None:
+    """The data of this watched marker has changed: read it again; if the topic is not queued, with all others."""
+    cluster = step.context.cluster
+    if cluster.is_queued(name):
+        step.do(WatchOrders((name,)))
+    elif not cluster.removals.postpone_listing():
+        step.do(ListDeletions())
+
+
+def watch(step: StepContext, task: WatchOrders) -> None:
+    """Read the markers, and watch their data."""
+    step.read((GetData(paths.delete_topic(name), watch=True) for name in task.topics), OrdersRead(task.topics))
+
+
+def on_orders_read(step: StepContext, task: OrdersRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Store the orders, and continue topics whose orders have changed. A removed marker changes nothing."""
+    deletions = step.context.cluster.deletions
+    changed: list[str] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        deletion = deletions.get(name)
+        if deletion is None or not isinstance(outcome, Data):
+            continue
+        orders = said(outcome)
+        if orders.problem is not None:
+            step.refuse(f"topic/{name}", "obeying the new orders in its deletion marker", orders.problem)
+        elif replace(orders, begun=None) != replace(deletion.orders, begun=None):
+            deletion.orders = orders
+            changed.append(name)
+    if changed:
+        step.do(ResumeDeletions(tuple(changed), unblock=True))

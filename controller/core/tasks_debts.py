@@ -1,0 +1,77 @@
+"""Tasks and continuations for debts and for the orders in deletion markers: see `tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lethe.controller.core.debt_memory import DebtKey
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper.znodes import Debt
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDebts:
+    """Read all debts: control was taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOrders:
+    """Read the markers of these queued topics again, and watch their data: they wait for brokers that are absent."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDebts:
+    """Write the debts of these topics, which are to be removed next."""
+
+    topics: tuple[str, ...]
+
+
+DebtTask = ReadDebts | WatchOrders | WriteDebts
+
+
+# --- continuations ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DebtorsListed:
+    """After listing `/lethe/debts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsListed:
+    """After listing what each of these brokers owes."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsRead:
+    """After reading these children of `/lethe/debts/<broker>`, as (broker, child)."""
+
+    children: tuple[tuple[BrokerId, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebtParentsCreated:
+    """After creating `/lethe/debts/<broker>` for these brokers; then the debts of these topics are written."""
+
+    brokers: tuple[BrokerId, ...]
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsWritten:
+    """After writing these debts, a group for each; then their topics are removed."""
+
+    debts: tuple[tuple[DebtKey, Debt], ...]
+
+
+DebtReadContinuation = DebtorsListed | DebtsListed | DebtsRead | OrdersRead
+DebtWriteContinuation = DebtParentsCreated | DebtsWritten
