@@ -16,6 +16,7 @@ from benchmarks.canned_cluster import CannedCluster
 from lethe.adapters.clock import SystemClock
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.controller.core import controller, events
+from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelCounts, ChannelView, ControllerMetrics
 from lethe.controller.runtime.perform import Performer
@@ -66,8 +67,8 @@ def metrics_over(world: CannedCluster, brokers: int) -> ControllerMetrics:
         world.context, controller.step, controller.after_fault, performer, clock, metrics, metrics.note_record
     )
     for kind in events.External.__args__:
-        metrics.event_began(kind.__name__, events.ControllerState.IDLE, 0.001)
-        metrics.event_ended(kind.__name__, events.ControllerState.IDLE, 0.002, "handled")
+        metrics.event_began(kind.__name__, ControllerState.IDLE, 0.001)
+        metrics.event_ended(kind.__name__, ControllerState.IDLE, 0.002, "handled")
     metrics.sources = sources(loop, sessions, lambda: views, clock, None, None)
     return metrics
 

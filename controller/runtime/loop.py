@@ -27,8 +27,9 @@ from typing import Final, NamedTuple, Protocol
 from lethe.adapters.clock import Clock
 from lethe.adapters.logs import fields
 from lethe.controller.core.context import Context
+from lethe.controller.core.controller_state import ControllerState, state_of
 from lethe.controller.core.effects import Effect, ProbeBrokers, ReadZnodes, RenewSession, Send, WriteZnodes
-from lethe.controller.core.events import Answer, ControllerState, Event, Queueable, Result, SessionLost, state_of
+from lethe.controller.core.events import Answer, Event, Queueable, Result, SessionLost
 from lethe.controller.runtime.faults import FaultResponse, FaultWhileResigning, response_to
 from lethe.controller.runtime.queue import EventQueue, Queued
 from lethe.controller.runtime.steps import Step, Stepper

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC, Metric, MetricKind
-from lethe.controller.core.events import ControllerState
+from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.runtime import broker_metrics as brokers
 from lethe.controller.runtime import deletion_metrics as deletions
 

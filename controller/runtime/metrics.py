@@ -24,8 +24,8 @@ from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
 from lethe.adapters.metric_families import journal_families, single, values
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC
+from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.deletion_memory import DELETING, REFUSAL_REASONS, DeletionStage, RetriedAction
-from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.core.transitions import ReplicaState

@@ -12,10 +12,10 @@ from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import AwaitedRead, ElectionLookedUp
 from lethe.controller.core.controller import after_fault
+from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.effects import CloseChannel, Effect, ReadZnodes, RenewSession, Send, SetTimer, WriteZnodes
 from lethe.controller.core.events import (
     BrokersChanged,
-    ControllerState,
     Event,
     SessionEstablished,
     SessionLost,

@@ -1,19 +1,14 @@
-"""Which event a watch stands for, and which state Kafka's gauge shows for it."""
+"""Which event a watch stands for."""
 
 from __future__ import annotations
 
 import pytest
 
 from lethe.controller.core import events
-from lethe.controller.core.effects import RebalanceLeaders, StandAgain
-from lethe.controller.core.events import ControllerState, External, from_watch, state_of
-from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from lethe.protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
-from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.controller.core.events import External, from_watch
+from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import WatchFired, WatchKind
-
-ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
 
 
 @pytest.mark.parametrize(
@@ -45,67 +40,3 @@ ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
 )
 def test_event_that_a_watch_stands_for(kind: WatchKind, path: str, event: External | None) -> None:
     assert from_watch(WatchFired(kind, path)) == event
-
-
-@pytest.mark.parametrize(
-    "event, state",
-    [
-        (events.SessionEstablished(1, b""), ControllerState.CONTROLLER_CHANGE),
-        (events.SessionLost("x"), ControllerState.CONTROLLER_CHANGE),
-        (events.ControllerChanged(), ControllerState.CONTROLLER_CHANGE),
-        (events.ControllerDeleted(), ControllerState.CONTROLLER_CHANGE),
-        (events.BrokersChanged(), ControllerState.BROKER_CHANGE),
-        (events.BrokerModified(BrokerId(1)), ControllerState.BROKER_CHANGE),
-        (events.TopicsChanged(), ControllerState.TOPIC_CHANGE),
-        (events.TopicsModified(("t",)), ControllerState.TOPIC_CHANGE),
-        (events.TopicDeletionsRequested(), ControllerState.TOPIC_DELETION),
-        (events.DeletionsPauseChanged(), ControllerState.TOPIC_DELETION),
-        (events.StopReplicaResponseReceived(*ANSWER, StopReplicaResponse(0, ())), ControllerState.TOPIC_DELETION),
-        (
-            events.LeaderAndIsrResponseReceived(*ANSWER, LeaderAndIsrResponse(0, ())),
-            ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED,
-        ),
-        (
-            events.UpdateMetadataResponseReceived(*ANSWER, UpdateMetadataResponse(0)),
-            ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED,
-        ),
-        (
-            events.BrokerRequested(1, ControlledShutdownRequest(BrokerId(1), BrokerEpoch(2)), 3),
-            ControllerState.CONTROLLED_SHUTDOWN,
-        ),
-        (
-            events.BrokerRequested(1, AlterPartitionRequest(BrokerId(1), BrokerEpoch(2), ()), 3),
-            ControllerState.ISR_CHANGE,
-        ),
-        (events.ResignationRequested("x"), ControllerState.CONTROLLER_SHUTDOWN),
-        (events.IsrChangesNotified(), ControllerState.ISR_CHANGE),
-        (events.LogDirEventsNotified(), ControllerState.LOG_DIR_CHANGE),
-        (events.PreferredElectionsRequested(), ControllerState.MANUAL_LEADER_BALANCE),
-        (events.ConfigurationChanged(), ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE),
-        (events.TimerFired(RebalanceLeaders()), ControllerState.AUTO_LEADER_BALANCE),
-        (events.TimerFired(StandAgain()), ControllerState.IDLE),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_state_that_kafkas_gauge_shows(event: External, state: ControllerState) -> None:
-    assert state_of(event) is state
-
-
-def test_numbers_are_those_of_kafkas_gauge() -> None:
-    assert {state.name: int(state) for state in ControllerState} == {
-        "IDLE": 0,
-        "CONTROLLER_CHANGE": 1,
-        "BROKER_CHANGE": 2,
-        "TOPIC_CHANGE": 3,
-        "TOPIC_DELETION": 4,
-        "ALTER_PARTITION_REASSIGNMENT": 5,
-        "AUTO_LEADER_BALANCE": 6,
-        "MANUAL_LEADER_BALANCE": 7,
-        "CONTROLLED_SHUTDOWN": 8,
-        "ISR_CHANGE": 9,
-        "LEADER_AND_ISR_RESPONSE_RECEIVED": 10,
-        "LOG_DIR_CHANGE": 11,
-        "CONTROLLER_SHUTDOWN": 12,
-        "UNCLEAN_LEADER_ELECTION_ENABLE": 13,
-        "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
-    }

@@ -5,8 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
 from lethe.adapters.metric_types import MetricKind
+from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
-from lethe.controller.core.events import ControllerState
 from lethe.controller.core.gauges import Gauges, OwedTombstones
 from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import PowerView
