@@ -6,8 +6,8 @@
     any broker                 a cache without another broker or with another controller        missing
     any topic                  a broker or a server that did not answer                         unseen
 
-A directory that a reassignment left on a broker that was not registered is expected to stay (decision 0016); it is
-listed apart, and is no residue.
+A directory that a reassignment left on a broker that was not registered is expected to stay (decision 0016), and one
+that a Kafka broker has half created (`half_created`): they are listed apart, and are no residue.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.disks import SeenDirectory
+from tests.chaos.half_created import HalfCreated
 from tests.chaos.history import (
     CONFIGS,
     CONTROLLER,
@@ -51,6 +52,7 @@ class Seen:
     """Data by path: below the paths that hold topics, and of single znodes."""
     caches: Mapping[int, SeenCache | None]
     directories: Sequence[SeenDirectory]
+    half_created: frozenset[HalfCreated] = frozenset()
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Verdict:
 
     findings: list[Finding] = field(default_factory=list)
     left_by_moves: list[str] = field(default_factory=list)
+    left_by_kafka: list[str] = field(default_factory=list)
 
 
 def judge(history: History, seen: Seen) -> Verdict:
@@ -68,7 +71,7 @@ def judge(history: History, seen: Seen) -> Verdict:
     verdict.findings += _znodes(living, seen.znodes)
     verdict.findings += _caches(living, seen.caches)
     verdict.findings += _memberships(seen.znodes.get(CONTROLLER), seen.caches)
-    verdict.findings += _directories(history, living, seen.directories, verdict.left_by_moves)
+    verdict.findings += _directories(history, living, seen, verdict)
     return verdict
 
 
@@ -161,10 +164,7 @@ def _memberships(holder: bytes | None, caches: Mapping[int, SeenCache | None]) -
 
 
 def _directories(
-    history: History,
-    living: Mapping[str, Incarnation],
-    directories: Sequence[SeenDirectory],
-    left_by_moves: list[str],
+    history: History, living: Mapping[str, Incarnation], seen: Seen, verdict: Verdict
 ) -> Iterator[Finding]:
     by_id = history.by_id()
     wanted = {
@@ -173,7 +173,7 @@ def _directories(
         for partition, replicas in incarnation.replicas.items()
         for broker in replicas
     }
-    for each in directories:
+    for each in seen.directories:
         key = (each.broker, each.topic_id, each.partition)
         incarnation = by_id.get(each.topic_id)
         if not each.state and key in wanted and living.get(each.topic) is incarnation:
@@ -183,7 +183,9 @@ def _directories(
             and each.state in ("", "stray")
             and (each.partition, each.broker) in incarnation.moved_from_dead
         ):
-            left_by_moves.append(str(each.path))
+            verdict.left_by_moves.append(str(each.path))
+        elif _is_blank(each) and (each.broker, each.topic, each.partition) in seen.half_created:
+            verdict.left_by_kafka.append(str(each.path))
         else:
             what = "without an id" if each.topic_id == NO_ID else f"of id {each.topic_id}"
             yield Finding(RESIDUE, "disks", f"{each.path} {what} is left on broker {each.broker}")
@@ -191,3 +193,7 @@ def _directories(
         if count != 1:
             name = f"{by_id[topic_id].name}-{partition}"
             yield Finding(MISSING, "disks", f"broker {broker} has {count} directories of {name}, which lives there")
+
+
+def _is_blank(directory: SeenDirectory) -> bool:
+    return not directory.state and directory.topic_id == NO_ID and not any(directory.segments.values())

@@ -44,6 +44,8 @@ class ChaosCluster:
     no_disk: str | None = None
     ended: list[str] = field(default_factory=list)
     """Processes that ended although nobody had killed them."""
+    set_aside: list[str] = field(default_factory=list)
+    """Directories that kept a Kafka broker from starting (`half_created`)."""
 
     @property
     def members(self) -> dict[int, Member]:

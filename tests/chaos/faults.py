@@ -18,6 +18,7 @@ from tests.chaos.cluster import AGENT_IDS, CONTROLLER_IDS, KAFKA_IDS, SESSION_TI
 from tests.chaos.control import ControlWatch
 from tests.chaos.ensemble import EnsembleFailed, Server
 from tests.chaos.gate import Gate, Mode
+from tests.chaos.half_created import set_aside
 from tests.chaos.schedule import Harm, PlannedFault, Target
 from tests.fakes.full_disk import fill_up
 
@@ -171,6 +172,9 @@ class Faults:
                     await victim.start(START_LIMIT_S)
                 return
             except (DaemonFailed, EnsembleFailed) as problem:
+                if (moved := set_aside(str(problem))) is not None:
+                    self.cluster.set_aside.append(f"{victim.name}: {moved}, at {self.clock():.0f} s")
+                    continue
                 if not victim.process.is_running:
                     self.cluster.ended.append(f"{victim.name} while it started: {str(problem).splitlines()[0]}")
                 if attempt == STARTS - 1:

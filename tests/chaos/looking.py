@@ -9,6 +9,7 @@ from tests.chaos.checker import Seen, Verdict, judge
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.disks import scan
 from tests.chaos.ensemble import HOST
+from tests.chaos.half_created import half_created
 from tests.chaos.history import CONFIGS, CONTROLLER, MARKERS, REASSIGN, TOPICS, History, read_history
 from tests.chaos.raw_kafka import NoAnswer, SeenCache, read_cache
 from tests.chaos.raw_zookeeper import RawZooKeeper
@@ -38,7 +39,9 @@ async def look(cluster: ChaosCluster) -> tuple[History, Verdict]:
     directories = await asyncio.to_thread(scan, cluster.log_dirs)
     history = read_history(await read_transactions(cluster))
     history.violations += _differences(history, znodes)
-    return history, judge(history, Seen(_below_roots(znodes), dict(zip(numbers, caches, strict=True)), directories))
+    failed = half_created({number: each.state_change_log for number, each in cluster.kafka.items()})
+    shown = dict(zip(numbers, caches, strict=True))
+    return history, judge(history, Seen(_below_roots(znodes), shown, directories, failed))
 
 
 async def _cache(address: Address) -> SeenCache | None:

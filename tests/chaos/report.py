@@ -38,6 +38,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     left_by_moves: list[str] = field(default_factory=list)
+    left_by_kafka: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     failovers: list[Failover] = field(default_factory=list)
     unended: list[str] = field(default_factory=list)
@@ -111,6 +112,7 @@ class Report:
         if self.growth_unseen:
             yield f"  unseen, since no life had {LEAST_S:g} s: {', '.join(self.growth_unseen)}"
         yield from _listed("Left by moves from brokers that were away (a documented limit)", self.left_by_moves)
+        yield from _listed("Half created by Kafka brokers whose sessions had expired", self.left_by_kafka)
         yield from _listed("Processes that ended by themselves, and were started again", self.ended)
         yield from _listed("Faults with a problem of their own", self.fault_problems)
         yield from _listed("Left out", self.left_out)

@@ -159,6 +159,7 @@ class _Performance:
         report = self.report
         report.findings = verdict.findings
         report.left_by_moves = verdict.left_by_moves
+        report.left_by_kafka = verdict.left_by_kafka + self.cluster.set_aside
         report.violations += history.violations
         report.violations += unlawful(self.disks.vanished, history)
         report.violations += [

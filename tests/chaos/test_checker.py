@@ -14,7 +14,8 @@ import pytest
 
 from tests.chaos.checker import MISSING, RESIDUE, UNSEEN, Finding, Seen, Verdict, judge
 from tests.chaos.disks import SeenDirectory
-from tests.chaos.history import History
+from tests.chaos.half_created import HalfCreated
+from tests.chaos.history import NO_ID, History
 from tests.chaos.raw_kafka import SeenCache, SeenPartition, SeenTopic
 from tests.chaos.test_history import X, Y, created, elected, in_service, marked, played, removed, state, topic
 
@@ -43,8 +44,10 @@ class World:
     )
     directories: list[SeenDirectory] = field(default_factory=lambda: [directory(1), directory(2)])
 
+    half_created: frozenset[HalfCreated] = frozenset()
+
     def verdict(self) -> Verdict:
-        return judge(self.history, Seen(self.znodes, self.caches, self.directories))
+        return judge(self.history, Seen(self.znodes, self.caches, self.directories, self.half_created))
 
     def cache(self, broker: int) -> dict[str, SeenTopic]:
         found = self.caches[broker]
@@ -224,6 +227,30 @@ def test_what_a_move_left_on_a_broker_that_was_away_is_listed_apart() -> None:
     verdict = world.verdict()
     assert verdict.findings == []
     assert verdict.left_by_moves == ["/3/orders-0"]
+
+
+def test_what_a_kafka_broker_has_half_created_is_listed_apart() -> None:
+    world = World(half_created=frozenset({(3, "orders", 0)}))
+    world.directories.append(directory(3, NO_ID))
+    verdict = world.verdict()
+    assert verdict.findings == []
+    assert verdict.left_by_kafka == ["/3/orders-0"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        directory(3),
+        directory(3, NO_ID, "stray"),
+        replace(directory(3, NO_ID), segments={"0.log": 1}),
+        directory(4, NO_ID),
+    ],
+    ids=["with an id", "set aside", "with records", "on another broker"],
+)
+def test_that_excuse_holds_for_nothing_else(left: SeenDirectory) -> None:
+    world = World(half_created=frozenset({(3, "orders", 0)}))
+    world.directories.append(left)
+    assert kinds(world.verdict().findings) == {(RESIDUE, "disks")}
 
 
 def test_the_excuse_holds_for_that_replica_alone() -> None:
