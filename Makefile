@@ -30,6 +30,7 @@ DEMO ?=
 REPORT ?=
 BENCH ?=
 COMPOSE_TEST ?=
+EXPLORE ?=
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --no-annotate
 
@@ -109,6 +110,10 @@ rescue-page: kafka ## rescue real Kafka (KAFKA="3.9.1 2.5.1") and write docs/res
 .PHONY: simulate
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)
+
+.PHONY: explore
+explore: $(STAMP) ## every state of a small world with the real core (EXPLORE="--crashes 1 --absences 1 --bug NAME --json")
+	$(BIN)/python -m tests.explore $(EXPLORE)
 
 .PHONY: chaos
 chaos: kafka ## a real cluster under faults; a checker of its own decides (MINUTES=10, SEED=7, CHAOS="--json")

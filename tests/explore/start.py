@@ -1,0 +1,53 @@
+"""The first state: a cluster at rest. The topic is served by both brokers, controller 1000 leads, 1001 stands by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lethe.protocol.vocabulary import BrokerEpoch
+from tests.explore.actions import Bounds, Kind
+from tests.explore.kafka_broker import KafkaBroker
+from tests.explore.world import (
+    BROKERS,
+    CONTROLLER,
+    CONTROLLERS,
+    FAULT,
+    LIVES,
+    ZOOKEEPER,
+    State,
+    World,
+    topic_znodes,
+)
+from tests.explore.zookeeper import OPERATOR
+
+_GOING_ON: Final = (Kind.SERVE, Kind.WATCH, Kind.WRITTEN, Kind.DELIVER, Kind.ANSWER)
+
+
+def first_state(world: World, bounds: Bounds) -> State:
+    """Return the first state of the search."""
+    zookeeper = world.zookeeper.empty()
+    brokers = [KafkaBroker(broker, True, BrokerEpoch(10 * broker)) for broker in BROKERS]
+    for broker in brokers:
+        zookeeper, _ = world.register(zookeeper, broker)
+    zookeeper = world.zookeeper.multi(zookeeper, OPERATOR, topic_znodes(LIVES[0]), 100).state
+    down = tuple(world.processes.down() for _ in CONTROLLERS)
+    state: State = (zookeeper, *down, *map(world.brokers.of, brokers), 0, *Bounds(0, 0, 0))
+    for at in range(len(CONTROLLERS)):
+        state = _at_rest(world, _started(world, state, at))
+    return (*state[:FAULT], *bounds)
+
+
+def _at_rest(world: World, state: State) -> State:
+    while True:
+        going_on = next((each for each in world.transitions(state) if each.action.kind in _GOING_ON), None)
+        if going_on is None:
+            return state
+        assert going_on.problem is None, going_on.problem
+        state = going_on.state
+
+
+def _started(world: World, state: State, at: int) -> State:
+    process = world.processes.started(state[CONTROLLER + at], at)
+    moved = world.processes.connect(state[ZOOKEEPER], process, CONTROLLERS[at])
+    assert not moved.fired
+    return (moved.zookeeper, *state[1 : CONTROLLER + at], moved.process, *state[CONTROLLER + at + 1 :])

@@ -1,0 +1,281 @@
+"""The small world: its states, what can happen in each, and what follows.
+
+Two controllers (the real core), two brokers (`kafka_broker`), ZooKeeper, and one topic with one partition on both
+brokers. The topic is marked for deletion at any moment, and created again, under a new id, when its znodes are gone.
+
+A state is a tuple of numbers, one for each part; equal parts have equal numbers (`interning`), so equal states are
+equal tuples. What happens to a part is computed once and remembered.
+
+What is not interleaved, and why nothing is lost by that:
+
+* The result of a read or write that the core awaits is stepped together with the request at ZooKeeper. The core takes
+  no other event before, and all that the step does is put requests on FIFO channels, where they may wait as long as
+  another order would have made them wait. Without a process to hear it, the request alone happens.
+* A read of znodes that nobody else in this world writes happens at once: it commutes with everything.
+* A crash between two effects of a step is a crash after the step, since what was sent may never arrive, and what was
+  written may not be applied before the session ends.
+* What a broker does with one request is one transition. A crash in the middle of it has one partition to hit: it is
+  done or not done, and the answer may get lost.
+* A stray that its broker would refuse is gone: epochs only rise.
+
+What is left out: a dead controller starts again only when no other is up; brokers do not ask the controller for
+anything; no broker lives on without its session; no disk fails; no time limit for silent brokers ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from lethe.controller.core.context import Role
+from lethe.controller.core.effects import Send
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, MultiDone
+from tests.explore import checks
+from tests.explore.actions import Action, Kind
+from tests.explore.canonical import START_MS
+from tests.explore.choices import ABSENCES, FREE, LOSSES, Choice, Choices, choices_of
+from tests.explore.interning import Numbers
+from tests.explore.kafka_broker import KafkaBroker, is_without_effect, receive
+from tests.explore.parts import Moved, Processes, Told
+from tests.explore.zookeeper import OPERATOR, ZooKeeper
+from tests.fakes.zookeeper_model import Fired
+
+TOPIC: Final = "orders"
+CONTROLLERS: Final = (BrokerId(1000), BrokerId(1001))
+BROKERS: Final = (BrokerId(1), BrokerId(2))
+LIVES: Final = tuple(TopicId(uuid.UUID(int=number)) for number in (2, 3))
+"""The ids of the topics that have the name one after the other; 0 and 1 are reserved."""
+MORTAL: Final = 1
+"""The broker that goes away and returns, by its place in `BROKERS`."""
+
+State = tuple[int, ...]
+"""ZooKeeper, controllers, brokers, stage, faults that are left: numbers of parts, at the places below."""
+ZOOKEEPER: Final = 0
+CONTROLLER: Final = 1
+BROKER: Final = CONTROLLER + len(CONTROLLERS)
+STAGE: Final = BROKER + len(BROKERS)
+"""0: A lives; 1: A was marked; 2: B was created."""
+FAULT: Final = STAGE + 1
+
+
+class Transition(NamedTuple):
+    """What can happen in a state, and the state after it."""
+
+    action: Action
+    state: State
+    problem: str | None
+    told: tuple[Told, ...]
+
+
+class World:
+    """Parts, numbered, and the transitions between states."""
+
+    def __init__(self) -> None:
+        self.zookeeper = ZooKeeper(TOPIC, BROKERS)
+        self.processes = Processes(TOPIC, CONTROLLERS, BROKERS, self.zookeeper)
+        self.brokers: Numbers[KafkaBroker] = Numbers()
+        self._choices: dict[tuple[int, int], Choices] = {}
+        self._receive = lru_cache(None)(self._received)
+        self._prune = lru_cache(None)(self._pruned)
+        self._rests = lru_cache(None)(self._at_rest)
+
+    # --- what can happen -------------------------------------------------------------------------------------------
+
+    def transitions(self, state: State) -> Iterator[Transition]:
+        """Yield everything that can happen, in an order that is always the same."""
+        view = self.zookeeper.view(state[ZOOKEEPER])
+        if state[STAGE] == 0 or (state[STAGE] == 1 and not view.has_topic and not view.is_marked):
+            yield self._operate(state)
+        yield from self._mortal(state, view.sessions)
+        for who, session in enumerate(CONTROLLERS):
+            number = state[CONTROLLER + who]
+            choices = self._choices.get((number, who))
+            if choices is None:
+                choices = self._choices[number, who] = choices_of(self.processes, number, who, BROKERS)
+            for choice in choices.always:
+                if choice.fault == FREE or self._may_fail(state, choice):
+                    yield from self._chosen(state, choice)
+            for choice in choices.with_session if session in view.sessions else choices.without_session:
+                if choice.fault == FREE or state[FAULT + choice.fault]:
+                    yield from self._chosen(state, choice)
+
+    def _may_fail(self, state: State, choice: Choice) -> bool:
+        if choice.fault == LOSSES and not self.brokers[state[BROKER + choice.action.what]].is_up:
+            return True
+        return state[FAULT + choice.fault] > 0
+
+    def _chosen(self, state: State, choice: Choice) -> Iterator[Transition]:
+        action, process, fault, event, send = choice
+        who = action.who
+        after = list(state)
+        if fault != FREE:
+            after[FAULT + fault] = max(0, after[FAULT + fault] - 1)
+        session = CONTROLLERS[who]
+        if send is not None:
+            if self.brokers[state[BROKER + action.what]].is_up:
+                yield self._deliver(after, choice, send)
+            return
+        if event is not None:
+            yield self._moved(after, action, self.processes.step(state[ZOOKEEPER], process, session, event))
+            return
+        match action.kind:
+            case Kind.SERVE:
+                up = tuple(self.brokers[each].is_up for each in state[BROKER:STAGE])
+                yield self._moved(after, action, self.processes.serve(state[ZOOKEEPER], process, session, up))
+            case Kind.CONNECT:
+                yield self._moved(after, action, self.processes.connect(state[ZOOKEEPER], process, session))
+            case Kind.START:
+                if not any(self.processes.numbers[each].is_up for each in state[CONTROLLER:BROKER]):
+                    started = self.processes.started(process, who)
+                    yield self._moved(after, action, self.processes.connect(state[ZOOKEEPER], started, session))
+            case Kind.LEARN:
+                yield self._moved(after, action, self.processes.lose_session(state[ZOOKEEPER], process, session))
+            case Kind.EXPIRE | Kind.SESSION_ENDS:
+                after[CONTROLLER + who] = process
+                after[ZOOKEEPER], fired = self.zookeeper.close(state[ZOOKEEPER], session)
+                yield self._done(action, after, fired)
+            case Kind.CRASH:
+                after[CONTROLLER + who] = self.processes.crash(process)
+                yield self._done(action, after)
+            case Kind.ANSWER_LOST:
+                after[CONTROLLER + who] = self.processes.lose_answer(process, action.what)
+                yield self._done(action, after)
+            case _:
+                raise ValueError(f"{action} is not complete without an event or a request")
+
+    # --- the operator ----------------------------------------------------------------------------------------------
+
+    def _operate(self, state: State) -> Transition:
+        stage = state[STAGE]
+        operations = topic_znodes(LIVES[1]) if stage else (Create(paths.delete_topic(TOPIC), None),)
+        done = self.zookeeper.multi(state[ZOOKEEPER], OPERATOR, operations, 100 + stage)
+        assert isinstance(done.outcome, MultiDone), done
+        after = list(state)
+        after[ZOOKEEPER], after[STAGE] = done.state, stage + 1
+        return self._done(Action(Kind.OPERATE, stage), after, done.fired)
+
+    # --- brokers ---------------------------------------------------------------------------------------------------
+
+    def _mortal(self, state: State, sessions: tuple[int, ...]) -> Iterator[Transition]:
+        """Yield what can happen to the broker that goes away and returns."""
+        at = BROKER + MORTAL
+        broker = self.brokers[state[at]]
+        after = list(state)
+        if broker.is_up:
+            if state[FAULT + ABSENCES]:
+                after[FAULT + ABSENCES] -= 1
+                after[at] = self.brokers.of(broker.crashed())
+                yield self._done(Action(Kind.LEAVE, MORTAL), after)
+        elif broker.id in sessions:
+            after[ZOOKEEPER], fired = self.zookeeper.close(state[ZOOKEEPER], broker.id)
+            yield self._done(Action(Kind.BROKER_SESSION_ENDS, MORTAL), after, fired)
+        else:
+            back = broker.returned()
+            after[at] = self.brokers.of(back)
+            after[ZOOKEEPER], fired = self.register(state[ZOOKEEPER], back)
+            yield self._done(Action(Kind.RETURN, MORTAL), after, fired)
+
+    def register(self, zookeeper: int, broker: KafkaBroker) -> tuple[int, tuple[Fired, ...]]:
+        """A broker's process opens its session and registers."""
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker.id)
+        data = znodes.encode_broker(Broker(broker.id, BrokerEpoch(-1), (endpoint,)), timestamp_ms=START_MS)
+        create = Create(paths.broker_id(broker.id), data, ephemeral=True)
+        opened = self.zookeeper.open(zookeeper, broker.id)
+        done = self.zookeeper.multi(opened, broker.id, (create,), broker.epoch)
+        assert isinstance(done.outcome, MultiDone), done
+        return done.state, done.fired
+
+    def _deliver(self, after: list[int], choice: Choice, send: Send) -> Transition:
+        action, process = choice[:2]
+        at = BROKER + action.what
+        broker, process, deleted, problem = self._receive(after[at], process, action, send)
+        if deleted is not None:
+            asked = LIVES[: 1 if after[STAGE] else 0]
+            problem = checks.s2_was_asked_for(deleted, asked, self.brokers[broker]) or problem
+        after[at], after[CONTROLLER + action.who] = broker, process
+        return self._done(action, after, problem=problem)
+
+    def _received(
+        self, broker: int, process: int, action: Action, send: Send
+    ) -> tuple[int, int, TopicId | None, str | None]:
+        """A request arrives: the broker and its sender after it, the topic whose records it deleted, a problem."""
+        received = receive(self.brokers[broker], send)
+        if action.kind is Kind.DELIVER:
+            sender = self.processes.numbers[process]
+            process = self.processes.numbers.of(sender.answered(action.what, received.answer))
+        problem = checks.s3_serves_its_own(received.broker)
+        return self.brokers.of(received.broker), process, received.deleted, problem
+
+    # --- the state after it ----------------------------------------------------------------------------------------
+
+    def _moved(self, after: list[int], action: Action, moved: Moved) -> Transition:
+        zookeeper, process, fired, removed, problem, told = moved
+        if removed is not None:
+            brokers = (self.brokers[each] for each in after[BROKER:STAGE])
+            view = self.zookeeper.view(after[ZOOKEEPER])
+            problem = problem or checks.s1_gone_everywhere(removed, brokers, view)
+        after[ZOOKEEPER], after[CONTROLLER + action.who] = zookeeper, process
+        return self._done(action, after, fired, problem, told)
+
+    def _done(
+        self,
+        action: Action,
+        after: list[int],
+        fired: tuple[Fired, ...] = (),
+        problem: str | None = None,
+        told: tuple[Told, ...] = (),
+    ) -> Transition:
+        """Tell the controllers whose watches went off, and drop the strays that have no effect any more."""
+        for each in fired:
+            at = CONTROLLER + CONTROLLERS.index(BrokerId(each.session))
+            after[at] = self.processes.notice(after[at], each)
+        brokers = tuple(after[BROKER:STAGE])
+        for at in range(CONTROLLER, BROKER):
+            after[at] = self._prune(after[at], brokers)
+        return Transition(action, tuple(after), problem, told)
+
+    def _pruned(self, number: int, brokers: tuple[int, ...]) -> int:
+        process = self.processes.numbers[number]
+        for at, strays in enumerate(process.strays):
+            left = tuple(each for each in strays if not is_without_effect(self.brokers[brokers[at]], *each))
+            if len(left) < len(strays):
+                process = process.with_strays(at, left)
+        return self.processes.numbers.of(process)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def is_ended(self, state: State) -> bool:
+        """A is gone everywhere, and B is served by both brokers under a controller that has nothing left to do."""
+        if state[STAGE] != len(LIVES):
+            return False
+        view = self.zookeeper.view(state[ZOOKEEPER])
+        if view.is_marked or view.topic_id != LIVES[1]:
+            return False
+        return all(self.serves(state[at]) for at in range(BROKER, STAGE)) and any(
+            self._rests(state[at]) for at in range(CONTROLLER, BROKER)
+        )
+
+    def serves(self, number: int) -> bool:
+        """The broker serves B and shows it."""
+        broker = self.brokers[number]
+        return broker.hosted is not None and broker.hosted.topic_id == broker.shown == LIVES[1]
+
+    def _at_rest(self, number: int) -> bool:
+        process = self.processes.numbers[number]
+        if not process.is_up or not process.is_idle:
+            return False
+        summary = self.processes.contexts.summary(process.context)
+        return summary.role is Role.ACTIVE and not summary.deletions
+
+
+def topic_znodes(topic_id: TopicId) -> tuple[Create, ...]:
+    """Return what somebody writes who creates the topic."""
+    assignment = ReplicaAssignment(BROKERS)
+    return (
+        Create(paths.config_topic(TOPIC), znodes.encode_config({})),
+        Create(paths.topic(TOPIC), znodes.encode_topic(znodes.TopicZnode({0: assignment}, topic_id))),
+    )
