@@ -11,6 +11,7 @@ app = typer.Typer(
         {
             "list": "brokers_list:list_brokers",
             "describe": "brokers_describe:describe",
+            "forget": "brokers_forget:forget_broker",
         }
     ),
     no_args_is_help=True,

@@ -1,0 +1,201 @@
+"""Gives up a broker that never returns: what that writes off, and the request to Lethe's controller.
+
+of the broker                       what becomes of it
+----------------------------------  ----------------------------------------------------------------
+debts                               written off: its bytes are nobody's any more, should it return
+replicas of marked topics           count as gone, so that their deletions end
+replicas of living topics           stay as they are; a reassignment moves them, by an explicit plan
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from lethe.adapters.debts import UnseenDebts
+from lethe.adapters.registration import ensure_roots
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
+from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
+from lethe.admin.refusal import Refusal
+from lethe.admin.topic_znodes import demand_zookeeper_controller
+from lethe.protocol.counting import counted, listed
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    GetData,
+    MultiFailed,
+    Operation,
+    ZkError,
+    is_absent,
+)
+from lethe.protocol.zookeeper.znodes import (
+    ForgetRequest,
+    MalformedZnode,
+    decode_forget_request,
+    encode_forget_request,
+)
+from lethe.survey.debts import BrokerDebts
+from lethe.survey.znodes import read_data
+
+POLL_MS: Final = 50
+SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPlan:
+    """What giving up one broker means, as ZooKeeper has it."""
+
+    broker: int
+    debts: BrokerDebts | None
+    unseen: tuple[UnseenDebts, ...]
+    """Debts that could not be read, perhaps of this broker."""
+    marked: tuple[str, ...]
+    """Marked topics with replicas on it."""
+    only_here: tuple[TopicPartition, ...]
+    """Partitions of living topics without another live broker in the ISR: what they hold is lost without its disks."""
+    short: tuple[TopicPartition, ...]
+    """Other partitions of living topics that name it."""
+    unknown: tuple[str, ...]
+    """Topics, or partitions, of which it is unknown what they lose."""
+
+    @property
+    def living(self) -> int:
+        return len(self.only_here) + len(self.short)
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what the user has to know first."""
+        lines = []
+        if self.debts is not None:
+            lines.append(f"Written off: {self.debts.text}. Should it return, nothing deletes these bytes.")
+        unseen = "is unseen; written off where it is this broker's"
+        lines += [f"What {each.path} says {unseen} ({each.reason})." for each in self.unseen]
+        if self.marked:
+            ending = counted(len(self.marked), "deletion ends", "deletions end")
+            lines.append(f"{ending} without it: {listed(self.marked, SHOWN)}.")
+        if self.only_here:
+            lines.append(
+                f"NO OTHER live replica is in sync of {counted(len(self.only_here), 'living partition')}: "
+                f"{listed(self.only_here, SHOWN)}. They are not touched; without its disks their records are lost."
+            )
+        if self.short:
+            lines.append(
+                f"One replica short {'is' if len(self.short) == 1 else 'are'} "
+                f"{counted(len(self.short), 'living partition')}: {listed(self.short, SHOWN)}. They are not touched."
+            )
+        if self.living:
+            lines.append("Move them to live brokers by a plan of yours: lethe partitions reassign --help")
+        lines += [f"What {each} loses is not known." for each in self.unknown]
+        return tuple(lines)
+
+
+async def forget_plan(session: ZooKeeperSession, broker: int) -> ForgetPlan:
+    """Return what giving up the broker means. Raises Refusal where it is registered, where nothing names it, and where
+    Lethe's controller is not active."""
+    await demand_zookeeper_controller(session)
+    seen = await look_at_brokers(session, ask=None)
+    if broker in seen.views.brokers or broker in seen.unreadable:
+        raise Refusal(f"broker {broker} is registered, so it is not forgotten: stop it first, for good")
+    if not seen.acting.is_lethe:
+        raise Refusal(
+            f"{seen.acting.text}: only Lethe's controller forgets brokers. `lethe rescue --forget {broker}` takes "
+            "control for it"
+        )
+    return plan_of(seen, broker)
+
+
+def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
+    """Return what giving up this broker means, which is not registered. Raises Refusal where nothing names it."""
+    load, debts = seen.loads.get(broker), seen.debts.get(broker)
+    unread = [name for name in seen.views.there.names if name in seen.views.problems]
+    if load is None and debts is None and not seen.debts_unseen and not unread:
+        raise Refusal(f"neither assignments nor debts name broker {broker}: there is nothing to forget")
+    load = load or BrokerLoad(broker)
+    marked, lost = frozenset(seen.views.there.marked), frozenset(load.only_here)
+    living = [
+        partition
+        for partition, assignment in seen.views.assignments.items()
+        if broker in assignment.replicas and partition.topic not in marked
+    ]
+    unknown = frozenset(load.unseen)
+    return ForgetPlan(
+        broker,
+        debts,
+        tuple(each for each in seen.debts_unseen if _may_concern(each, broker)),
+        tuple(load.deletions),
+        tuple(partition for partition in living if partition in lost),
+        tuple(partition for partition in living if partition not in lost and partition not in unknown),
+        (*(str(partition) for partition in living if partition in unknown), *unread),
+    )
+
+
+def _may_concern(unseen: UnseenDebts, broker: int) -> bool:
+    mine = paths.debts_of(broker)
+    return unseen.path in (paths.debts(), mine) or unseen.path.startswith(f"{mine}/")
+
+
+async def forget(session: ZooKeeperSession, broker: int, *, timeout_ms: int, poll_ms: int = POLL_MS) -> Outcome:
+    """Request that the controller forgets the broker, and return its answer. A request that is not answered in time is
+    withdrawn."""
+    await ensure_roots(session, (paths.LETHE, paths.FORGET))
+    requested = await _request(session, broker)
+    if requested.problem is not None:
+        return requested
+    deadline = time.monotonic() + timeout_ms / 1000
+    while True:
+        answer = await _answer(session, broker)
+        if answer is None and time.monotonic() >= deadline:
+            answer = await _withdraw(session, broker, timeout_ms)
+        if answer is not None:
+            return answer
+        await asyncio.sleep(poll_ms / 1000)
+
+
+async def _request(session: ZooKeeperSession, broker: int) -> Outcome:
+    """Create the request, in place of one that was refused or cannot be understood; join one that waits."""
+    path, wanted, name = paths.forget(broker), encode_forget_request(ForgetRequest()), str(broker)
+    for _ in range(MAX_ATTEMPTS):
+        before = await read_data(session, path)
+        if before is not None and before.data == wanted:
+            return Outcome(name, was_done=True)
+        create = Create(path, wanted)
+        operations: list[Operation] = [create] if before is None else [Delete(path, before.stat.version), create]
+        outcome = await session.multi(operations)
+        if is_conflict(outcome):
+            continue
+        act, done = f"request that broker {broker} is forgotten", f"broker {broker} was requested to be forgotten"
+        return outcome_of(name, outcome, act=act, done=done)
+    return given_up(name, f"the request to forget broker {broker}")
+
+
+async def _answer(session: ZooKeeperSession, broker: int) -> Outcome | None:
+    """Return what the controller has answered; None if it has not."""
+    (request,) = await session.read([GetData(paths.forget(broker))])
+    if is_absent(request):
+        return Outcome(str(broker))
+    if not isinstance(request, Data):
+        return None
+    try:
+        refused = decode_forget_request(broker, request.data).refused
+    except MalformedZnode as malformed:
+        refused = f"another process has replaced the request: {malformed}"
+    if refused is None:
+        return None
+    gone = await session.multi([Delete(paths.forget(broker), request.stat.version)])
+    stays = "" if gone != MultiFailed(0, ZkError.BAD_VERSION) else " (another process has requested it again)"
+    return Outcome(str(broker), f"broker {broker} is not forgotten: {refused}{stays}")
+
+
+async def _withdraw(session: ZooKeeperSession, broker: int, timeout_ms: int) -> Outcome | None:
+    """Remove the request; None if it was answered in this moment."""
+    outcome = await session.multi([Delete(paths.forget(broker), 0)])
+    if isinstance(outcome, MultiFailed) and outcome.error in (ZkError.NO_NODE, ZkError.BAD_VERSION):
+        return None
+    withdrawn = f"the controller has not answered within {timeout_ms / 1000:g} s, and the request is withdrawn"
+    found = outcome_of(str(broker), outcome, act="withdraw the request", done="the request was withdrawn")
+    return Outcome(str(broker), f"broker {broker} is not forgotten: {found.problem or withdrawn}", is_unknown=True)

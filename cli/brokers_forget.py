@@ -1,0 +1,69 @@
+"""`lethe brokers forget`: gives up a broker that never returns, with what it owes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.forgetting import ForgetPlan, forget, forget_plan
+from lethe.admin.outcomes import exit_of
+from lethe.cli.answer import Answer
+from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.options import AsJson, DryRun, TimeoutMs, Yes, ZooKeeper
+from lethe.cli.running import finish
+from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.journal import JsonValue
+from lethe.survey.debts import debt_json
+
+Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
+
+
+def forget_broker(
+    zookeeper: ZooKeeper,
+    broker: Id,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    timeout_ms: TimeoutMs = 30_000,
+    as_json: AsJson = False,
+) -> None:
+    """Give up a broker that never returns: what it owes is written off, and deletions end without it.
+
+    Shows what that means and asks first. Living partitions are not touched. Exit code 1 where it is registered or
+    nothing names it; 3 where the controller has not answered in time.
+    """
+    confirm = None if yes or dry_run else ask_user
+
+    async def command(session: ZooKeeperSession) -> Answer:
+        return await forgetting(session, broker, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms)
+
+    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+
+
+async def forgetting(
+    session: ZooKeeperSession, broker: int, *, confirm: Confirm | None, dry_run: bool = False, timeout_ms: int = 30_000
+) -> Answer:
+    """Show the plan, ask, request it, and return the controller's answer."""
+    plan = await forget_plan(session, broker)
+    data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None}
+    if dry_run:
+        return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
+    demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
+    outcome = await forget(session, broker, timeout_ms=timeout_ms)
+    data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
+    shown = () if confirm is not None else plan.lines()
+    return Answer(data, (*shown, outcome.problem or f"Broker {broker} is forgotten."), exit=exit_of([outcome]))
+
+
+def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:
+    """Return the plan as data."""
+    return {
+        "broker": plan.broker,
+        "debts": [] if plan.debts is None else [debt_json(debt) for debt in plan.debts.debts],
+        "debts_unseen": [{"path": each.path, "why": each.reason} for each in plan.unseen],
+        "marked_topics": [*plan.marked],
+        "only_here": [str(partition) for partition in plan.only_here],
+        "one_replica_short": [str(partition) for partition in plan.short],
+        "unknown": [*plan.unknown],
+    }

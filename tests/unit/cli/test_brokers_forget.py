@@ -1,0 +1,143 @@
+"""`lethe brokers forget`: what it writes off, whom it refuses, and the controller's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lethe.admin import topic_znodes
+from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import TopicCreationRequest
+from lethe.cli.brokers_forget import forgetting
+from lethe.cli.topics_create import creation
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.znodes import Debt, ForgetRequest, encode_debt, encode_forget_request
+from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper_cluster import apply, bring_online, elect
+
+
+@pytest.fixture
+async def cluster(session: FakeSession) -> FakeSession:
+    """Broker 3 is away for good: it owes a topic, has a marked one, and parts of two living ones."""
+    await creation(session, TopicCreationRequest("alone", assignment=((3,),)))
+    await creation(session, TopicCreationRequest("bills", assignment=((1, 3), (3, 1), (1, 2))))
+    await creation(session, TopicCreationRequest("orders", assignment=((1, 3),)))
+    await bring_online(session, "alone", {0: (3,)})
+    await bring_online(session, "bills", {0: (1,), 1: (1,), 2: (1, 2)})
+    await bring_online(session, "orders", {0: (1,)})
+    await topic_znodes.mark_for_deletion(session, ["orders"])
+    await elect(session, 1, admin="http://localhost:1")
+    await session.ensure_path(paths.debts_of(3))
+    await apply(session, Create(paths.debt(3, "gone", 17), encode_debt(Debt(None, (0, 1), 0, 1_000, 64))))
+    await apply(session, Delete(paths.broker_id(3)))
+    return session
+
+
+async def controller(session: FakeSession, refused: str | None = None) -> None:
+    """Answers the request, as Lethe's controller does."""
+    path = paths.forget(3)
+    while not isinstance((await session.read([Exists(path)]))[0], Present):
+        await asyncio.sleep(0)
+    if refused is None:
+        await apply(session, Delete(paths.debt(3, "gone", 17)), Delete(path))
+    else:
+        await apply(session, SetData(path, encode_forget_request(ForgetRequest(refused)), ANY_VERSION))
+
+
+def asks(answer: bool) -> Any:
+    return lambda question: answer
+
+
+async def request(session: FakeSession) -> bytes | None:
+    (found,) = await session.read([GetData(paths.forget(3))])
+    return found.data if isinstance(found, Data) else None
+
+
+async def test_it_says_what_is_written_off_and_lost(cluster: FakeSession) -> None:
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    assert answer.lines == (
+        "Broker 3 would be forgotten.",
+        (
+            "Written off: 2 partitions of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z. Should it return, "
+            "nothing deletes these bytes."
+        ),
+        "1 deletion ends without it: orders.",
+        (
+            "NO OTHER live replica is in sync of 1 living partition: alone-0. They are not touched; without its disks "
+            "their records are lost."
+        ),
+        "One replica short are 2 living partitions: bills-0, bills-1. They are not touched.",
+        "Move them to live brokers by a plan of yours: lethe partitions reassign --help",
+    )
+    assert await request(cluster) is None
+    assert isinstance(answer.data, dict)
+    plan: Any = answer.data["plan"]
+    assert (plan["only_here"], plan["one_replica_short"], plan["marked_topics"]) == (
+        ["alone-0"],
+        ["bills-0", "bills-1"],
+        ["orders"],
+    )
+    assert [debt["topic"] for debt in plan["debts"]] == ["gone"]
+
+
+async def test_the_controller_does_it(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    forgotten = forgetting(cluster, 3, confirm=asks(True), timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster))
+    assert (answer.exit, answer.lines) == (Exit.OK, ("Broker 3 is forgotten.",))
+    assert "Written off: 2 partitions" in capsys.readouterr().err
+
+
+async def test_without_agreement_nothing_is_requested(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="nothing was done"):
+        await forgetting(cluster, 3, confirm=asks(False))
+    assert await request(cluster) is None
+
+
+async def test_a_refusal_is_told_and_leaves_no_request(cluster: FakeSession) -> None:
+    forgotten = forgetting(cluster, 3, confirm=None, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, "broker 3 is registered"))
+    assert (answer.exit, answer.lines[-1]) == (Exit.NO, "broker 3 is not forgotten: broker 3 is registered")
+    assert await request(cluster) is None
+
+
+async def test_without_an_answer_the_request_is_withdrawn(cluster: FakeSession) -> None:
+    answer = await forgetting(cluster, 3, confirm=None, timeout_ms=1)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[-1].endswith("has not answered within 0.001 s, and the request is withdrawn")
+    assert await request(cluster) is None
+
+
+async def test_a_registered_broker_is_not_forgotten(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="broker 1 is registered"):
+        await forgetting(cluster, 1, confirm=None)
+    await apply(cluster, Create(paths.broker_id(3), b"?"))
+    with pytest.raises(Refusal, match="broker 3 is registered"):
+        await forgetting(cluster, 3, confirm=None)
+
+
+async def test_a_broker_that_nothing_names(cluster: FakeSession) -> None:
+    with pytest.raises(Refusal, match="neither assignments nor debts name broker 77"):
+        await forgetting(cluster, 77, confirm=None)
+
+
+async def test_kafkas_controller_forgets_nobody(session: FakeSession) -> None:
+    await creation(session, TopicCreationRequest("bills", assignment=((1, 3),)))
+    await elect(session, 1)
+    await apply(session, Delete(paths.broker_id(3)))
+    with pytest.raises(Refusal, match="lethe rescue --forget 3"):
+        await forgetting(session, 3, confirm=None)
+
+
+async def test_debts_that_cannot_be_read_are_named(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.debt(3, "gone", 17), b"?", ANY_VERSION))
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    assert answer.lines[1].startswith("What /lethe/debts/3/gone@17 says is unseen; written off where it is this")
+
+
+async def test_a_topic_that_cannot_be_read_may_lose_something(cluster: FakeSession) -> None:
+    await apply(cluster, SetData(paths.topic("bills"), b"?", ANY_VERSION))
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    assert answer.lines[-1] == "What bills loses is not known."
