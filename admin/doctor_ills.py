@@ -48,16 +48,20 @@ class RepairWay(enum.Enum):
 
 
 class IllTexts(NamedTuple):
-    """What is known of every ill of a kind. Without a remedy here, the remedies of survey findings have it."""
+    """What is known of every ill of a kind. Without a remedy here, the one of the survey's finding is shown."""
 
     severity: Severity
     way: RepairWay
     sentence: str
     remedy: str = ""
+    by_person: str = ""
+    """The remedy where one of this kind cannot be repaired by `--fix`."""
 
 
 _FIX: Final = "lethe doctor --fix"
 _FIX_NAMED: Final = f"check that it is not wanted, then {_FIX} --only {{code}}"
+_DROPPED: Final = f"{_FIX}: the broker is told to drop it; or restart broker {{broker}}"
+_INTERNAL: Final = "restart broker {broker}: controllers leave ghosts of Kafka's internal topics alone"
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _Z, _C, _P = RepairWay.ZNODES, RepairWay.CONTROL, RepairWay.PERSON
 
@@ -98,13 +102,17 @@ class IllKind(enum.Enum):
         "save a copy of {path}, then repair it (docs/runbook.md, LetheTopicUnreadable and LetheBrokerUnreadable)",
     )
     # Topics and their deletion.
-    HALF_DELETED_TOPIC = IllTexts(_E, _C, Reason.HALF_DELETED_TOPIC.value)
+    HALF_DELETED_TOPIC = IllTexts(
+        _E, _C, Reason.HALF_DELETED_TOPIC.value, f"{_FIX}: its deletion is finished, as lethe rescue does"
+    )
     INCOMPLETE_TOPIC = IllTexts(_E, _P, Reason.INCOMPLETE_TOPIC.value)
     STATE_OUTSIDE_ASSIGNMENT = IllTexts(
         _E,
         _C,
         "the state names a leader or ISR member that has no replica of the partition",
-        f"{_FIX}: it is taken out of the ISR; where only it is in sync, move the partition to it first",
+        f"{_FIX}: it is taken out of the ISR",
+        "only brokers without a replica are in sync, and may have the only copy: make one of them a replica "
+        "(lethe partitions reassign)",
     )
     DELETION_WAITS = IllTexts(_E, _P, "a marked topic waits", "what lethe explain TOPIC says")
     DELETION_DISABLED = IllTexts(
@@ -114,7 +122,7 @@ class IllKind(enum.Enum):
         CauseKind.DISABLED.value.remedy,
     )
     DELETIONS_PAUSED = IllTexts(_N, _P, "deletions are paused", CauseKind.RESUMPTION.value.remedy)
-    MARKER_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.MARKER_WITHOUT_TOPIC.value)
+    MARKER_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.MARKER_WITHOUT_TOPIC.value, _FIX)
     ORDER_FOR_LETHE = IllTexts(
         _W,
         _P,
@@ -124,11 +132,17 @@ class IllKind(enum.Enum):
     DEBT_OF_ABSENT_BROKER = IllTexts(
         _N,
         _P,
-        "the broker is not registered, and still has replicas of deleted topics",
+        "the broker is not registered, and owes the deletion of replicas",
         "start broker {broker} with its disks",
     )
+    DEBT_UNPAID = IllTexts(
+        _W,
+        _P,
+        "the broker is registered and owes the deletion of replicas, and none of Lethe's controllers is active",
+        "have lethe controller take over: it has them deleted",
+    )
     # Requests to the controller.
-    REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value)
+    REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value, _FIX)
     REASSIGNMENT_TO_ABSENT_BROKER = IllTexts(
         _W,
         _Z,
@@ -140,6 +154,8 @@ class IllKind(enum.Enum):
         _C,
         "the reassignment adds a replica on a broker that is not registered, so it does not end",
         f"start the broker, or {_FIX}: the reassignment is cancelled",
+        "start the broker, or move the partition elsewhere (lethe partitions reassign): where it came from, no live "
+        "broker is in sync",
     )
     PREFERRED_ELECTION_LEFT = IllTexts(
         _W,
@@ -154,7 +170,7 @@ class IllKind(enum.Enum):
         _W, _Z, "the notification of changed settings cannot be understood, so brokers ignore or fail on it", _FIX
     )
     # What belongs to something that does not exist.
-    CONFIG_WITHOUT_TOPIC = IllTexts(_N, _Z, Reason.CONFIG_WITHOUT_TOPIC.value)
+    CONFIG_WITHOUT_TOPIC = IllTexts(_N, _Z, Reason.CONFIG_WITHOUT_TOPIC.value, _FIX_NAMED)
     ACL_WITHOUT_TOPIC = IllTexts(_N, _Z, "the ACLs are of no existing topic", _FIX_NAMED)
     BROKER_CONFIG_WITHOUT_BROKER = IllTexts(
         _N, _Z, "the configuration is of a broker that is not registered and has no replica of any topic", _FIX_NAMED
@@ -163,9 +179,21 @@ class IllKind(enum.Enum):
         _N, _Z, "replication of the topic is throttled, and no partition of it is being reassigned", _FIX_NAMED
     )
     # Metadata caches.
-    CACHED_WITHOUT_TOPIC = IllTexts(_W, _C, Reason.CACHED_WITHOUT_TOPIC.value)
-    CACHED_OTHER_INCARNATION = IllTexts(_W, _C, Reason.CACHED_OTHER_INCARNATION.value)
-    IN_NO_CACHE = IllTexts(_E, _C, Reason.IN_NO_CACHE.value)
+    CACHED_WITHOUT_TOPIC = IllTexts(
+        _W,
+        _C,
+        Reason.CACHED_WITHOUT_TOPIC.value,
+        _DROPPED,
+        _INTERNAL,
+    )
+    CACHED_OTHER_INCARNATION = IllTexts(
+        _W,
+        _C,
+        Reason.CACHED_OTHER_INCARNATION.value,
+        _DROPPED,
+        _INTERNAL,
+    )
+    IN_NO_CACHE = IllTexts(_E, _C, Reason.IN_NO_CACHE.value, f"{_FIX}: every broker is told of every topic")
     # Disks.
     DIRECTORY_WITHOUT_TOPIC = IllTexts(_W, _P, Reason.DIRECTORY_WITHOUT_TOPIC.value)
     DIRECTORY_OF_OTHER_INCARNATION = IllTexts(_W, _P, Reason.DIRECTORY_OF_OTHER_INCARNATION.value)
@@ -237,20 +265,17 @@ class Ill:
         """Return what repairs it, with names quoted for a shell."""
         if self.cause is not None:
             return unblock(self.cause, self.topic or "")
-        if self.kind.reason is not None:
-            said = self._remedy_of_survey()
-            return said if self.way is RepairWay.PERSON else f"{said} Or {_FIX}{self._only}."
-        return for_shell(self.kind.value.remedy).format(
+        texts = self.kind.value
+        said = texts.remedy if self.is_repairable else texts.by_person
+        if not said:
+            return self._remedy_of_survey()
+        return for_shell(said).format(
             operand=operand(self.topic or ""),
             option=option("--topic", self.topic or ""),
             broker=self.broker,
             path=self.what,
             code=self.kind.code,
         )
-
-    @property
-    def _only(self) -> str:
-        return f" --only {self.kind.code}" if self.kind.may_be_wanted else ""
 
     def _remedy_of_survey(self) -> str:
         finding = Finding(None, None, self.kind.code, self.what, self.topic, self.broker, None, None, None)

@@ -28,7 +28,7 @@ from lethe.protocol.vocabulary import Broker, ControllerEpoch
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData
 from lethe.survey.broker_settings import BrokerSettings, EpochAnswer, ask_about_epoch, read_settings
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskBroker, ask_all, broker_asker
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
 from lethe.survey.evidence import ControllerReport, Evidence
 from lethe.survey.examine import gather_evidence
 from lethe.survey.take import SETTLE_S, take_survey
@@ -43,7 +43,7 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 class BrokerQuestions:
     """How brokers are asked. Their failures never raise."""
 
-    places: AskBroker
+    places: AskAbout
     settings: Callable[[Broker], Awaitable[BrokerSettings]]
     epoch: Callable[[Broker, ControllerEpoch], Awaitable[EpochAnswer]]
 
@@ -51,7 +51,11 @@ class BrokerQuestions:
 def questions(timeout_ms: int) -> BrokerQuestions:
     """Return questions to real brokers, which connect within `timeout_ms`."""
     return BrokerQuestions(
-        broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_TIMEOUT_MS)),
+        lambda scope: broker_asker(
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=max(timeout_ms, REQUEST_TIMEOUT_MS),
+            topics=scope.topics,
+        ),
         lambda broker: read_settings(broker, timeout_ms, ASKING_ID),
         lambda broker, epoch: ask_about_epoch(broker, timeout_ms, ASKING_ID, epoch),
     )
@@ -93,9 +97,11 @@ async def examine(
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
     require_cluster(ids)
     began_s, first, before = time.monotonic(), await read_pending(session), await epoch_now(session)
-    survey = await take_survey(session, log_dirs=log_dirs, ask=ask.places, read_local_disks=True, settle_s=settle_s)
+    survey = await take_survey(
+        session, log_dirs=log_dirs, ask=ask.places(QueryScope()), read_local_disks=True, settle_s=settle_s
+    )
     tree = survey.zookeeper
-    evidence = await gather_evidence(session, None, lambda _: ask.places, reported=reported, log_dirs=log_dirs)
+    evidence = await gather_evidence(session, None, ask.places, reported=reported, log_dirs=log_dirs)
     settings = tuple(await ask_all(tree.brokers, ask.settings, at_once=MAX_AT_ONCE_BRIEFLY))
     others = await read_others(session, tuple(tree.topics), tree.marked)
     epochs = await _epochs(session, ask, tree)

@@ -19,19 +19,21 @@ from dataclasses import dataclass
 
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.admin.doctor_look import DoctorView
-from lethe.admin.rescue_ghosts import compared
+from lethe.admin.rescue_ghosts import compared, foreign_partitions
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.findings import Reason
-from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause, partitions_text, since_text
+from lethe.survey.debts import by_broker
 from lethe.survey.explain import DeletionVerdict, explain_all
 from lethe.survey.leftovers import Leftover, leftovers
 from lethe.survey.views import Problem, TopicTree, ZooKeeperTree
 
 _STANDING_REASONS = (Reason.MARKER_WITHOUT_TOPIC, Reason.REASSIGNMENT_WITHOUT_TOPIC)
 """A controller removes these within moments."""
+_GHOSTS = (IllKind.CACHED_WITHOUT_TOPIC, IllKind.CACHED_OTHER_INCARNATION)
 _OTHER_ILLS = frozenset(
     {
         CauseKind.NO_CONTROLLER,
@@ -132,13 +134,12 @@ def _of_deletions(view: DoctorView) -> Iterator[Ill]:
     if not is_lethe:
         for name, order in view.others.orders.items():
             yield Ill(IllKind.ORDER_FOR_LETHE, paths.delete_topic(name), name, detail=order)
-    registered = {broker.id for broker in tree.brokers}
-    for broker, topics in view.others.debts.items():
-        if tree.knows_brokers and broker not in registered:
-            number = BrokerId(broker)
-            yield Ill(
-                IllKind.DEBT_OF_ABSENT_BROKER, paths.debts_of(broker), broker=number, detail=counted(topics, "topic")
-            )
+    for owing in by_broker(tree.debts) if tree.knows_brokers else ():
+        broker, where = BrokerId(owing.broker), paths.debts_of(owing.broker)
+        if broker not in {each.id for each in tree.brokers}:
+            yield Ill(IllKind.DEBT_OF_ABSENT_BROKER, where, broker=broker, detail=owing.text)
+        elif not is_lethe:
+            yield Ill(IllKind.DEBT_UNPAID, where, broker=broker, detail=owing.text)
     yield from _waiting(view)
 
 
@@ -281,7 +282,7 @@ def _of_entities(view: DoctorView) -> Iterator[Ill]:
         used = {int(broker.id) for broker in tree.brokers} | {
             broker for t in tree.topics.values() for each in (t.assignments or {}).values() for broker in each.replicas
         }
-        used |= others.debts.keys()
+        used |= {int(each.broker) for each in tree.debts}
         for number in others.configured_brokers:
             if number not in used:
                 yield Ill(IllKind.BROKER_CONFIG_WITHOUT_BROKER, paths.config_broker(number), broker=BrokerId(number))
@@ -311,10 +312,29 @@ def _of_survey(view: DoctorView) -> Iterator[Ill]:
         if kind is None or found.within_delay or not _stands(view, found):
             continue
         partitions = () if found.partition is None else (found.partition,)
-        yield Ill(kind, found.what, found.topic, found.broker, partitions, found.detail or _size(found))
-    for ghost in compared(view.survey).ghosts:
-        if ghost.why.startswith("partitions "):
-            yield Ill(IllKind.CACHED_OTHER_INCARNATION, ghost.topic, ghost.topic, ghost.broker, detail=ghost.why)
+        yield Ill(
+            kind,
+            found.what,
+            found.topic,
+            found.broker,
+            partitions,
+            found.detail or _size(found),
+            is_repairable=kind not in _GHOSTS or _may_be_dropped(found.topic),
+        )
+    for ghost in foreign_partitions(view.survey):
+        yield Ill(
+            IllKind.CACHED_OTHER_INCARNATION,
+            ghost.topic,
+            ghost.topic,
+            ghost.broker,
+            detail=ghost.why,
+            is_repairable=_may_be_dropped(ghost.topic),
+        )
+
+
+def _may_be_dropped(ghost: str) -> bool:
+    """Return False for ghosts that controllers leave alone: a broker that misses an internal topic creates it."""
+    return ghost not in INTERNAL_TOPICS
 
 
 def _stands(view: DoctorView, found: Leftover) -> bool:

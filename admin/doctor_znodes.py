@@ -1,4 +1,4 @@
-"""Reads what `lethe doctor` looks at and the survey does not: requests, notifications, ACLs, throttles, debts."""
+"""Reads what `lethe doctor` looks at and the survey does not: requests, notifications, ACLs, throttles, the trash."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ class OtherZnodes:
     """Marked topics whose marker has an order that Kafka's controller ignores, and which."""
     bad_config_changes: tuple[str, ...] = ()
     """Notifications that brokers cannot understand."""
-    debts: Mapping[int, int] = field(default_factory=dict)
-    """Number of owed topics by broker."""
     trashed: frozenset[str] | None = frozenset()
     """Topics in Lethe's trash, which can be brought back; None: not seen."""
     problems: tuple[Problem, ...] = ()
@@ -85,13 +83,12 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         paths.ACL_TOPICS,
         paths.CONFIG_BROKERS,
         paths.CONFIG_CHANGES,
-        paths.DEBTS,
         paths.TRASH,
         paths.ISR_CHANGE_NOTIFICATION,
         paths.LOG_DIR_EVENT_NOTIFICATION,
     )
     outcomes = await session.read([*map(GetChildren, parents), GetData(paths.PREFERRED_REPLICA_ELECTION)])
-    acls, brokers, changes, debtors, trashed, _, _ = (
+    acls, brokers, changes, trashed, _, _ = (
         reader.children(path, found) or () for path, found in zip(parents, outcomes, strict=False)
     )
     knows_trash = all(problem.where != paths.TRASH for problem in reader.problems)
@@ -103,7 +100,6 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         throttled=await _throttled(session, reader, topics),
         orders=await _orders(session, reader, marked),
         bad_config_changes=await _bad_changes(session, reader, changes),
-        debts=await _debts(session, reader, debtors),
         trashed=frozenset(trashed) if knows_trash else None,
         problems=tuple(reader.problems),
     )
@@ -156,13 +152,3 @@ async def _bad_changes(session: ZooKeeperSession, reader: ZnodeDecoder, names: S
         except MalformedZnode:
             bad.append(path)
     return tuple(bad)
-
-
-async def _debts(session: ZooKeeperSession, reader: ZnodeDecoder, debtors: Sequence[str]) -> dict[int, int]:
-    ids = reader.numbers(paths.DEBTS, debtors, "broker id")
-    outcomes = await session.read([GetChildren(paths.debts_of(broker)) for broker in ids]) if ids else ()
-    owed = {
-        broker: reader.children(paths.debts_of(broker), outcome) or ()
-        for broker, outcome in zip(ids, outcomes, strict=True)
-    }
-    return {broker: len(children) for broker, children in owed.items() if children}

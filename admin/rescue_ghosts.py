@@ -119,11 +119,11 @@ def compared(seen: Survey) -> CacheReport:
         if each.place is FindingPlace.CACHE and each.reason in _GHOSTLY and each.broker is not None
     ]
     known = {(each.broker, each.topic) for each in ghosts}
-    ghosts += [each for each in _foreign_partitions(seen) if (each.broker, each.topic) not in known]
+    ghosts += [each for each in foreign_partitions(seen) if (each.broker, each.topic) not in known]
     return CacheReport(tuple(ghosts), tuple(_unseen(seen)))
 
 
-def _foreign_partitions(seen: Survey) -> Iterator[CacheDifference]:
+def foreign_partitions(seen: Survey) -> Iterator[CacheDifference]:
     """Yield partitions of an earlier topic with the same name and more partitions."""
     for answer in seen.answers:
         for name, cached in (answer.cache or {}).items():

@@ -41,7 +41,7 @@ the znodes that it touches are in the backup, on the disk. The file is never ove
 * **person**: never by `--fix`; *what to do* says what.
 
 Notes may be wanted: settings and ACLs may be made ahead of a topic. `--fix --yes` repairs them only where `--only`
-names the kind.
+names the kind. Quotas of users, clients and addresses are not looked at: nothing says which of these exist.
 
 `--restore` writes the znodes as they were. It refuses, and names them, where the tree has changed since: another write,
 or a topic that has come to be. Brokers are notified of restored settings and ACLs. Elections, dropped ghosts and raised

@@ -8,7 +8,9 @@ from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.protocol.kafka.codec import encode_control_body
+from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import (
+    ApiKey,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
@@ -44,5 +46,6 @@ async def _tell(session: ZooKeeperSession, number: int, topic: str, controller: 
     end = broker.plaintext_endpoint
     assert end is not None
     async with await KafkaConnection.open(end.host, end.port, "operator") as connection:
-        answer = await connection.send_body(encode_control_body(request, 8), broker.epoch)
+        version = highest_common_version(ApiKey.UPDATE_METADATA, await connection.offered_versions())
+        answer = await connection.send_body(encode_control_body(request, version), broker.epoch)
     assert answer == UpdateMetadataResponse(0)

@@ -97,7 +97,7 @@ class FakeBrokers:
 
     @property
     def questions(self) -> BrokerQuestions:
-        return BrokerQuestions(self._places, self._settings, self._epoch)
+        return BrokerQuestions(lambda _: self._places, self._settings, self._epoch)
 
     async def _places(self, broker: Broker) -> BrokerAnswers:
         if broker.id in self.silent:
@@ -238,6 +238,7 @@ PLANTS: Mapping[IllKind, Plant] = {
     IllKind.MARKER_WITHOUT_TOPIC: _writes(Create(paths.delete_topic("gone"), None)),
     IllKind.ORDER_FOR_LETHE: _ordered,
     IllKind.DEBT_OF_ABSENT_BROKER: _writes(Create(paths.debt(ABSENT, "gone", 5), encode_debt(DEBT))),
+    IllKind.DEBT_UNPAID: _writes(Create(paths.debt(2, "gone", 5), encode_debt(DEBT))),
     IllKind.REASSIGNMENT_WITHOUT_TOPIC: _writes(
         Create(paths.REASSIGN_PARTITIONS, encode_reassignment({TopicPartition("gone", 0): (1,)}))
     ),

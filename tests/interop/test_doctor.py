@@ -7,34 +7,15 @@ Kafka's controller removes some of them as soon as it sees them.
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 import pytest
 
-from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin import topic_znodes
 from lethe.admin.doctor_backup import read_backup
 from lethe.admin.doctor_ills import IllKind, RepairWay
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.kafka.codec import encode_control_body
-from lethe.protocol.kafka.connection import highest_common_version
-from lethe.protocol.kafka.control import (
-    ApiKey,
-    UpdateMetadataPartition,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-    UpdateMetadataTopic,
-)
-from lethe.protocol.vocabulary import (
-    BrokerId,
-    ControllerEpoch,
-    LeaderAndIsr,
-    ReplicaAssignment,
-    TopicId,
-    TopicPartition,
-)
+from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
 from lethe.protocol.zookeeper.znodes import (
@@ -42,6 +23,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_config,
     decode_topic,
     encode_config,
+    encode_controller_epoch,
     encode_isr_change,
     encode_log_dir_event,
     encode_preferred_replica_election,
@@ -50,6 +32,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_topic,
 )
 from tests.fakes.command_line import Lethe, Ran
+from tests.fakes.haunting import drop, haunt
 from tests.fakes.sick_cluster import tree_of
 from tests.fakes.zookeeper_cluster import apply
 from tests.interop.clients import bootstrap, produce, read_all
@@ -71,7 +54,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes,
 EVERYWHERE = [(1, 2, 3), (2, 3, 1)]
 TOPICS = ("kept", "half", "moving", "foreign", "throttled")
 ABSENT, UNKNOWN, DECOMMISSIONED = 8, 9, 7
-GHOST = TopicId(uuid.UUID(int=2**100 + 5))
 ACL = b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
 OF_CONTROL = {paths.CONTROLLER, paths.CONTROLLER_EPOCH}
 Tree = dict[str, bytes | None]
@@ -120,6 +102,10 @@ async def test_each_planted_ill_is_found_repaired_and_taken_back(
 
         async with cluster.session() as operator:
             await take(operator)
+            await apply(operator, Create(paths.acl_topic("acl-only"), b"new"))
+            refused = await doctor("--restore", str(doctor.backup), "--yes")
+            assert (refused.code, f"{paths.acl_topic('acl-only')} was created" in refused.out) == (1, True), refused
+            await apply(operator, Delete(paths.acl_topic("acl-only")))
             restored = await doctor("--restore", str(doctor.backup), "--yes")
             assert restored.code == 0, restored
             assert restored.data["not_restorable"] == [], restored
@@ -250,18 +236,12 @@ def plant_on_disk(cluster: LocalCluster) -> tuple[str, str]:
 
 async def plant_in_brokers(operator: ZooKeeperSession) -> list[tuple[str, str]]:
     """All brokers hear of a controller epoch that ZooKeeper does not have, and broker 1 of a topic."""
-    brokers, _ = await topic_znodes.live_brokers(operator)
-    epoch = await epoch_of(operator) + 20
-    for broker in brokers:
-        partition = UpdateMetadataPartition(0, epoch, broker.id, 0, (broker.id,), 0, (broker.id,))
-        ghosts = (UpdateMetadataTopic("ghost-in-cache", GHOST, (partition,)),) if broker.id == 1 else ()
-        request = UpdateMetadataRequest(BrokerId(NOBODY), ControllerEpoch(epoch), ghosts, brokers)
-        end = broker.plaintext_endpoint
-        assert end is not None
-        async with await KafkaConnection.open(end.host, end.port, "operator") as connection:
-            spoken = highest_common_version(ApiKey.UPDATE_METADATA, await connection.offered_versions())
-            answer = await connection.send_body(encode_control_body(request, spoken), broker.epoch)
-        assert answer == UpdateMetadataResponse(0)
+    before = await epoch_of(operator)
+    await apply(operator, SetData(paths.CONTROLLER_EPOCH, encode_controller_epoch(before + 20), ANY_VERSION))
+    await haunt(operator, 1, "ghost-in-cache", NOBODY)
+    for broker in (2, 3):
+        await drop(operator, broker, "ghost-in-cache", NOBODY)
+    await apply(operator, SetData(paths.CONTROLLER_EPOCH, encode_controller_epoch(before), ANY_VERSION))
     return [
         (IllKind.EPOCH_TOO_LOW.code, paths.CONTROLLER_EPOCH),
         (IllKind.CACHED_WITHOUT_TOPIC.code, "ghost-in-cache"),

@@ -15,6 +15,8 @@ from lethe.admin.refusal import Exit
 from lethe.admin.rescue_snapshot import ElectionRate
 from lethe.cli.doctor import diagnosis
 from lethe.cli.doctor_show import found, where
+from lethe.protocol.findings import Reason
+from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -22,7 +24,16 @@ from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Set
 from lethe.protocol.zookeeper.znodes import encode_reassignment, encode_state
 from lethe.survey.broker_settings import EpochAnswer
 from tests.fakes.forbidden_znodes import forbidding
-from tests.fakes.sick_cluster import ABSENT, ACCOMPANIED, PLANTS, UNKNOWN, FakeBrokers, make_healthy, reassigning
+from tests.fakes.sick_cluster import (
+    ABSENT,
+    ACCOMPANIED,
+    PLANTS,
+    TOPIC_ID,
+    UNKNOWN,
+    FakeBrokers,
+    make_healthy,
+    reassigning,
+)
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 
@@ -57,8 +68,10 @@ async def test_a_healthy_cluster_has_no_ill(session: FakeSession, brokers: FakeB
     assert (answer.exit, answer.lines, answer.tables) == (Exit.OK, ("Nothing is wrong.",), ())
 
 
-def test_every_kind_is_planted() -> None:
+def test_every_kind_is_planted_and_every_finding_of_a_survey_is_an_ill() -> None:
     assert {*IllKind} - PLANTS.keys() == {IllKind.CONTROLLER_UNSTABLE}
+    # A marked topic that does not wait is none; one that waits, and a debt, are ills of their own.
+    assert Reason.__members__.keys() - IllKind.__members__.keys() == {"MARKED_TOPIC", "DIRECTORY_OWED"}
 
 
 @pytest.mark.parametrize("kind", PLANTS)
@@ -151,6 +164,7 @@ async def test_a_partition_whose_records_only_a_foreign_broker_has_is_left_to_a_
     await apply(session, SetData(paths.partition_state("orders", 0), state, ANY_VERSION))
     ill = await only_ill(session, brokers)
     assert (ill.kind, ill.way) == (IllKind.STATE_OUTSIDE_ASSIGNMENT, RepairWay.PERSON)
+    assert "--fix" not in ill.remedy
 
 
 async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
@@ -161,6 +175,24 @@ async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
     await apply(session, SetData(paths.partition_state("orders", 0), state, ANY_VERSION))
     ill = await only_ill(session, brokers)
     assert (ill.kind, ill.way) == (IllKind.REASSIGNMENT_STUCK, RepairWay.PERSON)
+    assert "--fix" not in ill.remedy
+
+
+async def test_ghosts_of_internal_topics_are_left_to_a_person(session: FakeSession, brokers: FakeBrokers) -> None:
+    brokers.ghosts[2] = {"__consumer_offsets": CachedTopic(None, (0,))}
+    ill = await only_ill(session, brokers)
+    assert (ill.kind, ill.way) == (IllKind.CACHED_WITHOUT_TOPIC, RepairWay.PERSON)
+    assert ill.remedy.startswith("restart broker 2")
+
+
+async def test_partitions_that_only_an_earlier_topic_had(session: FakeSession, brokers: FakeBrokers) -> None:
+    brokers.ghosts[2] = {"orders": CachedTopic(TOPIC_ID, (0, 1, 5))}
+    ill = await only_ill(session, brokers)
+    assert (ill.kind, ill.way, "partitions 5" in ill.detail) == (
+        IllKind.CACHED_OTHER_INCARNATION,
+        RepairWay.CONTROL,
+        True,
+    )
 
 
 async def test_a_broker_that_is_down_keeps_its_configuration(session: FakeSession, brokers: FakeBrokers) -> None:
