@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lethe.controller.core import caches, confirmations, evidence, owed, power, reassignment_end, tombstones
+from lethe.controller.core import caches, confirmations, debts, evidence, owed, power, reassignment_end, tombstones
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
@@ -68,12 +68,15 @@ def received(step: StepContext, event: Answer) -> None:
         step.do(StandForElection())
     match event, outstanding.request:
         case LeaderAndIsrResponseReceived(), LeaderAndIsrRequest() as request:
-            confirmations.received(step, event, request)
+            if not debts.compared(step, event, request):
+                confirmations.received(step, event, request)
+                debts.note_hosted(step, event, request)
         case UpdateMetadataResponseReceived(), UpdateMetadataRequest() as request:
             _update_metadata(step, event, request)
             caches.answered(step, event)
         case StopReplicaResponseReceived(), StopReplicaRequest() as request:
-            _stop_replica(step, event, request)
+            if not debts.deleted(step, event, request):
+                _stop_replica(step, event, request)
         case LogDirsDescribed(), DescribeLogDirsRequest():
             evidence.described(step, event)
         case _:

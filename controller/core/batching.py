@@ -15,6 +15,7 @@ Rules of our own:
 
 * Brokers with the same entries share one request object, which is built and encoded once.
 * A controller with listeners of its own is among the live brokers of UpdateMetadata, and nowhere else.
+* A broker that owes replicas of an earlier topic (`debts`) gets no LeaderAndIsr for a later one of that name.
 * A broker that owes the tombstone of an earlier topic (`owed`) gets no other topic of that name.
 * A queued topic's partition without leadership has a tombstone too: after a crash during its removal, a broker may
   still show it.
@@ -30,7 +31,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from lethe.controller.core import listing
+from lethe.controller.core import debts_policy, listing
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.partition_sets import (
@@ -110,6 +111,8 @@ class RequestBatch:
         if not partitions:
             return
         for broker, bits in receivers.items():
+            if broker in self._context.cluster.debts.debtors:
+                bits &= ~debts_policy.withheld(self._context, broker, topic)
             if bits & partitions and broker in self._context.cluster.brokers:
                 _add(self._leader_and_isr.setdefault(broker, {}), topic, bits & partitions, is_new)
         self._updates[topic] = self._updates.get(topic, 0) | partitions

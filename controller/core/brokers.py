@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from lethe.controller.core import caches, owed, reassignment_end
+from lethe.controller.core import caches, debts, owed, reassignment_end
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
@@ -39,6 +39,7 @@ from lethe.controller.core.tasks import (
     TakeReplicasOffline,
 )
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
+from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
@@ -166,6 +167,7 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     step.flush(batch)
     caches.schedule(step, tuple(broker.id for broker in task.brokers))
+    debts.pay(step, PayDebts(tuple(broker.id for broker in task.brokers)))
     replicas = cluster.replicas_on(ids)
     doomed = tuple(name for name in replicas if cluster.is_queued(name))
     take_back(step, doomed)

@@ -20,6 +20,7 @@ from lethe.controller.core import (
     configuration,
     controlled_shutdown,
     creation,
+    debts,
     debts_written,
     deletion,
     events,
@@ -72,6 +73,7 @@ from lethe.controller.core.effects import (
     EndTombstoneWaits,
     RebalanceLeaders,
     ResignAnyway,
+    RetryDebts,
     RetryDeletions,
     RetryOwedTombstones,
     RetryReassignments,
@@ -179,6 +181,8 @@ def _timer(step: StepContext, timer: Timer) -> None:
             deletion.retries_due(step)
         case EndTombstoneWaits():
             deletion.end_tombstone_waits(step)
+        case RetryDebts():
+            debts.retries_due(step)
         case RetryOwedTombstones():
             owed.retries_due(step)
         case ResignAnyway():
@@ -335,6 +339,10 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             deletion.fail(step, task)
         case tasks_debts.ReadDebts():
             debts_written.read(step)
+        case tasks_debts.PayDebts():
+            debts.pay(step, task)
+        case tasks_debts.CloseDebts():
+            debts.close(step, task)
         case tasks_debts.WriteDebts():
             removal.write_debts(step, task)
         case tasks_debts.WatchOrders():

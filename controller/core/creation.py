@@ -16,6 +16,7 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 
+from lethe.controller.core import debts
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
@@ -95,12 +96,14 @@ def forget(step: StepContext, names: list[str]) -> None:
     for name in names:
         remove_topic(cluster, name)
         step.refuse(f"topic/{name}", KEEPING, "another process removed its znode")
+        debts.name_is_free(step, name)
 
 
 def _forget_unreadable(step: StepContext, name: str) -> None:
     _record_vanished(step, name)
     step.context.cluster.marks.pop(name, None)
     step.context.cluster.quarantined_topics.pop(name, None)
+    debts.name_is_free(step, name)
 
 
 def _record_vanished(step: StepContext, name: str) -> None:

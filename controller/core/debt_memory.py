@@ -7,14 +7,23 @@ writes. A znode that cannot be understood is set aside: it is shown, and never p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.partition_sets import Bits, bits_of
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import Debt
+
+
+class _Every:
+    def __contains__(self, broker: object) -> bool:
+        return True
+
+
+_EVERY: Final = _Every()
 
 
 class DebtKey(NamedTuple):
@@ -31,13 +40,34 @@ class DebtKey(NamedTuple):
 
 @dataclass(slots=True)
 class OpenDebt:
-    """A debt whose znode exists."""
+    """A debt whose znode exists, and what the broker's present incarnation has answered about it."""
 
     debt: Debt
+    request_id: int | None = None
+    """The outstanding request about it."""
+    paid: Bits = 0
+    """Partitions that the broker has deleted."""
+    void: Bits = 0
+    """Partitions of which the broker has nothing of that incarnation."""
+    problem: DeletionProblem | None = None
+    """The latest error that the broker or ZooKeeper answered, if any."""
+    retry_at_ms: int | None = None
+    """When it is tried again after that error."""
 
     @property
-    def partitions(self) -> Bits:
-        return bits_of(self.debt.partitions)
+    def settled(self) -> Bits:
+        """Partitions of which the broker has nothing left to delete."""
+        return self.paid | self.void
+
+    @property
+    def left(self) -> Bits:
+        """Partitions that are neither paid nor void."""
+        return bits_of(self.debt.partitions) & ~self.settled
+
+    def begin_anew(self) -> None:
+        """Forget what an earlier incarnation of the broker has answered."""
+        self.request_id = self.retry_at_ms = self.problem = None
+        self.paid = self.void = 0
 
 
 class UnreadableDebt(NamedTuple):
@@ -61,6 +91,13 @@ class Debts:
     """Brokers whose znode below `/lethe/debts` exists."""
     unreadable: dict[str, UnreadableDebt] = field(default_factory=dict)
     """By path."""
+    paid_count: int = 0
+    """Debts that were paid in this term."""
+
+    @property
+    def debtors(self) -> Container[BrokerId]:
+        """Brokers of which something may be withheld."""
+        return self.by_broker if not self.unreadable else _EVERY
 
     def add(self, key: DebtKey, debt: Debt) -> None:
         """Store a debt whose znode was written or read."""
@@ -79,6 +116,12 @@ class Debts:
 
     def get(self, key: DebtKey) -> OpenDebt | None:
         return self.by_broker.get(key.broker, {}).get(key.topic, {}).get(key.created_zxid)
+
+    def forget_incarnation(self, broker: BrokerId) -> None:
+        """The broker has left or registered again: no answer of it counts any more."""
+        for by_zxid in self.by_broker.get(broker, {}).values():
+            for debt in by_zxid.values():
+                debt.begin_anew()
 
     def all(self) -> Iterator[tuple[DebtKey, OpenDebt]]:
         """Yield every debt, brokers and names in the order in which they were stored."""

@@ -20,10 +20,15 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.controller.core.context import Context
-from lethe.controller.core.partition_sets import ReplicaColumns, chosen
+from lethe.controller.core.debt_memory import DebtKey, OpenDebt
+from lethe.controller.core.partition_sets import Bits, ReplicaColumns, bits_of, chosen, partitions_of
+from lethe.controller.core.topic import Topic
+from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.versions import control_versions
+from lethe.protocol.vocabulary import INITIAL_LEADER_EPOCH, BrokerId
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
+IN_SERVICE: Final = (ReplicaState.NEW, ReplicaState.ONLINE)
 FIRST_LEADER_AND_ISR_WITH_IDS: Final = 5
 UNKNOWN_EPOCH: Final = "the topic has no id, and the leader epoch of a partition is unknown"
 UNKNOWN_INCARNATION: Final = "the topic's znode cannot be understood, so its id is unknown"
@@ -60,6 +65,66 @@ def obstacle(context: Context, name: str) -> str | None:
 def ids_are_compared(context: Context) -> bool:
     """Return True if LeaderAndIsr carries topic ids, which brokers compare with those of their directories."""
     return control_versions(context.config.ibp).leader_and_isr >= FIRST_LEADER_AND_ISR_WITH_IDS
+
+
+def is_compared(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
+    """Return True if the broker tells the debt's replicas from those of a topic that has the name now."""
+    topic = context.cluster.topics.get(key.topic)
+    return debt.debt.topic_id is not None and ids_are_compared(context) and (topic is None or topic.id is not None)
+
+
+def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
+    """Return the partitions that the broker may be asked to delete now.
+
+    Never those of a topic that exists. If nothing compares ids, only partitions that no topic has on the broker."""
+    cluster = context.cluster
+    if key.broker not in cluster.brokers or cluster.paused is not None or cluster.leaving is not None:
+        return 0
+    if key.topic in cluster.quarantined_topics:
+        return 0
+    topic = cluster.topics.get(key.topic)
+    if topic is None:
+        return debt.left
+    if topic.created_zxid == key.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id):
+        return 0
+    if is_compared(context, key, debt):
+        return debt.left
+    hosted = topic.assigned().get(key.broker, 0) | partitions_of(topic.replicas.get(key.broker, ()))
+    return debt.left & ~hosted
+
+
+def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
+    """Return the topic's partitions that the broker may not hear of yet, because it owes earlier ones of that name."""
+    cluster = context.cluster
+    topic = cluster.topics.get(name)
+    if topic is None:
+        return 0
+    if not ids_are_compared(context) and any(
+        each.broker in (None, broker) and each.topic in (None, name) for each in cluster.debts.unreadable.values()
+    ):
+        return topic.numbers
+    found = 0
+    for created_zxid, debt in cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
+        key = DebtKey(broker, name, created_zxid)
+        if created_zxid == topic.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id):
+            continue
+        found |= debt.left if is_compared(context, key, debt) else _born_too_low(topic, broker, debt)
+    return found & topic.numbers
+
+
+def _born_too_low(topic: Topic, broker: BrokerId, debt: OpenDebt) -> Bits:
+    """Return the partitions that would not cut the broker's old records off: another controller has created them."""
+    return bits_of(
+        number
+        for number, _, state in topic.leaders(debt.left)
+        if state.leader_epoch <= debt.debt.last_leader_epoch and broker not in state.isr
+    )
+
+
+def first_leader_epoch(context: Context, name: str) -> int:
+    """Return the leader epoch with which new partitions of this name begin: above all that are owed of the name."""
+    last = context.cluster.debts.last_leader_epoch(name)
+    return INITIAL_LEADER_EPOCH if last is None else last + 1
 
 
 def last_leader_epoch(context: Context, name: str) -> int | None:

@@ -135,7 +135,7 @@ def _note_surprise(step: StepContext, key: DebtKey, error: ZkError) -> None:
         step.context.cluster.debts.parents.pop(key.broker, None)
 
 
-def record(step: StepContext, key: DebtKey, debt: Debt, what: str, **more: str | None) -> None:
+def record(step: StepContext, key: DebtKey, debt: Debt, what: str, **more: str) -> None:
     """Record what became of a debt."""
     step.record(
         EventRecordType.DEBT,
@@ -143,10 +143,9 @@ def record(step: StepContext, key: DebtKey, debt: Debt, what: str, **more: str |
         what=what,
         broker=key.broker,
         topic_id=None if debt.topic_id is None else topic_id_to_text(debt.topic_id),
-        partitions=partition_ranges(debt.partitions),
         owed_since_ms=debt.since_ms,
         **({} if debt.size_bytes is None else {"size_bytes": debt.size_bytes}),
-        **more,
+        **({"partitions": partition_ranges(debt.partitions)} | more),
     )
 
 

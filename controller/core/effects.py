@@ -146,6 +146,11 @@ class EndTombstoneWaits:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryDebts:
+    """Brokers are to be asked again about debts, after errors."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryOwedTombstones:
     """Timer: send owed tombstones again that a broker answered with an error."""
 
@@ -180,6 +185,7 @@ Timer = (
     | RetryDeletions
     | EndTombstoneWaits
     | RetryOwedTombstones
+    | RetryDebts
     | ResignAnyway
     | RetryReassignments
     | RebalanceLeaders

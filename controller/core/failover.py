@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lethe.controller.core import brokers, caches, preferred
+from lethe.controller.core import brokers, caches, debts, preferred
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import NotificationsListed, ReplicasAnnounced, StatesRead
 from lethe.controller.core.election import without_foreign_isr_members
@@ -24,6 +24,7 @@ from lethe.controller.core.slices import slices
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import AnnounceTopics, BecomeActive, ReadStates, StartPartitions, StartReplicas
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
+from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments
@@ -121,6 +122,7 @@ def take_over(step: StepContext) -> None:
     batch = step.batch()
     batch.add_update_metadata(cluster.brokers)
     step.flush(batch)
+    debts.pay(step, PayDebts(tuple(cluster.brokers)))
     sizes = ((name, len(topic.partitions)) for name, topic in cluster.topics.items())
     step.do(*(AnnounceTopics(names) for names in slices(context, sizes)), StartReplicas(), StartPartitions())
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lethe.controller.core import election, partition_machine
+from lethe.controller.core import debts_policy, election, partition_machine
 from lethe.controller.core.context import Context
 from lethe.controller.core.leader_changes import online
 from lethe.controller.core.mutation import set_leaders
 from lethe.controller.core.partition_sets import (
+    Bits,
     PartitionColumns,
     bits_of,
     by_broker,
@@ -31,7 +32,7 @@ from lethe.controller.core.tasks_partitions import (
     LeaderAndIsrPathsCreated,
 )
 from lethe.controller.core.transitions import PartitionState
-from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Operation, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -82,12 +83,31 @@ def _first_states(context: Context, partitions: PartitionColumns) -> Iterator[tu
     known: dict[ReplicaAssignment, LeaderAndIsr | None] = {}
     for name, bits in common(partitions, cluster.all_of(partitions)).items():
         members = cluster.topics[name].partitions
+        if epoch := debts_policy.first_leader_epoch(context, name):
+            yield from _above(context, name, bits, epoch)
+            continue
         for number in numbers_in(bits):
             assignment = members[number].assignment
             if has_failures or assignment not in known:
                 is_online = online(context, TopicPartition(name, number))
                 known[assignment] = election.initial(assignment, is_online, cluster.epoch)
             yield name, number, known[assignment]
+
+
+def _above(
+    context: Context, name: str, partitions: Bits, leader_epoch: int
+) -> Iterator[tuple[str, int, LeaderAndIsr | None]]:
+    """As `_first_states`, for a name of which brokers owe replicas: the epoch is above theirs, and a broker that
+    may not hear of the partition yet leads only if no other can."""
+    cluster = context.cluster
+    owing = {broker: debts_policy.withheld(context, broker, name) for broker in cluster.debts.by_broker}
+    for number in numbers_in(partitions):
+        assignment = cluster.topics[name].partitions[number].assignment
+        is_online = online(context, TopicPartition(name, number))
+        free = [r for r in assignment.replicas if is_online(r) and not owing.get(BrokerId(r), 0) >> number & 1]
+        may_lead = free.__contains__ if free else is_online
+        first = election.initial(assignment, may_lead, cluster.epoch)
+        yield name, number, None if first is None else first._replace(leader_epoch=leader_epoch)
 
 
 def on_leader_and_isr_initialized(

@@ -367,13 +367,16 @@ def forget_broker_memory(cluster: ClusterState, broker: BrokerId) -> None:
     for request_id in [i for i, request in cluster.outstanding.items() if request.broker == broker]:
         del cluster.outstanding[request_id]
     tombstones.forget_broker(cluster.deletions, broker)
+    cluster.debts.forget_incarnation(broker)
 
 
-def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding) -> None:
-    """Store a request until it is answered, with the replicas that it announces and the tombstones in it."""
+def note_sent(cluster: ClusterState, request_id: int, outstanding: Outstanding, *, confirms: bool) -> None:
+    """Store a request until it is answered, with its tombstones, and if it `confirms` with the replicas in it."""
     cluster.outstanding[request_id] = outstanding
     broker, epoch, request, _ = outstanding
     match request:
+        case LeaderAndIsrRequest() if not confirms:
+            pass
         case LeaderAndIsrRequest():
             confirmation = ReplicaConfirmation(epoch, request_id, confirmed=False)
             for topic in request.topics:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import (
     BegunNoted,
     BegunRead,
@@ -81,7 +82,8 @@ def on_pause_read(step: StepContext, task: PauseRead, outcomes: Sequence[ReadOut
         # Marked topics are held for another reason from now on.
         step.do(ListDeletions())
     elif not task.loading:
-        step.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions())
+        debtors = PayDebts(tuple(cluster.debts.by_broker))
+        step.do(ResumeDeletions(tuple(cluster.deletions), unblock=True), ListDeletions(), debtors)
 
 
 def _ordered(outcomes: Sequence[ReadOutcome], before: DeletionPause | None, now_ms: int) -> DeletionPause | None:

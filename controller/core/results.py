@@ -24,6 +24,7 @@ from lethe.controller.core import (
     configuration,
     continuations,
     creation,
+    debts,
     debts_written,
     epoch_raise,
     eviction,
@@ -273,6 +274,8 @@ def _written(  # noqa: C901 - as flat as `_run`
             marks.on_markers_removed(step, then, outcomes)
         case tasks_debts.DebtParentsCreated():
             removal.on_debt_parents_created(step, then, outcomes)
+        case tasks_debts.DebtsClosed():
+            debts.on_closed(step, then, outcomes)
         case tasks_debts.DebtsWritten():
             removal.on_debts_written(step, then, outcomes)
         case tasks_deletion.TopicsRemoved():

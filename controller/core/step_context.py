@@ -112,15 +112,24 @@ class StepContext:
                 last, counts = request, _count(request)
             self.send(broker, request, counts)
 
-    def send(self, broker: BrokerId, request: ChannelRequest, counts: tuple[int, int] | None = None) -> int:
+    def send(
+        self,
+        broker: BrokerId,
+        request: ChannelRequest,
+        counts: tuple[int, int] | None = None,
+        *,
+        confirms: bool = True,
+    ) -> int:
         """Queue a request for a registered broker, behind its earlier requests; return its id.
 
-        `counts`: the request's topics and partitions, if the caller has counted them."""
+        `counts`: the request's topics and partitions, if the caller has counted them. `confirms`: its answer tells of
+        the replicas of topics in memory; False for a LeaderAndIsr about topics that are gone."""
         context = self.context
         topics, partitions = counts or _count(request)
         context.last_request_id += 1
         epoch = context.cluster.brokers[broker].epoch
-        note_sent(context.cluster, context.last_request_id, Outstanding(broker, epoch, request, self.now_ms))
+        outstanding = Outstanding(broker, epoch, request, self.now_ms)
+        note_sent(context.cluster, context.last_request_id, outstanding, confirms=confirms)
         self.effects.append(Send(broker, epoch, context.last_request_id, request))
         self.watch_power()
         self.record(

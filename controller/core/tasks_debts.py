@@ -28,7 +28,21 @@ class WriteDebts:
     topics: tuple[str, ...]
 
 
-DebtTask = ReadDebts | WatchOrders | WriteDebts
+@dataclass(frozen=True, slots=True)
+class PayDebts:
+    """Ask those of these brokers that are registered about their debts."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseDebts:
+    """Remove the znodes of those of these debts that are settled."""
+
+    debts: tuple[DebtKey, ...]
+
+
+DebtTask = ReadDebts | WatchOrders | WriteDebts | PayDebts | CloseDebts
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------
@@ -73,5 +87,12 @@ class DebtsWritten:
     debts: tuple[tuple[DebtKey, Debt], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class DebtsClosed:
+    """After removing the znodes of these debts, a group for each."""
+
+    debts: tuple[DebtKey, ...]
+
+
 DebtReadContinuation = DebtorsListed | DebtsListed | DebtsRead | OrdersRead
-DebtWriteContinuation = DebtParentsCreated | DebtsWritten
+DebtWriteContinuation = DebtParentsCreated | DebtsWritten | DebtsClosed
