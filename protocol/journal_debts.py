@@ -16,7 +16,7 @@ DEBT_SCHEMA: Final = Schema(
     "What an absent broker still had of a deleted topic: it was noted as owed, or the debt is closed.",
     (
         Form(
-            "controller",
+            "controller; agent for what it has deleted before it registered",
             r"topic/.+",
             (
                 Key(

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from lethe.broker.core.duplicates import candidates, forget
 from lethe.broker.core.effects import Effect, PerformDisk, RenameForDeletion, SettleDebts
 from lethe.broker.core.inputs import DebtsRead, DiskOutcome, FoundDebt, TopicAbsence, TopicIdUnavailable
-from lethe.broker.core.records import record_debts, record_problem
+from lethe.broker.core.records import record_debts, record_paid, record_problem
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.stages import DebtStage
 from lethe.broker.core.state import AgentState
@@ -86,7 +86,7 @@ def _renames(state: AgentState, found: FoundDebt) -> Iterator[RenameForDeletion]
 
 def _settle(state: AgentState, stage: DebtStage) -> list[Effect]:
     settled = tuple(found for found in stage.payable if _is_settled(state, found))
-    effects: list[Effect] = [SettleDebts(settled)]
+    effects: list[Effect] = [SettleDebts(settled), *(record_paid(state, found) for found in settled)]
     if stage.debts:
         effects.append(record_debts(state, len(stage.debts), len(settled), len(stage.operations)))
     return effects

@@ -123,6 +123,9 @@ class FoundDebt(NamedTuple):
     """Of the topic's znode; with the topic it names the debt."""
     topic_id: TopicId | None
     partitions: tuple[int, ...]
+    since_ms: int
+    size_bytes: int | None
+    """As the debt says."""
     living: TopicIdAnswer
     """The topic that has that name now, read after the debt."""
     may_be_in_trash: bool

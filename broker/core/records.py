@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lethe.broker.core.effects import DirectoryRef, Effect, Record
-from lethe.broker.core.inputs import RemovalOutcome
+from lethe.broker.core.inputs import FoundDebt, RemovalOutcome
 from lethe.broker.core.state import AgentState
-from lethe.protocol.journal import EventRecord, EventRecordType, partition_ranges
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue, partition_ranges
+from lethe.protocol.journal_debts import PAID
 from lethe.protocol.kafka.control import ControlRequest, StopReplicaRequest, TopicError, api_of
 from lethe.protocol.kafka.directory_names import parse_directory_name
 from lethe.protocol.kafka.errors import error_name
@@ -67,6 +68,25 @@ def record_refusal(state: AgentState, api: str, why: str, data: Mapping[str, int
     """One event record for a refused request."""
     return Record(
         EventRecord(EventRecordType.REFUSAL, f"broker/{state.settings.broker_id}", {"what": api, "why": why, **data})
+    )
+
+
+def record_paid(state: AgentState, found: FoundDebt) -> Record:
+    """The event record of a debt of which nothing is left here, as a controller writes it."""
+    size: dict[str, JsonValue] = {} if found.size_bytes is None else {"size_bytes": found.size_bytes}
+    return Record(
+        EventRecord(
+            EventRecordType.DEBT,
+            f"topic/{found.topic}",
+            {
+                "what": PAID,
+                "broker": state.settings.broker_id,
+                "topic_id": id_text(found.topic_id),
+                "partitions": partition_ranges(found.partitions),
+                "owed_since_ms": found.since_ms,
+                **size,
+            },
+        )
     )
 
 

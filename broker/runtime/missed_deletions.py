@@ -65,6 +65,8 @@ class MissedDeletions:
                 each.created_zxid,
                 each.debt.topic_id,
                 each.debt.partitions,
+                each.debt.since_ms,
+                each.debt.size_bytes,
                 topic_id_of(each.topic, topic),
                 not is_absent(trashed),
             ): each

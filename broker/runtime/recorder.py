@@ -21,6 +21,7 @@ _LEVELS: Final[Mapping[EventRecordType, int]] = {
     EventRecordType.REFUSAL: logging.WARNING,
     EventRecordType.SET_ASIDE: logging.WARNING,
     EventRecordType.BROKER: logging.INFO,
+    EventRecordType.DEBT: logging.INFO,
 }
 _BURST: Final = 20
 _BURST_S: Final = 60.0

@@ -21,6 +21,7 @@ from lethe.broker.core.inputs import (
 )
 from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.vocabulary import ControllerEpoch, TopicId, TopicPartition
 from tests.unit.broker.core.driver import DELAY_MS, EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become
@@ -34,7 +35,7 @@ def debt(
     *,
     may_be_in_trash: bool = False,
 ) -> FoundDebt:
-    return FoundDebt(topic, 17, topic_id, partitions, living, may_be_in_trash)
+    return FoundDebt(topic, 17, topic_id, partitions, 1_000, 30, living, may_be_in_trash)
 
 
 def started(disk: FakeDisk, *debts: FoundDebt) -> Driver:
@@ -59,6 +60,14 @@ def test_directories_with_the_debts_own_id_are_renamed_and_removed_after_the_del
     assert names(driver) == ["u-0"]
     (freed,) = driver.records(EventRecordType.BYTES_FREED)
     assert freed.data["size_bytes"] == 30
+    (paid,) = driver.records(EventRecordType.DEBT)
+    assert schema_problems(paid) == ()
+    assert (paid.subject, paid.data["what"], paid.data["partitions"], paid.data["size_bytes"]) == (
+        "topic/t",
+        "paid",
+        "0-1",
+        30,
+    )
 
 
 def test_a_debt_without_any_directory_is_settled_at_once() -> None:
@@ -82,6 +91,7 @@ def test_a_debt_without_any_directory_is_settled_at_once() -> None:
 def test_what_is_unclear_stays(unclear: FoundDebt) -> None:
     driver = started(FakeDisk({A: {"t-0": Entry(X, 10, 1)}, B: {}}), unclear)
     assert driver.settled == [()]
+    assert driver.records(EventRecordType.DEBT) == []
     assert names(driver) == ["t-0"]
 
 
