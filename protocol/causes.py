@@ -25,15 +25,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from lethe.protocol.remedies import BRING_BACK, CLEAR_CACHE
+from lethe.protocol.remedies import ASKED_AGAIN, BRING_BACK, CLEAR_CACHE, IF_IT_LASTS, MEND, RAISE_PACE, THEN_ALL_GO
 from lethe.protocol.shell_words import for_shell, operand, option
-
-_IF_IT_LASTS: Final = "if it lasts, see what the broker does; the controller repeats the request"
-
-_MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
-_THEN_ALL_GO: Final = (
-    "All marked topics are deleted then, unless delete.topic.enable is false; that znode may have set it"
-)
 
 
 class CauseTexts(NamedTuple):
@@ -76,12 +69,12 @@ class CauseKind(enum.Enum):
     CONFIGURATION = CauseTexts(
         "waits for the brokers' configuration{path} to be readable: the controller cannot tell whether topics may be "
         "deleted, and deletes none{since}{detail}",
-        f"{_MEND}; then have the controller read it again: lethe controller-resign. {_THEN_ALL_GO}",
+        f"{MEND}; then have the controller read it again: lethe controller-resign. {THEN_ALL_GO}",
     )
     CONFIGURATION_UNREAD = CauseTexts(
         "may wait for the brokers' configuration{path} to be readable{detail}: a Lethe controller that takes over now "
         "cannot tell whether topics may be deleted, and deletes none",
-        f"{_MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {_THEN_ALL_GO}",
+        f"{MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {THEN_ALL_GO}",
     )
     DISABLED = CauseTexts(
         "is not deleted because delete.topic.enable is false{place}{detail}: a controller drops its marker{since}",
@@ -96,6 +89,7 @@ class CauseKind(enum.Enum):
         "waits for a controller that deletes it: this one is here for other topics{since}",
         "nothing: another controller takes it up when this one gives control back",
     )
+    PACE = CauseTexts("waits for its turn: deletions are paced{since}{detail}", RAISE_PACE)
     READABLE_ZNODE = CauseTexts(
         "waits for its znode{path} to be readable{since}{detail}",
         "repair the znode, or have Lethe's controller delete it as it is: "
@@ -192,11 +186,11 @@ class CauseKind(enum.Enum):
     )
     ANSWER = CauseTexts(
         "waits for broker {broker}, which has been asked and has not answered{since}{detail}",
-        _IF_IT_LASTS,
+        IF_IT_LASTS,
     )
     TOMBSTONE_ANSWER = CauseTexts(
         "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
-        _IF_IT_LASTS,
+        IF_IT_LASTS,
     )
     TOMBSTONE_OF_SOME_BROKER = CauseTexts(
         "waits for a broker to confirm that its metadata cache has dropped the topic{since}",
@@ -216,8 +210,7 @@ class CauseKind(enum.Enum):
     )
     STILL_STORED = CauseTexts(
         "is still stored on broker {broker} ({partitions}), which is alive and answers",
-        "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
-        "again only when the broker restarts or another controller takes over (lethe controller-resign)",
+        ASKED_AGAIN,
     )
     # Going on.
     HELD = CauseTexts("is held back{detail}", "lethe explain {topic}")
@@ -292,6 +285,34 @@ class CauseKind(enum.Enum):
         return _HELD_CODES.get(self)
 
 
+FROM_CONTROLLER: Final = (
+    CauseKind.RESUMPTION,
+    CauseKind.CONFIGURATION,
+    CauseKind.DISABLED,
+    CauseKind.PROTECTED,
+    CauseKind.NOT_CHOSEN,
+    CauseKind.PACE,
+    CauseKind.READABLE_ZNODE,
+    CauseKind.REASSIGNMENT,
+    CauseKind.MARKER_WITHOUT_TOPIC,
+    CauseKind.HALF_DELETED,
+    CauseKind.BROKER_TO_RETURN,
+    CauseKind.REGISTRATION_UNREADABLE,
+    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
+    CauseKind.LOG_DIRECTORY,
+    CauseKind.BROKER_REFUSES_EPOCH,
+    CauseKind.BROKER_REFUSES_CONTROLLER,
+    CauseKind.BROKER_NOT_SPOKEN,
+    CauseKind.BROKER_ERROR,
+    CauseKind.ANSWER,
+    CauseKind.TOMBSTONE_ANSWER,
+    CauseKind.OTHER_REPLICAS,
+    CauseKind.TURN,
+    CauseKind.ZNODES,
+    CauseKind.DONE,
+)
+"""Causes that Lethe's controller reports for marked topics and their replicas."""
+
 _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
 _HOLDS: Final = frozenset(
     {
@@ -305,6 +326,7 @@ _HOLDS: Final = frozenset(
         CauseKind.DISABLED,
         CauseKind.PROTECTED,
         CauseKind.NOT_CHOSEN,
+        CauseKind.PACE,
         CauseKind.READABLE_ZNODE,
         CauseKind.UNREADABLE_ORDERED,
         CauseKind.ORDERS,
@@ -322,6 +344,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.MARKER_WITHOUT_TOPIC: "NO_TOPIC",
         CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
         CauseKind.ORDERS: "ORDERS",
+        CauseKind.PACE: "PACE",
     }
 )
 """Old journals contain these codes: add codes, never change one."""

@@ -106,6 +106,10 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         Key("unclean_leader_election_enable", KeyKind.BOOLEAN, "what holds now"),
                         Key("protected_topics", KeyKind.TEXT, "the patterns that hold now, by comma", optional=True),
                         Key("deletion_offline_replicas", KeyKind.TEXT, "`wait` or `owe`", optional=True),
+                        Key(
+                            "topics_per_second", KeyKind.NUMBER, "limit of deletions that begin; 0: none", optional=True
+                        ),
+                        Key("bytes_per_second", KeyKind.NUMBER, "the same for their bytes", optional=True),
                     ),
                 ),
             ),

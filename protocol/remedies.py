@@ -1,11 +1,25 @@
 """Remedies that several layers show, each with the condition under which it is safe.
 
-A text may contain the field `{broker}` (an id), which the caller fills in.
+A text may contain the fields `{broker}` (an id) and `{path}`, which the caller fills in.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+IF_IT_LASTS: Final = "if it lasts, see what the broker does; the controller repeats the request"
+MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
+THEN_ALL_GO: Final = (
+    "All marked topics are deleted then, unless delete.topic.enable is false; that znode may have set it"
+)
+ASKED_AGAIN: Final = (
+    "nothing, unless it lasts: then see the logs of the controller and the broker; Kafka's own controller asks "
+    "again only when the broker restarts or another controller takes over (lethe controller-resign)"
+)
+RAISE_PACE: Final = (
+    "nothing; or raise lethe.deletion.topics.per.second and lethe.deletion.bytes.per.second, which the controller "
+    "follows at once"
+)
 
 BRING_BACK: Final = (
     "start broker {broker} with its disks "

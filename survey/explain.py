@@ -138,6 +138,7 @@ _ENDS_ALONE = frozenset(
         CauseKind.STILL_STORED,
         CauseKind.OTHER_REPLICAS,
         CauseKind.TURN,
+        CauseKind.PACE,
         CauseKind.IN_MOTION,
         CauseKind.MARKER_WITHOUT_TOPIC,
     }
@@ -280,9 +281,8 @@ def _protected(evidence: Evidence, topic: str) -> ObservedCause | None:
         return None
     refused = evidence.reported.refused
     cause = protection_cause(topic, protected_topics(evidence.holds, evidence.reported))
-    if cause is None or refused is None or refused.cause is not CauseKind.PROTECTED:
-        return cause
-    return replace(cause, since_ms=refused.at_ms)
+    was_refused = refused is not None and refused.cause is CauseKind.PROTECTED
+    return replace(cause, since_ms=refused.at_ms) if cause and refused and was_refused else cause
 
 
 def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, reported: ReportedTopic | None) -> bool:

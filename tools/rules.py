@@ -29,6 +29,7 @@ MEMORY: Final = frozenset(
             "debt_memory",
             "deletion_memory",
             "epoch_raise_history",
+            "pace_memory",
             "takeover_history",
             "topic",
         ),

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from lethe.controller.core import caches, confirmations, debts, evidence, owed, power, reassignment_end, tombstones
+from lethe.controller.core import (
+    caches,
+    confirmations,
+    debts,
+    evidence,
+    owed,
+    pace,
+    power,
+    reassignment_end,
+    tombstones,
+)
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import note_problem, note_tombstoned
@@ -77,8 +87,9 @@ def received(step: StepContext, event: Answer) -> None:
         case StopReplicaResponseReceived(), StopReplicaRequest() as request:
             if not debts.deleted(step, event, request):
                 _stop_replica(step, event, request)
-        case LogDirsDescribed(), DescribeLogDirsRequest():
+        case LogDirsDescribed(), DescribeLogDirsRequest() as request:
             evidence.described(step, event)
+            pace.described(step, event, request)
         case _:
             step.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
 

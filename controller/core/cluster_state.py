@@ -27,6 +27,7 @@ from lethe.controller.core.deletion_memory import (
     OwingBroker,
     Removals,
 )
+from lethe.controller.core.pace_memory import Pacing
 from lethe.controller.core.partition_sets import Bits, PartitionColumns, ReplicaColumns, bits_of, numbers_in
 from lethe.controller.core.topic import Partition, Reassignment, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
@@ -156,6 +157,7 @@ class ClusterState:
     background: dict[int, WriteContinuation] = field(default_factory=dict)
     """Outstanding writes in the background, by effect id."""
     removals: Removals = field(default_factory=Removals)
+    pacing: Pacing = field(default_factory=Pacing)
     # --- counts kept by `mutation`
     offline_partitions: int = 0
     preferred_imbalance: int = 0

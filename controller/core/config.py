@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
@@ -33,6 +34,7 @@ class CoreConfig:
     delete_topic_enable: bool = True
     protected_topics: tuple[str, ...] = ()
     """Patterns of topics that are never deleted (`topic_globs`)."""
+    pace: PaceLimits = NO_LIMITS
     unclean_leader_election_enable: bool = False
     control_listener: str | None = None
     """Name of the brokers' listener for control requests; None: their first listener."""
@@ -97,6 +99,10 @@ class DynamicConfig(NamedTuple):
     """Why it is unknown whether topics may be deleted: not readable since the term began."""
     protected_topics: tuple[str, ...] | None = None
     offline_replicas: OfflineReplicas | None = None
+    topics_per_second: int | None = None
+    """In thousandths."""
+    bytes_per_second: int | None = None
+    """In thousandths."""
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

@@ -1,7 +1,7 @@
 """Dynamic configuration in ZooKeeper, and the effects of its changes.
 
 Kafka's tools write `/config/brokers/<default>` and `/config/brokers/ID`, then a notification under `/config/changes`.
-Precedence: the controller's own id, the default, the properties file. Four settings matter to a controller:
+Precedence: the controller's own id, the default, the properties file. These settings matter to a controller:
 
     setting                           a change to                  effect
     --------------------------------  ---------------------------  ---------------------------------------------------
@@ -9,6 +9,8 @@ Precedence: the controller's own id, the default, the properties file. Four sett
     `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
     `lethe.protected.topics`          a pattern                    the same for protected topics (`protection`)
     `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
+    `lethe.deletion.topics.per.second`, `lethe.deletion.bytes.per.second`
+                                      a number                     topics whose turn has come are queued (`pace`)
     each                              an unreadable znode, or      recorded; the former value stays (**)
                                       a value that is none
 
@@ -21,15 +23,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from lethe.controller.core import pace
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
-from lethe.controller.core.protection import note_begun_ones
+from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.protection import note_queued
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.kafka.config_values import parse_boolean
+from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
@@ -110,7 +114,11 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
     offline_replicas = _offline_replicas(step, config, before.offline_replicas)
-    cluster.dynamic = DynamicConfig(may_delete, may_be_unclean, unknown, protected, offline_replicas)
+    topics_per_s = _rate(step, config, TOPICS_PER_SECOND, before.topics_per_second)
+    bytes_per_s = _rate(step, config, BYTES_PER_SECOND, before.bytes_per_second)
+    cluster.dynamic = DynamicConfig(
+        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s
+    )
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause())
     if in_force == _in_force(context):
@@ -123,11 +131,15 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         unclean_leader_election_enable=context.unclean_leader_election_enable,
         protected_topics=",".join(context.protected_topics),
         deletion_offline_replicas=context.offline_replicas.value,
+        topics_per_second=context.pace.topics / 1_000,
+        bytes_per_second=context.pace.bytes / 1_000,
     )
     if task.loading:
         return
     if in_force.protected != context.protected_topics:
-        note_begun_ones(step)
+        note_queued(step)
+    if in_force.pace != context.pace:
+        pace.go_on(step)
     if in_force[:2] != _in_force(context)[:2]:
         step.do(ListDeletions())
     if context.unclean_leader_election_enable and not in_force.unclean:
@@ -141,6 +153,7 @@ class _InForce(NamedTuple):
     protected: tuple[str, ...]
     unclean: bool
     offline_replicas: OfflineReplicas
+    pace: PaceLimits
 
 
 def _in_force(context: Context) -> _InForce:
@@ -149,6 +162,7 @@ def _in_force(context: Context) -> _InForce:
         context.protected_topics,
         context.unclean_leader_election_enable,
         context.offline_replicas,
+        context.pace,
     )
 
 
@@ -220,3 +234,15 @@ def _offline_replicas(
     except ValueError:
         step.refuse("cluster", f"configuring {OFFLINE_REPLICAS}", f"{value.text[:60]!r} is neither wait nor owe")
         return before
+
+
+def _rate(step: StepContext, config: dict[str, _Value] | None, name: str, before: int | None) -> int | None:
+    """Return the configured number in thousandths, or None; if it is unknown, the former value."""
+    value = None if config is None else config.get(name)
+    if value is None:
+        return before if config is None else None
+    parsed = parse_thousandths(value.text)
+    if parsed is None:
+        step.refuse("cluster", f"configuring {name}", f"{value.text[:60]!r} is not a number, such as 20 or 0.5")
+        return before
+    return parsed

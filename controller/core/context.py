@@ -23,6 +23,7 @@ from lethe.controller.core.deletion_memory import RefusedMark, RetriedAction
 from lethe.controller.core.effects import Timer
 from lethe.controller.core.endpoints import control_endpoint
 from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
+from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.takeover_history import TakeoverHistory
 from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
@@ -158,6 +159,13 @@ class Context:
     def offline_replicas(self) -> OfflineReplicas:
         """What deletions do about absent brokers, unless a marker orders something else."""
         return self.cluster.dynamic.offline_replicas or self.config.offline_replicas
+
+    @property
+    def pace(self) -> PaceLimits:
+        """How many topics and bytes may begin to be deleted in a second."""
+        configured, dynamic = self.config.pace, self.cluster.dynamic
+        topics, count = dynamic.topics_per_second, dynamic.bytes_per_second
+        return PaceLimits(configured.topics if topics is None else topics, configured.bytes if count is None else count)
 
     @property
     def unclean_leader_election_enable(self) -> bool:

@@ -37,6 +37,7 @@ from lethe.controller.core import (
     notifications,
     orders,
     owed,
+    pace,
     partition_machine,
     pausing,
     power,
@@ -67,6 +68,7 @@ from lethe.controller.core import (
 )
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import (
+    BeginDeletions,
     CheckPower,
     CompareCaches,
     Effect,
@@ -179,6 +181,8 @@ def _timer(step: StepContext, timer: Timer) -> None:
             term.stand_again(step)
         case RetryDeletions():
             deletion.retries_due(step)
+        case BeginDeletions():
+            pace.go_on(step)
         case EndTombstoneWaits():
             deletion.end_tombstone_waits(step)
         case RetryDebts():

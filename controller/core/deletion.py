@@ -59,7 +59,6 @@ from lethe.controller.core.partition_sets import (
     ranges_of,
     without,
 )
-from lethe.controller.core.protection import note_if_protected
 from lethe.controller.core.replica_machine import move
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, RemoveTopics, ResumeDeletions
@@ -196,7 +195,6 @@ def _start(step: StepContext, names: list[str]) -> None:
     cluster = context.cluster
     unseen = [name for name in names if cluster.deletions[name].started_at_ms is None]
     _leave_service(step, unseen)
-    note_if_protected(step, unseen)
     left = _assigned(context, names)
     left = without(left, _of_these(context, left, NOT_WAITED_FOR))
     unasked = _send_tombstones(step, names, left)

@@ -141,6 +141,11 @@ class RetryDeletions:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginDeletions:
+    """Timer: the turn of a deletion that is held by the pace has come."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndTombstoneWaits:
     """Timer: a topic has waited `tombstone_timeout_ms` for answers to its tombstone."""
 
@@ -183,6 +188,7 @@ class CheckPower:
 Timer = (
     StandAgain
     | RetryDeletions
+    | BeginDeletions
     | EndTombstoneWaits
     | RetryOwedTombstones
     | RetryDebts

@@ -40,6 +40,7 @@ class Gauges:
     quarantined_broker_count: int = 0
     held_topic_count: int = 0
     deletions_paused: int = 0
+    paced_topic_count: int = 0
     ghost_count: int = 0
     unseen_cache_count: int = 0
     topics_in_stage: Mapping[DeletionStage, int] = field(default_factory=dict)
@@ -71,6 +72,7 @@ def gauges(context: Context) -> Gauges:
         quarantined_broker_count=len(cluster.quarantined_brokers),
         held_topic_count=len(cluster.marks),
         deletions_paused=int(cluster.paused is not None),
+        paced_topic_count=len(cluster.pacing.line),
         ghost_count=sum(len(ghosts) for ghosts in cluster.caches.ghosts.values()),
         unseen_cache_count=len(caches.unseen(context)),
         topics_in_stage=dict(cluster.topics_in_stage),

@@ -15,6 +15,7 @@ change:
     exists, and has a reassignment                    held until the reassignment is ended
     has an unreadable znode                           held (`unreadable`)
     has orders that cannot be understood              held (`orders`)
+    exists, and others go first (`pace`)              held until its turn comes
     exists otherwise                                  queued (`deletion`)
 
 A held topic has a `HeldTopic` with the reason and stays in service. If its marker is removed, nothing happens to it.
@@ -32,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core import orders, protection
+from lethe.controller.core import orders, pace, protection
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
@@ -47,8 +48,8 @@ from lethe.controller.core.deletion_memory import (
     HeldTopic,
     RefusedMark,
 )
-from lethe.controller.core.mutation import queue_deletion
-from lethe.controller.core.pausing import has_begun
+from lethe.controller.core.mutation import leave_line, queue_deletion
+from lethe.controller.core.pausing import has_begun, note_and_queue
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics, Task
 from lethe.controller.core.tasks_deletion import (
@@ -191,7 +192,8 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
     if loading:
         # After the takeover: then the topics are read again, later than these markers.
         context.tasks.extend(settling)
-        step.do(QueueDeletions(known, loading=True) if cluster.paused is None else ReadBegun(known))
+        all_alike = cluster.paused is None and context.pace.is_nothing
+        step.do(QueueDeletions(known, loading=True) if all_alike else ReadBegun(known))
     elif marked:
         step.do(QueueDeletions(known), *settling)
 
@@ -232,6 +234,7 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     present = frozenset(marked)
     for name in [name for name in cluster.marks if name not in present]:
         _record_end(step, name, cluster.marks.pop(name))
+        leave_line(cluster, name)
 
 
 def _record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
@@ -270,12 +273,19 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
             else:
                 _hold(step, name, cluster.paused.held_by)
         return
-    moving = cluster.reassigned_topics(waiting)
+    able = pace.admit(step, waiting, task.begun)
+    if len(able) < len(waiting):
+        for name in waiting:
+            if name not in able:
+                _hold(step, name, CauseKind.PACE)
+    moving = cluster.reassigned_topics(tuple(able))
     for name in moving:
         _hold(step, name, CauseKind.REASSIGNMENT)
-    for name in waiting:
-        if name not in moving:
-            _queue(step, name)
+    ready = tuple(name for name in able if name not in moving)
+    to_note = pace.to_note(step.context, ready, task.begun)
+    note_and_queue(step, tuple(to_note), loading=task.loading)
+    for name in ready if not to_note else (name for name in ready if name not in to_note):
+        _queue(step, name)
     if not task.loading:
         step.do(ResumeDeletions(task.topics))
     if moving:

@@ -12,21 +12,26 @@ of the topic's znode. A controller that takes over during the pause reads the ma
     ------------------------  ----------------------------------------------------------
     the czxid of the topic    queued: it stays out of service, and nothing is sent for it
     another czxid, or none    held: it stays in service
+
+The note is written too where a later controller may hold the topic back for another reason (`protection`, `pace`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
+from lethe.controller.core.orders import said
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import (
     BegunNoted,
     BegunRead,
     ListDeletions,
+    NoteBegun,
     PauseRead,
     QueueDeletions,
     ReadBegun,
@@ -38,10 +43,10 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
-    ANY_VERSION,
     Data,
     Exists,
     GetData,
+    Operation,
     ReadFailed,
     ReadOutcome,
     SetData,
@@ -49,6 +54,9 @@ from lethe.protocol.zookeeper.operations import (
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+NOTING: Final = "noting in its marker that its deletion has begun"
+"""The refused action in event records."""
 
 
 def read_pause(step: StepContext, task: ReadPause) -> None:
@@ -77,7 +85,7 @@ def on_pause_read(step: StepContext, task: PauseRead, outcomes: Sequence[ReadOut
     )
     if now is not None and before is None:
         deletions = cluster.deletions.items()
-        note_begun(step, [name for name, deletion in deletions if deletion.started_at_ms is not None])
+        note_begun(step, (name for name, deletion in deletions if deletion.started_at_ms is not None))
     elif now is not None and not task.loading:
         # Marked topics are held for another reason from now on.
         step.do(ListDeletions())
@@ -122,23 +130,68 @@ def pauses(context: Context) -> tuple[DeletionPause, ...]:
 # --- what had begun -----------------------------------------------------------------------------------------------
 
 
-def note_begun(step: StepContext, names: Sequence[str]) -> None:
+def note_begun(step: StepContext, names: Iterable[str]) -> None:
     """Note in the markers of these topics that their deletion has begun, for later controllers."""
-    groups = []
-    for name in names:
-        topic = step.context.cluster.topics[name]
-        ordered = step.context.cluster.deletions[name].orders
-        orders = replace(ordered, unreadable=topic.is_made_up, begun=topic.created_zxid)
-        groups.append((SetData(paths.delete_topic(name), znodes.encode_deletion_marker(orders), ANY_VERSION),))
+    _read_before_noting(step, NoteBegun(tuple(names)))
+
+
+def note_and_queue(step: StepContext, names: tuple[str, ...], *, loading: bool) -> None:
+    """As `note_begun`, and queue the topics when that is written: nothing of them is destroyed before."""
+    _read_before_noting(step, NoteBegun(names, queue=True, loading=loading))
+
+
+def _read_before_noting(step: StepContext, task: NoteBegun) -> None:
+    if task.topics:
+        step.read((GetData(paths.delete_topic(name)) for name in task.topics), task)
+
+
+def on_markers_read_before_noting(step: StepContext, task: NoteBegun, outcomes: Sequence[ReadOutcome]) -> None:
+    """Write the notes, and keep the other orders in the markers. A topic is not queued if they cannot be understood."""
+    cluster = step.context.cluster
+    groups: list[tuple[Operation, ...]] = []
+    noted: list[str] = []
+    ready: list[str] = []
+    unclear: list[str] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        topic = cluster.topics.get(name)
+        if topic is None or is_absent(outcome):
+            continue
+        ordered = said(outcome)
+        if task.queue:
+            cluster.marker_orders[name] = ordered
+        if ordered.problem is not None or not isinstance(outcome, Data):
+            step.refuse(f"topic/{name}", NOTING, ordered.problem or "no data")
+            unclear.append(name)
+        elif ordered.begun == topic.created_zxid:
+            ready.append(name)
+        else:
+            ordered = replace(ordered, begun=topic.created_zxid, unreadable=ordered.unreadable or topic.is_made_up)
+            data = znodes.encode_deletion_marker(ordered)
+            groups.append((SetData(paths.delete_topic(name), data, outcome.stat.version),))
+            noted.append(name)
     if groups:
-        step.write(groups, BegunNoted(tuple(names)))
+        step.write(groups, BegunNoted(tuple(noted), task.queue, task.loading))
+    if unclear and task.queue:
+        step.do(ListDeletions(task.loading))
+    if ready and task.queue:
+        step.do(QueueDeletions(tuple(ready), task.loading, tuple(ready)))
 
 
 def on_begun_noted(step: StepContext, task: BegunNoted, outcomes: Sequence[GroupOutcome]) -> None:
-    """Record failed notes, except for markers that were removed."""
+    """Queue the topics if that was asked for; note again where the marker has changed; record other failures."""
+    again: list[str] = []
+    ready: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
-        if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse(f"topic/{name}", "noting in its marker that its deletion has begun", outcome.error.name)
+        error = outcome.error if isinstance(outcome, GroupFailed) else None
+        if error is ZkError.BAD_VERSION:
+            again.append(name)
+        elif error is not ZkError.NO_NODE:
+            ready.append(name)
+        if error is not None and error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
+            step.refuse(f"topic/{name}", NOTING, error.name)
+    if ready and task.queue:
+        step.do(QueueDeletions(tuple(ready), task.loading, tuple(ready)))
+    _read_before_noting(step, NoteBegun(tuple(again), task.queue, task.loading))
 
 
 def read_begun(step: StepContext, task: ReadBegun) -> None:

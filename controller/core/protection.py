@@ -18,7 +18,7 @@ protected while it is being deleted (`pausing`), for the controllers after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.pausing import note_begun
@@ -44,14 +44,8 @@ def protected(context: Context, names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def note_begun_ones(step: StepContext) -> None:
+def note_queued(step: StepContext) -> None:
     """The patterns have changed: note in the markers of protected topics that their deletion has begun."""
-    deletions = step.context.cluster.deletions
-    note_if_protected(step, [name for name, deletion in deletions.items() if deletion.started_at_ms is not None])
-
-
-def note_if_protected(step: StepContext, names: Sequence[str]) -> None:
-    """Note in the markers of those of these topics that are protected that their deletion has begun."""
     context = step.context
     if context.protected_topics:
-        note_begun(step, [name for name in names if protecting_pattern(context, name) is not None])
+        note_begun(step, (name for name in context.cluster.deletions if protecting_pattern(context, name) is not None))

@@ -187,6 +187,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             debts_written.on_debts_read(step, then, outcomes)
         case tasks_deletion.PauseRead():
             pausing.on_pause_read(step, then, outcomes)
+        case tasks_deletion.NoteBegun():
+            pausing.on_markers_read_before_noting(step, then, outcomes)
         case tasks_deletion.BegunRead():
             pausing.on_begun_read(step, then, outcomes)
         case tasks_deletion.ProtectedRead():

@@ -150,10 +150,21 @@ class PauseRead:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteBegun:
+    """After reading these topics' markers: note in them that the deletion has begun. `queue`: then queue the topics."""
+
+    topics: tuple[str, ...]
+    queue: bool = False
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BegunNoted:
     """After noting in these topics' markers that the deletion has begun."""
 
     topics: tuple[str, ...]
+    queue: bool
+    loading: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +232,7 @@ DeletionReadContinuation = (
     DeletionsListed
     | MarkersDated
     | PauseRead
+    | NoteBegun
     | BegunRead
     | ProtectedRead
     | MarkersRead

@@ -20,6 +20,7 @@ from lethe.controller.runtime.explanation import (
 )
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
+from lethe.controller.runtime.pace_document import pace_document
 from lethe.controller.runtime.powers import PowerWatch, Problems, power_json
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.journal import JsonValue, partition_ranges
@@ -113,6 +114,7 @@ class AdminPages:
             ],
             "topics": len(context.cluster.topics),
             "topics_queued_for_deletion": len(context.cluster.deletions),
+            "pace": pace_document(context, now_ms) if context.is_leading else None,
             "set_aside": [
                 {"path": aside.path, "reason": aside.reason}
                 for aside in (

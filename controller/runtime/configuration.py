@@ -22,6 +22,8 @@ from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
+from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.protocol.kafka.config_values import parse_thousandths
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.vocabulary import BrokerId, Endpoint
@@ -42,6 +44,21 @@ CONTROLLER: Final = (
         "Patterns of topics that are never deleted, with `*` and `?`. Whoever marks such a topic, the controller "
         "removes the marker, and the topic stays. A deletion that is queued already goes on. Internal topics "
         "(`__consumer_offsets`, `__transaction_state`) need no pattern.",
+    ),
+    Property(
+        TOPICS_PER_SECOND,
+        PropertyKind.TEXT,
+        "0",
+        "How many deletions may begin in a second; a number such as `20` or `0.5`. The others wait in service, in "
+        "the order of their markers. 0: no limit.",
+    ),
+    Property(
+        BYTES_PER_SECOND,
+        PropertyKind.TEXT,
+        "0",
+        "How many bytes of replicas, as brokers tell them before, the deletions of a second may begin with. A larger "
+        "topic begins alone, and the next one later. A topic whose size a broker does not tell counts nothing here. "
+        "0: no limit.",
     ),
     Property(
         "inter.broker.protocol.version",
@@ -229,6 +246,7 @@ class ControllerConfig(DaemonConfig):
     controller_id: BrokerId
     delete_topic_enable: bool
     protected_topics: tuple[str, ...]
+    pace: PaceLimits
     control_plane_listener: str | None
     unclean_leader_election: bool
     auto_leader_rebalance: bool
@@ -263,6 +281,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         journal_topic=read_journal_topic(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
         protected_topics=_patterns(values),
+        pace=PaceLimits(_rate(values, TOPICS_PER_SECOND), _rate(values, BYTES_PER_SECOND)),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
@@ -300,6 +319,14 @@ def _patterns(values: Values) -> tuple[str, ...]:
         values.wrong(PROTECTED_TOPICS, f"has {patterns!r}, which matches no topic", "write names with * and ?")
         return ()
     return patterns
+
+
+def _rate(values: Values, name: str) -> int:
+    """Return the number in thousandths; if it is invalid, note that and return 0."""
+    rate = parse_thousandths(values.text(name) or "0")
+    if rate is None:
+        values.wrong(name, "is not a number", "write one such as 20 or 0.5, without sign")
+    return rate or 0
 
 
 def _takeover(values: Values) -> Takeover:

@@ -71,6 +71,12 @@ CONTROLLER_GAUGES: Final = {
         MetricKind.GAUGE,
         "Topics that are marked for deletion and held back; not yet queued",
     ),
+    "paced_topic_count": Metric(
+        "lethe_controller_paced_topics",
+        MetricKind.GAUGE,
+        "Held topics that wait for their turn, because deletions are paced (lethe.deletion.topics.per.second, "
+        "lethe.deletion.bytes.per.second)",
+    ),
     "ghost_count": Metric(
         "lethe_controller_ghosts",
         MetricKind.GAUGE,

@@ -12,6 +12,7 @@ from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
+from lethe.controller.core.pace_memory import NO_LIMITS
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
@@ -99,6 +100,7 @@ def controller_config(
         journal_topic=None,
         delete_topic_enable=True,
         protected_topics=(),
+        pace=NO_LIMITS,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         control_plane_listener=None,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context, Role
+from lethe.controller.core.effects import BeginDeletions
 from lethe.controller.core.invariants import violations
 from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.transitions import PartitionState
@@ -44,7 +45,12 @@ def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> 
 def _settings_differ(cluster: Cluster, controller: ControllerProcess) -> Iterable[str]:
     """It goes by what it has read last, and has read what was announced."""
     context, knowledge = controller.context, controller.knowledge
-    believed = Settings(context.delete_topic_enable, context.unclean_leader_election_enable, context.protected_topics)
+    believed = Settings(
+        context.delete_topic_enable,
+        context.unclean_leader_election_enable,
+        context.protected_topics,
+        context.pace.topics,
+    )
     if believed != knowledge.now:
         yield f"goes by {believed}, and what it has read is {knowledge.now}"
     says = cluster.says(controller)
@@ -132,6 +138,9 @@ def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -
     match held_by:
         case CauseKind.RESUMPTION | CauseKind.CONFIGURATION:
             return context.cluster.paused is not None and context.cluster.paused.held_by is held_by
+        case CauseKind.PACE:
+            is_kept = context.cluster.paused is not None or context.cluster.leaving is not None
+            return is_kept or BeginDeletions() in context.timers
         case CauseKind.READABLE_ZNODE:
             return not incarnation.readable
         case CauseKind.REASSIGNMENT:

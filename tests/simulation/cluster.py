@@ -29,6 +29,7 @@ P_SILENCES = 0.4
 P_PARTS = 0.25
 P_SLICES = 0.5
 P_PROTECTED = 0.25
+P_PACED = 0.25
 
 
 def _limit(random: Random) -> int:
@@ -63,8 +64,9 @@ class Cluster:
             max_request_bytes=_max_request_bytes(Random(f"parts {world.seed}")),
             partitions_per_slice=_partitions_per_slice(Random(f"slices {world.seed}")),
         )
-        if mix is None and Random(f"protected {world.seed}").random() < P_PROTECTED:
-            self.mix = replace(self.mix, theme_weights={**self.mix.theme_weights, "protect": 3})
+        for deed, odds in (("protect", P_PROTECTED), ("pace", P_PACED)):
+            if mix is None and Random(f"{deed} {world.seed}").random() < odds:
+                self.mix = replace(self.mix, theme_weights={**self.mix.theme_weights, deed: 3})
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.shared = SharedContents()

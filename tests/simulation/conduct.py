@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, Send, WriteZnodes
@@ -33,6 +33,7 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
             problems = itertools.chain(
                 _writes(context, operations), _unmarks(context, knowledge, operations), _leads(context, operations)
             )
+            problems = itertools.chain(problems, _is_too_fast(cluster, controller, operations))
             problems = itertools.chain(problems, _believes(context, operations))
         case Send(request=StopReplicaRequest() as request):
             problems = itertools.chain(_deletes(controller.context, request))
@@ -55,6 +56,11 @@ def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: C
         if not controller.knowledge.may_delete(name) and not incarnation.condemned:
             raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
         incarnation.condemned = True
+        marker = cluster.ensemble.model.node(paths.delete_topic(name))
+        if context.pace.is_nothing or topic.is_made_up or marker is None or context.cluster.paused is not None:
+            continue
+        if znodes.decode_deletion_marker(marker.data).begun != topic.created_zxid:
+            raise Violation("conduct", f"{controller.name} queues {name} in its turn, and its marker does not say so")
 
 
 def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
@@ -67,6 +73,31 @@ def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
                 yield f"removes {path}, and knows that deletions are paused"
             case _:
                 pass
+
+
+class Turns(NamedTuple):
+    """Deletions that a controller has begun in one term under one limit."""
+
+    term: tuple[int, int] = (0, 0)
+    """Epoch, and topics per second in thousandths."""
+    since_ms: int = 0
+    begun: int = 0
+
+
+def _is_too_fast(cluster: Cluster, controller: ControllerProcess, operations: Sequence[Operation]) -> Iterator[str]:
+    """Under a limit each turn is noted in the topic's marker first. There are no more than the limit gives since the
+    first note, and a full bucket, and one: the first turn came before its note."""
+    context, now_ms = controller.context, cluster.world.now_ms
+    rate = context.pace.topics
+    names = [paths.deleted_topic_of(each.path) for each in operations if isinstance(each, SetData)]
+    turns = [name for name in names if name is not None and not context.cluster.is_queued(name)]
+    if not rate or not turns:
+        return
+    term = (context.cluster.epoch, rate)
+    before = controller.turns if controller.turns.term == term else Turns(term, now_ms)
+    controller.turns = before._replace(begun=before.begun + len(turns))
+    if (controller.turns.begun - 1) * 1_000_000 > max(rate * 1_000, 1_000_000) + rate * (now_ms - before.since_ms):
+        yield f"begins with {turns}, which are too many: {controller.turns}"
 
 
 def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:

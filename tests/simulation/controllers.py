@@ -86,6 +86,7 @@ class ControllerProcess:
         self.desk = Desk(cluster, self)
         self.started_with = Settings(cluster.mix.delete_topic_enable, cluster.mix.unclean)
         self.knowledge = Knowledge(self.started_with)
+        self.turns = conduct.Turns()
         self.judged_at: tuple[int, int] = (-1, -1)
         """zxid and step at which memory was last compared with the znodes."""
         self.steps = 0

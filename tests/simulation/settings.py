@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lethe.controller.core.pace_memory import TOPICS_PER_SECOND
+from lethe.protocol.kafka.config_values import parse_thousandths
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs, protecting_glob
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -37,6 +39,8 @@ class Settings(NamedTuple):
     deletion: bool
     unclean: bool
     protected: tuple[str, ...] = ()
+    topics_per_s: int = 0
+    """Deletions that may begin, in thousandths; 0: any number."""
 
 
 class Said(NamedTuple):
@@ -46,6 +50,7 @@ class Said(NamedTuple):
     unclean: bool | None = None
     unclear: tuple[str, ...] = ()
     protected: tuple[str, ...] | None = None
+    topics_per_s: int | None = None
 
     @property
     def deletion_is_unclear(self) -> bool:
@@ -111,6 +116,7 @@ def _taken_in(before: Said, said: Said, *, is_first: bool) -> Said:
         before.unclean if UNCLEAN in said.unclear else said.unclean,
         tuple(key for key in said.unclear if is_first or before.deletion_is_unclear or key in before.unclear),
         before.protected if PROTECTED_TOPICS in said.unclear else said.protected,
+        before.topics_per_s if TOPICS_PER_SECOND in said.unclear else said.topics_per_s,
     )
 
 
@@ -121,14 +127,17 @@ def says(of_all: ReadOutcome, own: ReadOutcome) -> Said:
         _config(paths.parent_of(paths.config_broker_default()), own),
     )
     if configs[0] is None or configs[1] is None:
-        return Said(unclear=(DELETION, UNCLEAN, PROTECTED_TOPICS))
+        return Said(unclear=(DELETION, UNCLEAN, PROTECTED_TOPICS, TOPICS_PER_SECOND))
     merged = configs[0] | configs[1]
     unclear = tuple(key for key in (DELETION, UNCLEAN) if merged.get(key) not in (None, "true", "false"))
     deletion, unclean = (_yes_or_no(merged.get(key), otherwise=None) for key in (DELETION, UNCLEAN))
+    rate = None if (text := merged.get(TOPICS_PER_SECOND)) is None else parse_thousandths(text)
+    if text is not None and rate is None:
+        unclear = (*unclear, TOPICS_PER_SECOND)
     patterns = None if (text := merged.get(PROTECTED_TOPICS)) is None else parse_globs(text)
     if isinstance(patterns, str):
-        return Said(deletion, unclean, (*unclear, PROTECTED_TOPICS))
-    return Said(deletion, unclean, unclear, patterns)
+        return Said(deletion, unclean, (*unclear, PROTECTED_TOPICS), None, rate)
+    return Said(deletion, unclean, unclear, patterns, rate)
 
 
 def in_force(started_with: Settings, said: Said) -> Settings:
@@ -138,6 +147,7 @@ def in_force(started_with: Settings, said: Said) -> Settings:
         started_with.deletion if deletion is None else deletion,
         started_with.unclean if unclean is None else unclean,
         started_with.protected if said.protected is None else said.protected,
+        started_with.topics_per_s if said.topics_per_s is None else said.topics_per_s,
     )
 
 

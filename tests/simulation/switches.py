@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lethe.controller.core.pace_memory import TOPICS_PER_SECOND
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
@@ -22,6 +23,9 @@ PAUSES = (znodes.encode_deletions_paused(znodes.DeletionsPaused(1, "an audit")),
 
 PATTERNS = ("", "t0", "t1, t2", "t*", "t?", "none", "t0 t1")
 """Of protected topics; the last one is none."""
+
+PACES = ("0", "1", "0.5", "3", "20", "-1")
+"""Deletions that may begin in a second; the last one is no number."""
 
 
 def _is_clear(key: str, value: str) -> bool:
@@ -73,6 +77,12 @@ class Switches:
         path = self._brokers_config()
         patterns = PATTERNS[self._world.between(0, len(PATTERNS) - 1)]
         self._configure(path, (self._understood(path) or {}) | {PROTECTED_TOPICS: patterns})
+
+    def pace(self) -> None:
+        """Few deletions may begin in a second, or any number."""
+        path = self._brokers_config()
+        pace = PACES[self._world.between(0, len(PACES) - 1)]
+        self._configure(path, (self._understood(path) or {}) | {TOPICS_PER_SECOND: pace})
 
     def forget_configuration(self) -> None:
         """Leave it to what the controllers were started with."""

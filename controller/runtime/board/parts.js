@@ -50,6 +50,18 @@ export function bytes(value) {
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
+// The limits on deletions that begin, and what waits for its turn.
+export function paceText(pace) {
+  const limits = [];
+  if (pace.topics_per_second) limits.push(some(pace.topics_per_second, "topic"));
+  if (pace.bytes_per_second) limits.push(bytes(pace.bytes_per_second));
+  const size = pace.waiting_bytes ? ` with ${bytes(pace.waiting_bytes)}` : "";
+  const unknown = pace.unknown_sizes ? `, the sizes of ${number(pace.unknown_sizes)} are unknown` : "";
+  const left = pace.time_left_ms === null ? "when the last one begins is unknown" : `the last one begins in ${duration(pace.time_left_ms)}`;
+  const waiting = pace.waiting ? `${some(pace.waiting, "topic")}${size} held until ${pace.waiting === 1 ? "its" : "their"} turn comes${unknown}; ${left}` : "none waits for its turn";
+  return `Deletions begin at ${limits.join(" and ")} a second at most: ${waiting}.`;
+}
+
 // A time that goes on; `tick` keeps it up to date.
 export function age(sinceMs) {
   const node = make("time", "age", duration(nowMs() - sinceMs));

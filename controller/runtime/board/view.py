@@ -25,6 +25,7 @@ from lethe.controller.runtime.board.surroundings import Surroundings
 from lethe.controller.runtime.explanation import path_of, pause_document
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
+from lethe.controller.runtime.pace_document import pace_document
 from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.protocol.causes import CauseKind
@@ -127,6 +128,7 @@ class BoardView:
             ],
             "pauses": [pause_document(pause) for pause in pauses(context)],
             "delete_topic_enable": context.delete_topic_enable,
+            "pace": None if stepping or not context.is_leading else pace_document(context, self._clock.now_ms()),
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.cluster.topics),
             "cluster_id": self.surroundings.cluster_id,
