@@ -20,6 +20,7 @@ from lethe.admin.doctor_fix import RepairOutcome, RepairResult
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.admin.doctor_look import BrokerQuestions
 from lethe.admin.doctor_rules import in_tree
+from lethe.admin.doctor_znodes import read_pending
 from lethe.admin.partition_requests import request_reassignment
 from lethe.admin.refusal import Refusal
 from lethe.admin.rescue_control import RescueController, RescueInterrupted, in_control
@@ -141,6 +142,7 @@ class ControlRepairs:
         topics = frozenset(ill.topic for ill in ills if ill.topic is not None)
         tree, _ = await read_tree(self.session, topics)
         sick = {ill.key for ill in in_tree(tree, tree)}
+        unread = {each.path for each in await read_pending(self.session)}
         are_compared = are_caches_compared(await guest.context())
         refusing = await self._refusing(guest) if any(ill.kind is IllKind.EPOCH_TOO_LOW for ill in ills) else False
         left = []
@@ -150,6 +152,8 @@ class ControlRepairs:
                     is_left = ill.topic in there.names or ill.topic in there.marked
                 case IllKind.EPOCH_TOO_LOW:
                     is_left = refusing
+                case IllKind.NOTIFICATIONS_UNREAD:
+                    is_left = not unread.isdisjoint(f"{ill.what}/{name}" for name in ill.names)
                 case kind if kind in _CACHES:
                     is_left = not are_compared
                 case _:
@@ -194,7 +198,7 @@ def topics_of(ills: Iterable[Ill]) -> tuple[str, ...]:
 def _roots(ill: Ill) -> tuple[str, ...]:
     """Return the znodes whose whole trees the repair may change."""
     if ill.topic is None or ill.kind in _CACHES:
-        return ()
+        return ()  # notifications are among `_TAKEN_AWAY`
     if ill.kind is IllKind.STATE_OUTSIDE_ASSIGNMENT:
         return (ill.what,)
     return paths.topic(ill.topic), paths.config_topic(ill.topic), paths.delete_topic(ill.topic)

@@ -133,7 +133,7 @@ class IllKind(enum.Enum):
         _N,
         _P,
         "the broker is not registered, and owes the deletion of replicas",
-        "start broker {broker} with its disks",
+        "start broker {broker} with its disks; if it never returns, lethe brokers forget {broker}",
     )
     DEBT_UNPAID = IllTexts(
         _W,
@@ -164,7 +164,16 @@ class IllKind(enum.Enum):
         f"{_FIX}, then lethe partitions elect",
     )
     NOTIFICATIONS_UNREAD = IllTexts(
-        _W, _Z, "no controller has read the notifications", f"{_FIX}; a controller that takes over reads everything"
+        _W,
+        _C,
+        "no controller has read the notifications",
+        f"{_FIX}: a controller that takes over reads what they are about",
+    )
+    REQUEST_FOR_LETHE = IllTexts(
+        _W,
+        _Z,
+        "the request is for Lethe's controller, and none of Lethe's is active: it is carried out whenever one is",
+        f"have lethe controller take over, or {_FIX}: the request is withdrawn",
     )
     CONFIG_CHANGE_UNREADABLE = IllTexts(
         _W, _Z, "the notification of changed settings cannot be understood, so brokers ignore or fail on it", _FIX

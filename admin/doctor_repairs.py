@@ -89,8 +89,6 @@ RepairPlan = ZnodeRepair | Impossible | Unneeded
 
 def paths_of(ill: Ill) -> tuple[str, ...]:
     """Return the znodes to read before `repair_of`."""
-    if ill.kind is IllKind.NOTIFICATIONS_UNREAD:
-        return tuple(f"{ill.what}/{name}" for name in ill.names)
     if ill.kind is IllKind.ACL_WITHOUT_TOPIC:
         return ill.what, *_OF_TRASH, paths.ACL_CHANGES
     if ill.kind in (IllKind.CONFIG_WITHOUT_TOPIC, IllKind.MARKER_WITHOUT_TOPIC, IllKind.REASSIGNMENT_WITHOUT_TOPIC):
@@ -211,11 +209,6 @@ def _withdrawn(ill: Ill, read: Read, drops: Callable[[TopicPartition], bool]) ->
     return SetData(ill.what, encode_reassignment(kept), version) if kept else Delete(ill.what, version)
 
 
-def _notifications(ill: Ill, read: Read) -> RepairPlan:
-    there = [path for path in paths_of(ill) if read[path] is not None]
-    return ZnodeRepair(tuple(_delete(read, path) for path in there)) if there else Unneeded()
-
-
 def _config_change(ill: Ill, read: Read) -> RepairPlan:
     try:
         decode_config_change(ill.what, _found(read, ill.what).data)
@@ -235,7 +228,7 @@ _REPAIRS: Final[Mapping[IllKind, Callable[[Ill, Read], RepairPlan]]] = MappingPr
         IllKind.REASSIGNMENT_WITHOUT_TOPIC: _request_without_topic,
         IllKind.REASSIGNMENT_TO_ABSENT_BROKER: _request_to_absent_broker,
         IllKind.PREFERRED_ELECTION_LEFT: _delete_it,
-        IllKind.NOTIFICATIONS_UNREAD: _notifications,
+        IllKind.REQUEST_FOR_LETHE: _delete_it,
         IllKind.CONFIG_CHANGE_UNREADABLE: _config_change,
         IllKind.CONFIG_WITHOUT_TOPIC: _of_absent_topic,
         IllKind.ACL_WITHOUT_TOPIC: _acl,

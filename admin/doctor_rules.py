@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.admin.doctor_look import DoctorView
+from lethe.admin.doctor_znodes import REQUESTS_TO_LETHE
 from lethe.admin.rescue_ghosts import compared, foreign_partitions
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed
@@ -130,17 +131,21 @@ def _of_deletions(view: DoctorView) -> Iterator[Ill]:
         place = f"the configuration of brokers {listed(holds.disabled_on)}"
     if place is not None and tree.marked:
         yield Ill(IllKind.DELETION_DISABLED, place, detail=_marked(tree))
-    is_lethe = tree.controller is not None and tree.controller.admin is not None
-    if not is_lethe:
+    if _lethe_is_away(tree):
         for name, order in view.others.orders.items():
             yield Ill(IllKind.ORDER_FOR_LETHE, paths.delete_topic(name), name, detail=order)
     for owing in by_broker(tree.debts) if tree.knows_brokers else ():
         broker, where = BrokerId(owing.broker), paths.debts_of(owing.broker)
         if broker not in {each.id for each in tree.brokers}:
             yield Ill(IllKind.DEBT_OF_ABSENT_BROKER, where, broker=broker, detail=owing.text)
-        elif not is_lethe:
+        elif _lethe_is_away(tree):
             yield Ill(IllKind.DEBT_UNPAID, where, broker=broker, detail=owing.text)
     yield from _waiting(view)
+
+
+def _lethe_is_away(tree: ZooKeeperTree) -> bool:
+    """Return True if none of Lethe's controllers is active; False also where that was not seen."""
+    return tree.could_read(paths.CONTROLLER) and (tree.controller is None or tree.controller.admin is None)
 
 
 def _marked(tree: ZooKeeperTree) -> str:
@@ -234,13 +239,16 @@ def _stuck(topic: TopicTree, registered: set[int]) -> Iterator[Ill]:
 def _of_requests(view: DoctorView) -> Iterator[Ill]:
     if view.stood(paths.REASSIGN_PARTITIONS):
         yield from _requested(view.survey.zookeeper)
-    waits = [each.path for each in view.standing if each.mzxid >= 0]
+    waits = sorted(each.path for each in view.standing if each.mzxid >= 0)
     if paths.PREFERRED_REPLICA_ELECTION in waits:
         yield Ill(IllKind.PREFERRED_ELECTION_LEFT, paths.PREFERRED_REPLICA_ELECTION)
     for parent in (paths.ISR_CHANGE_NOTIFICATION, paths.LOG_DIR_EVENT_NOTIFICATION):
-        names = tuple(sorted(name for path in waits if (name := paths.child_of(parent, path)) is not None))
+        names = tuple(name for path in waits if (name := paths.child_of(parent, path)) is not None)
         if names:
             yield Ill(IllKind.NOTIFICATIONS_UNREAD, parent, detail=listed(names, 3), names=names)
+    for path in waits if _lethe_is_away(view.survey.zookeeper) else ():
+        if paths.parent_of(path) in REQUESTS_TO_LETHE:
+            yield Ill(IllKind.REQUEST_FOR_LETHE, path)
     for path in view.others.bad_config_changes:
         yield Ill(IllKind.CONFIG_CHANGE_UNREADABLE, path)
 

@@ -25,6 +25,10 @@ THROTTLES: Final = ("leader.replication.throttled.replicas", "follower.replicati
 """Settings of a topic that a reassignment makes and its end should remove."""
 
 
+REQUESTS_TO_LETHE: Final = (paths.REQUESTS, paths.FORGET)
+"""Parents of what commands request of Lethe's controller."""
+
+
 class PendingZnode(NamedTuple):
     """A request, a notification or a marker, and the zxid of its last write; -1 for one that does not exist."""
 
@@ -54,7 +58,12 @@ async def read_pending(session: ZooKeeperSession) -> frozenset[PendingZnode]:
     """Return what a controller takes away within moments, as it is now; unreadable parts are left out, since
     `read_others` and the survey name them. Raises SessionLost."""
     singles = (paths.CONTROLLER, paths.PREFERRED_REPLICA_ELECTION, paths.REASSIGN_PARTITIONS)
-    parents = (paths.ISR_CHANGE_NOTIFICATION, paths.LOG_DIR_EVENT_NOTIFICATION, paths.DELETE_TOPICS)
+    parents = (
+        paths.ISR_CHANGE_NOTIFICATION,
+        paths.LOG_DIR_EVENT_NOTIFICATION,
+        paths.DELETE_TOPICS,
+        *REQUESTS_TO_LETHE,
+    )
     outcomes = await session.read([*map(GetData, singles), *map(GetChildren, parents)])
     children = [
         f"{parent}/{name}"
@@ -86,9 +95,10 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         paths.TRASH,
         paths.ISR_CHANGE_NOTIFICATION,
         paths.LOG_DIR_EVENT_NOTIFICATION,
+        *REQUESTS_TO_LETHE,
     )
     outcomes = await session.read([*map(GetChildren, parents), GetData(paths.PREFERRED_REPLICA_ELECTION)])
-    acls, brokers, changes, trashed, _, _ = (
+    acls, brokers, changes, trashed, *_ = (
         reader.children(path, found) or () for path, found in zip(parents, outcomes, strict=False)
     )
     knows_trash = all(problem.where != paths.TRASH for problem in reader.problems)

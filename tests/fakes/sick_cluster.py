@@ -252,6 +252,7 @@ PLANTS: Mapping[IllKind, Plant] = {
     IllKind.NOTIFICATIONS_UNREAD: _writes(
         Create(paths.isr_change_notification("0000000003"), encode_isr_change([TopicPartition("orders", 0)]))
     ),
+    IllKind.REQUEST_FOR_LETHE: _writes(Create(paths.forget(ABSENT), b"{}")),
     IllKind.CONFIG_CHANGE_UNREADABLE: _writes(Create(paths.config_change("0000000009"), b"{")),
     IllKind.CONFIG_WITHOUT_TOPIC: _writes(Create(paths.config_topic("gone"), encode_config({"retention.ms": "1"}))),
     IllKind.ACL_WITHOUT_TOPIC: _writes(Create(paths.acl_topic("gone"), b'{"version":1,"acls":[]}')),

@@ -74,7 +74,7 @@ async def test_each_planted_ill_is_found_repaired_and_taken_back(
         for name in TOPICS:
             await until(is_whole(session, name, EVERYWHERE), f"{name} is whole")
         sent = await produce(bootstrap(cluster), "kept", range(100))
-        for path in (paths.ACL_TOPICS, *paths.PERSISTENT_ROOTS):
+        for path in (paths.ACL_TOPICS, paths.FORGET, *paths.PERSISTENT_ROOTS):
             await session.ensure_path(path)
         healthy = await tree_of(session)
         assert (await doctor()).data["ills"] == []
@@ -112,6 +112,39 @@ async def test_each_planted_ill_is_found_repaired_and_taken_back(
             assert not unlike(sick, await tree_of(session)) - OF_CONTROL, "the tree is as it was before the repairs"
             again = await doctor("--restore", str(doctor.backup), "--yes")
             assert (again.code, again.data["restored"]) == (0, [])
+
+
+@pytest.mark.slow
+async def test_controllers_that_fall_over_each_other_are_cured(
+    kafka_cluster: MakeCluster, version: str, tmp_path: Path
+) -> None:
+    """A deletion that was interrupted in a reassignment: each of Kafka's controllers fails on it, one after another."""
+    async with kafka_cluster(version, controllers=0, log_dirs=1) as cluster, cluster.session() as session:
+        doctor = Doctor(cluster, tmp_path / "backup")
+        await kafka_leads(session)
+        await create(session, *(plan(name, *EVERYWHERE, version=version) for name in ("moving", "kept")))
+        for name in ("moving", "kept"):
+            await until(is_whole(session, name, EVERYWHERE), f"{name} is whole")
+        async with cluster.session() as operator:
+            await take(operator)
+            await apply(
+                operator,
+                await move(operator, 3),
+                Delete(paths.partition_state("moving", 0)),
+                Delete(paths.topic_partition("moving", 0)),
+                Create(paths.delete_topic("moving"), None),
+                Create(paths.config_topic("config-only"), encode_config({"retention.ms": "1"})),
+            )
+        found = await doctor()
+        assert {each["kind"] for each in found.data["ills"]} >= {
+            IllKind.CONTROLLER_UNSTABLE.code,
+            IllKind.HALF_DELETED_TOPIC.code,
+        }, found
+        fixed = await doctor("--fix", "--yes", "--only", IllKind.HALF_DELETED_TOPIC.code)
+        assert [each["outcome"] for each in fixed.data["repairs"]] == ["repaired"], fixed
+        assert [each["kind"] for each in fixed.data["ills"]] == [IllKind.CONFIG_WITHOUT_TOPIC.code], fixed
+        assert fixed.code == 0
+        await until(is_whole(session, "kept", EVERYWHERE), "what nobody wanted gone is whole")
 
 
 class Doctor:
@@ -184,9 +217,10 @@ async def plant_in_zookeeper(operator: ZooKeeperSession) -> list[tuple[str, str]
         Create(isr, encode_isr_change(election)),
         Create(log_dir, encode_log_dir_event(1)),
         Create(change, b"{"),
+        Create(paths.forget(ABSENT), b"{}"),
         SetData(state, encode_state(foreign), ANY_VERSION),
         await throttle(operator),
-        await move(operator),
+        await move(operator, ABSENT),
         Create(paths.delete_topic("half"), None),
         Delete(paths.partition_state("half", 0)),
         Delete(paths.topic_partition("half", 0)),
@@ -202,6 +236,7 @@ async def plant_in_zookeeper(operator: ZooKeeperSession) -> list[tuple[str, str]
         (IllKind.NOTIFICATIONS_UNREAD.code, paths.ISR_CHANGE_NOTIFICATION),
         (IllKind.NOTIFICATIONS_UNREAD.code, paths.LOG_DIR_EVENT_NOTIFICATION),
         (IllKind.CONFIG_CHANGE_UNREADABLE.code, change),
+        (IllKind.REQUEST_FOR_LETHE.code, paths.forget(ABSENT)),
         (IllKind.STATE_OUTSIDE_ASSIGNMENT.code, state),
         (IllKind.THROTTLE_WITHOUT_REASSIGNMENT.code, paths.config_topic("throttled")),
         (IllKind.REASSIGNMENT_STUCK.code, paths.topic("moving")),
@@ -217,12 +252,13 @@ async def throttle(operator: ZooKeeperSession) -> SetData:
     return SetData(path, encode_config(config), found.stat.version)
 
 
-async def move(operator: ZooKeeperSession) -> SetData:
-    """Begins to move a replica to a broker that never comes."""
+async def move(operator: ZooKeeperSession, broker: int) -> SetData:
+    """Begins to move a replica of `moving` to this broker."""
     (found,) = await operator.read([GetData(paths.topic("moving"))])
     assert isinstance(found, Data)
     znode = decode_topic("moving", found.data)
-    moving = ReplicaAssignment((1, 2, ABSENT, 3), adding=(ABSENT,), removing=(3,))
+    replicas = (1, 2, 3) if broker == 3 else (1, 2, broker, 3)
+    moving = ReplicaAssignment(replicas, adding=(broker,), removing=(2,) if broker == 3 else (3,))
     torn = TopicZnode({**znode.assignments, 0: moving}, znode.topic_id)
     return SetData(paths.topic("moving"), encode_topic(torn), found.stat.version)
 

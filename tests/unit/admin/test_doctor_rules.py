@@ -35,7 +35,7 @@ from tests.fakes.sick_cluster import (
     reassigning,
 )
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
-from tests.fakes.zookeeper_cluster import apply
+from tests.fakes.zookeeper_cluster import apply, elect
 
 
 @pytest.fixture
@@ -110,6 +110,8 @@ async def test_controllers_that_follow_each_other_at_once(session: FakeSession, 
         paths.PREFERRED_REPLICA_ELECTION,
         paths.DEBTS,
         paths.TRASH,
+        paths.REQUESTS,
+        paths.FORGET,
         paths.config_topic("orders"),
     ],
 )
@@ -235,11 +237,16 @@ async def test_the_controller_of_a_rescue_is_no_broker_and_no_ill(session: FakeS
     assert (await looked(session, brokers)).ills == ()
 
 
-async def test_lethe_s_controller_obeys_its_orders(session: FakeSession, brokers: FakeBrokers) -> None:
-    await PLANTS[IllKind.ORDER_FOR_LETHE](session, brokers)
+@pytest.mark.parametrize("kind", [IllKind.ORDER_FOR_LETHE, IllKind.REQUEST_FOR_LETHE, IllKind.DEBT_UNPAID])
+async def test_what_is_for_lethe_s_controller_is_no_ill_while_one_is_active(
+    session: FakeSession, brokers: FakeBrokers, kind: IllKind
+) -> None:
+    await PLANTS[kind](session, brokers)
     await apply(session, Delete(paths.CONTROLLER))
-    await apply(session, Create(paths.CONTROLLER, b'{"version":1,"brokerid":1,"lethe":{"admin":"http://h:1"}}'))
-    assert IllKind.ORDER_FOR_LETHE not in kinds(await looked(session, brokers))
+    await elect(session, 1, admin="http://h:1")
+    assert kind not in kinds(await looked(session, brokers))
+    blind = await looked(forbidding(session, paths.CONTROLLER), brokers)
+    assert kind not in kinds(blind), "which controller is active is unseen"
 
 
 async def test_an_unreadable_marker_is_seen_and_a_forbidden_one_is_not(
