@@ -73,6 +73,12 @@ class RestorePlan(NamedTuple):
     ephemeral: tuple[str, ...]
     """Znodes that cannot be restored."""
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Partition states among the writes, which an active controller does not read by itself."""
+        writes = (each.path for group in self.groups for each in group)
+        return tuple(path for path in writes if paths.state_of(path) is not None)
+
 
 async def plan_restore(session: ZooKeeperSession, backup: Backup) -> RestorePlan:
     """Return what taking the repairs back takes. Raises Refusal for the backup of another cluster, and where there is
@@ -85,11 +91,12 @@ async def plan_restore(session: ZooKeeperSession, backup: Backup) -> RestorePlan
         raise Refusal(NO_FENCE)
     saved = _folded(backup)
     absent = list(dict.fromkeys(path for repair in backup.repairs for path in repair.absent if path not in saved))
-    wanted = [*saved, *absent, paths.ACL_CHANGES]
+    trashed = [paths.trashed(name) for path in absent if (name := paths.topic_of(path)) is not None]
+    wanted = [*saved, *absent, *trashed, paths.ACL_CHANGES]
     outcomes = await session.read(list(map(GetData, wanted)))
     now = {path: data_of(outcome, path) for path, outcome in zip(wanted, outcomes, strict=True)}
     changed = [text for path, each in saved.items() if (text := _change(path, each, now[path])) is not None]
-    changed += [f"{path} exists again" for path in absent if now[path] is not None]
+    changed += [f"{path} exists by now" for path in (*absent, *trashed) if now[path] is not None]
     ephemeral = tuple(path for path, each in saved.items() if each.before.ephemeral)
     groups, names = [], []
     for number, repair in enumerate(backup.repairs):

@@ -286,16 +286,28 @@ def _of_entities(view: DoctorView) -> Iterator[Ill]:
         for name in others.acl_topics:
             if name not in tree.topics:
                 yield Ill(IllKind.ACL_WITHOUT_TOPIC, paths.acl_topic(name), name)
-    if tree.knows_topics and tree.knows_brokers and all(t.assignments is not None for t in tree.topics.values()):
-        used = {int(broker.id) for broker in tree.brokers} | {
-            broker for t in tree.topics.values() for each in (t.assignments or {}).values() for broker in each.replicas
-        }
-        used |= {int(each.broker) for each in tree.debts}
-        for number in others.configured_brokers:
-            if number not in used:
-                yield Ill(IllKind.BROKER_CONFIG_WITHOUT_BROKER, paths.config_broker(number), broker=BrokerId(number))
+    used = _used_ids(view)
+    for number in () if used is None else sorted(set(others.configured_brokers) - used):
+        yield Ill(IllKind.BROKER_CONFIG_WITHOUT_BROKER, paths.config_broker(number), broker=BrokerId(number))
     if tree.knows_plans:
         yield from _throttles(view)
+
+
+def _used_ids(view: DoctorView) -> frozenset[int] | None:
+    """Return the ids of all brokers and controllers that anything names; None where that was not seen whole."""
+    tree, controllers = view.survey.zookeeper, view.others.controllers
+    is_whole = tree.knows_topics and tree.knows_brokers and tree.could_read(paths.CONTROLLER)
+    if not is_whole or controllers is None or any(topic.assignments is None for topic in tree.topics.values()):
+        return None
+    replicas = {
+        broker
+        for topic in tree.topics.values()
+        for assignment in (topic.assignments or {}).values()
+        for broker in assignment.replicas
+    }
+    holder = () if tree.controller is None else (tree.controller.broker_id,)
+    named = (*holder, *(broker.id for broker in tree.brokers), *(each.broker for each in tree.debts))
+    return controllers | replicas | {int(each) for each in named}
 
 
 def _throttles(view: DoctorView) -> Iterator[Ill]:

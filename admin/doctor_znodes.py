@@ -43,6 +43,8 @@ class OtherZnodes:
     acl_topics: tuple[str, ...] = ()
     """Topics with ACLs for exactly their name."""
     configured_brokers: tuple[int, ...] = ()
+    controllers: frozenset[int] | None = frozenset()
+    """Ids of Lethe's controllers, running or advertised; None: not seen."""
     throttled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Existing topics with throttles, and the names of these settings."""
     orders: Mapping[str, str] = field(default_factory=dict)
@@ -93,15 +95,18 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         paths.CONFIG_BROKERS,
         paths.CONFIG_CHANGES,
         paths.TRASH,
+        paths.CONTROLLERS,
+        paths.INSTANCES,
         paths.ISR_CHANGE_NOTIFICATION,
         paths.LOG_DIR_EVENT_NOTIFICATION,
         *REQUESTS_TO_LETHE,
     )
     outcomes = await session.read([*map(GetChildren, parents), GetData(paths.PREFERRED_REPLICA_ELECTION)])
-    acls, brokers, changes, trashed, *_ = (
+    acls, brokers, changes, trashed, advertised, running, *_ = (
         reader.children(path, found) or () for path, found in zip(parents, outcomes, strict=False)
     )
-    knows_trash = all(problem.where != paths.TRASH for problem in reader.problems)
+    unread = {problem.where for problem in reader.problems}
+    ids = [number for name in (*advertised, *running) if (number := paths.broker_named(name)) is not None]
     reader.noted(lambda: data_of(outcomes[-1], paths.PREFERRED_REPLICA_ELECTION))
     numbers = [name for name in brokers if name != paths.DEFAULT_ENTITY]
     return OtherZnodes(
@@ -110,7 +115,8 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         throttled=await _throttled(session, reader, topics),
         orders=await _orders(session, reader, marked),
         bad_config_changes=await _bad_changes(session, reader, changes),
-        trashed=frozenset(trashed) if knows_trash else None,
+        trashed=None if paths.TRASH in unread else frozenset(trashed),
+        controllers=None if unread & {paths.CONTROLLERS, paths.INSTANCES} else frozenset(map(int, ids)),
         problems=tuple(reader.problems),
     )
 

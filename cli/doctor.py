@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
@@ -198,6 +198,7 @@ async def fixed(
     be written."""
     from lethe.admin.doctor_backup import BackupFile, BackupUnusable
     from lethe.admin.doctor_fix import Choice, fix
+    from lethe.admin.topic_znodes import NoCluster
     from lethe.cli import doctor_show
 
     view, seen = await _examined(session, ask, log_dirs, settle_s)
@@ -212,7 +213,14 @@ async def fixed(
         done = await fix(session, chosen, backup, confirm or (lambda _: True), control(seen))
     except BackupUnusable as unusable:
         raise Refusal(f"--backup: {unusable}", Exit.USAGE) from unusable
-    after = await _examined(session, ask, log_dirs, settle_s)
+    except SessionLost as lost:
+        kept = f"; {backup.path} has what was done by then" if backup.repairs else ""
+        raise Refusal(f"{lost}{kept}", Exit.UNREACHABLE) from lost
+    try:
+        after = await _examined(session, ask, log_dirs, settle_s)
+    except (NoCluster, SessionLost) as unseen:
+        said = f"the repairs are done, and what is left was not seen: {unseen}"
+        raise Refusal(said, Exit.UNREACHABLE, doctor_show.repairs_json(done, view, backup)) from unseen
     return doctor_show.repaired(done, *after, backup)
 
 

@@ -15,7 +15,7 @@ from lethe.admin.doctor_rules import Diagnosis
 from lethe.admin.outcomes import Outcome, exit_of
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
 from lethe.survey.views import printable
 
@@ -125,17 +125,20 @@ def repaired(done: Sequence[RepairResult], view: DoctorView, after: Diagnosis, b
     rows = tuple((each.outcome.value, each.ill.kind.code, where(each.ill), each.why) for each in judged)
     file = str(backup.path) if backup.repairs else None
     kept = () if file is None else (f"Backup: {file}. lethe doctor --restore {file} takes the repairs back.",)
-    data: dict[str, JsonValue] = {
-        "version": 1,
-        "repairs": [
-            {**ill_to_json(each.ill, view.survey.taken_at_ms), "outcome": each.outcome.name.lower(), "why": each.why}
-            for each in judged
-        ],
-        "backup": file,
-        **to_json(view, after),
-    }
+    data: dict[str, JsonValue] = {"version": 1, **repairs_json(judged, view, backup), **to_json(view, after)}
     tables = (Table(("outcome", "kind", "where", "why"), rows, "Repairs"), *_tables(view, after))
     return Answer(data, (*kept, "Afterwards:", *_lines(view, after)), tables, exit_code(after))
+
+
+def repairs_json(done: Sequence[RepairResult], view: DoctorView, backup: BackupFile) -> dict[str, JsonValue]:
+    """Return the repairs and where their backup is."""
+    return {
+        "repairs": [
+            {**ill_to_json(each.ill, view.survey.taken_at_ms), "outcome": each.outcome.name.lower(), "why": each.why}
+            for each in done
+        ],
+        "backup": str(backup.path) if backup.repairs else None,
+    }
 
 
 def _judged(result: RepairResult, *, is_there: bool) -> RepairResult:
@@ -151,6 +154,10 @@ def restored(plan: RestorePlan, outcomes: Sequence[Outcome]) -> Answer:
         f"{each.name}: {'restored' if each.problem is None else f'not restored: {each.problem}'}" for each in outcomes
     ]
     lines += [f"{path} belonged to a session that is over, and stays gone." for path in plan.ephemeral]
+    if plan.states and all(each.problem is None for each in outcomes):
+        lines.append(
+            f"Have a controller take over now: it reads the {plural(len(plan.states), 'state')} of partitions."
+        )
     data: dict[str, JsonValue] = {
         "version": 1,
         "restored": [each.name for each in outcomes if each.problem is None],

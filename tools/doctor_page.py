@@ -46,7 +46,8 @@ names the kind. Quotas of users, clients and addresses are not looked at: nothin
 `--restore` writes the znodes as they were. It refuses, and names them, where the tree has changed since: another write,
 or a topic that has come to be. Brokers are notified of restored settings and ACLs. Elections, dropped ghosts and raised
 epochs are not taken back; a restored half-deleted topic is marked, so the next controller deletes it again. Restored
-znodes get the ACLs of new ones.
+znodes get the ACLs of new ones. Where states of partitions are restored, have a controller take over at once: the
+active one does not read them by itself.
 
 `--json` has `ills` (`kind`, `severity`, `where`, `topic`, `broker`, `partitions`, `what`, `remedy`, `repair`),
 `unseen`, `healthy`, `complete`; with `--fix` also `repairs` (the same with `outcome`, `why`) and `backup`, and `ills`

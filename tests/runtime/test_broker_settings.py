@@ -10,7 +10,7 @@ import pytest
 
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.protocol.kafka.codec import RequestHeader
-from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
     ConfigEntry,
@@ -21,8 +21,8 @@ from lethe.protocol.kafka.queries import (
     Response,
 )
 from lethe.protocol.kafka.versions import SPOKEN, InterBrokerProtocol, VersionRange
-from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
-from lethe.survey.broker_settings import BrokerSettings, read_settings
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, Endpoint, SecurityProtocol
+from lethe.survey.broker_settings import BrokerSettings, ask_about_epoch, read_settings
 
 OLD = {
     ApiKey.API_VERSIONS: VersionRange(0, 3),
@@ -30,6 +30,9 @@ OLD = {
     ApiKey.UPDATE_METADATA: VersionRange(0, 6),
     ApiKey.STOP_REPLICA: VersionRange(0, 2),
 }
+
+
+SEEN_EPOCH = 7
 
 
 @asynccontextmanager
@@ -41,6 +44,10 @@ async def configured(
     """A broker with that configuration."""
 
     async def answer(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        if isinstance(request, Addressed) and isinstance(request.request, StopReplicaRequest):
+            stale = request.request.controller_epoch < SEEN_EPOCH
+            assert request.request.topics == ()
+            return StopReplicaResponse(error or (ErrorCode.STALE_CONTROLLER_EPOCH if stale else ErrorCode.NONE), ())
         if not isinstance(request, DescribeConfigsRequest):
             return Close(f"unexpected {request}")
         (resource,) = request.resources
@@ -105,3 +112,20 @@ async def test_a_broker_that_cannot_be_asked_says_why(endpoint: Endpoint, proble
     assert found.problem is not None
     assert problem in found.problem
     assert found.inter_broker_protocol is None
+
+
+async def test_whether_a_broker_accepts_an_epoch() -> None:
+    """Its answer is about the epoch only where it lets the client command it."""
+    asker = BrokerId(1000)
+    async with configured({}) as broker:
+        lower, same = [
+            await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(epoch))
+            for epoch in (SEEN_EPOCH - 1, SEEN_EPOCH)
+        ]
+    assert [(each.is_known, each.refuses) for each in (lower, same)] == [(True, True), (True, False)]
+    async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
+        denied = await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
+    assert (denied.is_known, denied.refuses, denied.why) == (False, False, "CLUSTER_AUTHORIZATION_FAILED")
+    gone = await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
+    assert (gone.error, gone.is_known) == (None, False)
+    assert gone.why

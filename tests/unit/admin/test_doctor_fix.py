@@ -252,7 +252,16 @@ async def test_settings_are_not_restored_to_a_new_topic_of_that_name(
     await repaired(session, brokers, backup, IllKind.ACL_WITHOUT_TOPIC)
     await make_topic(session, "gone")
     plan = await plan_restore(session, read_backup(backup.path))
-    assert plan.changed == (f"{paths.topic('gone')} exists again",)
+    assert plan.changed == (f"{paths.topic('gone')} exists by now",)
+
+
+async def test_settings_are_not_restored_to_a_topic_in_the_trash(
+    session: FakeSession, brokers: FakeBrokers, backup: BackupFile
+) -> None:
+    await repaired(session, brokers, backup, IllKind.CONFIG_WITHOUT_TOPIC)
+    await session.ensure_path(paths.trashed("gone"))
+    plan = await plan_restore(session, read_backup(backup.path))
+    assert plan.changed == (f"{paths.trashed('gone')} exists by now",)
 
 
 async def test_a_topic_that_is_created_while_its_settings_are_restored(

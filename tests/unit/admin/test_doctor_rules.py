@@ -224,6 +224,16 @@ async def test_a_broker_that_looks_at_no_epoch_is_unseen(session: FakeSession, b
     assert problem.what.endswith("is not known: CLUSTER_AUTHORIZATION_FAILED")
 
 
+@pytest.mark.parametrize("known", [paths.controller_known(ABSENT), paths.instance(BrokerId(ABSENT))])
+async def test_a_controller_of_lethe_keeps_its_configuration(
+    session: FakeSession, brokers: FakeBrokers, known: str
+) -> None:
+    await PLANTS[IllKind.BROKER_CONFIG_WITHOUT_BROKER](session, brokers)
+    await session.ensure_path(known)
+    assert kinds(await looked(session, brokers)) == []
+    assert kinds(await looked(forbidding(session, paths.parent_of(known)), brokers)) == []
+
+
 async def test_a_throttle_during_a_reassignment_is_no_ill(session: FakeSession, brokers: FakeBrokers) -> None:
     await PLANTS[IllKind.THROTTLE_WITHOUT_REASSIGNMENT](session, brokers)
     request = encode_reassignment({TopicPartition("orders", 0): (2, 1)})

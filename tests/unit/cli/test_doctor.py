@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lethe.admin.doctor_backup import BackupFile
+from lethe.admin.doctor_backup import BackupFile, read_backup
 from lethe.admin.doctor_fix import RepairOutcome, RepairResult, TakeControl
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.admin.doctor_rules import Diagnosis
@@ -138,6 +138,24 @@ async def test_a_restore_is_asked_for_and_refused_where_the_tree_has_changed(
     with pytest.raises(Refusal, match="is no backup") as refused:
         await restored(session, tmp_path / "no", None)
     assert refused.value.exit is Exit.USAGE
+
+
+async def test_a_session_that_is_lost_in_between_leaves_a_backup(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.MARKER_WITHOUT_TOPIC](session, brokers)
+    await PLANTS[IllKind.CONFIG_CHANGE_UNREADABLE](session, brokers)
+    asked: list[str] = []
+
+    def agrees_once(question: str) -> bool:
+        asked.append(question)
+        if len(asked) > 1:
+            session.end("expired")
+        return True
+
+    with pytest.raises(Refusal, match="has what was done by then") as refused:
+        await run(session, brokers, FixOptions(tmp_path / "b"), agrees_once)
+    assert (refused.value.exit, len(read_backup(tmp_path / "b").repairs)) == (Exit.UNREACHABLE, 1)
 
 
 @pytest.mark.parametrize(
