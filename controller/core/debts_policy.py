@@ -112,6 +112,18 @@ def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
     return found & topic.numbers
 
 
+def uncut(context: Context, broker: BrokerId, name: str) -> Bits:
+    """Return the partitions of which the broker owes earlier replicas that nothing compares with the topic's own.
+
+    It cuts their records off when it follows another broker, and only then: so it is not in the first ISR."""
+    found = 0
+    for created_zxid, debt in context.cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
+        key = DebtKey(broker, name, created_zxid)
+        if created_zxid != context.cluster.topics[name].created_zxid and not is_compared(context, key, debt):
+            found |= debt.left
+    return found
+
+
 def _born_too_low(topic: Topic, broker: BrokerId, debt: OpenDebt) -> Bits:
     """Return the partitions that would not cut the broker's old records off: another controller has created them."""
     return bits_of(

@@ -98,28 +98,41 @@ def _above(
     context: Context, name: str, partitions: Bits, leader_epoch: int
 ) -> Iterator[tuple[str, int, LeaderAndIsr | None]]:
     """As `_first_states`, for a name of which brokers owe replicas: the epoch is above theirs, and a broker that
-    may not hear of the partition yet leads only if no other can."""
+    may not hear of the partition yet leads only if no other can. One that would lead with old records does not lead."""
     cluster = context.cluster
     owing = {broker: debts_policy.withheld(context, broker, name) for broker in cluster.debts.by_broker}
+    uncut = {broker: debts_policy.uncut(context, broker, name) for broker in cluster.debts.by_broker}
     for number in numbers_in(partitions):
         assignment = cluster.topics[name].partitions[number].assignment
         is_online = online(context, TopicPartition(name, number))
-        free = [r for r in assignment.replicas if is_online(r) and not owing.get(BrokerId(r), 0) >> number & 1]
-        may_lead = free.__contains__ if free else is_online
-        first = election.initial(assignment, may_lead, cluster.epoch)
+        cut = [r for r in assignment.replicas if is_online(r) and not uncut.get(BrokerId(r), 0) >> number & 1]
+        free = [r for r in cut if not owing.get(BrokerId(r), 0) >> number & 1]
+        first = election.initial(assignment, (free or cut).__contains__, cluster.epoch)
         yield name, number, None if first is None else first._replace(leader_epoch=leader_epoch)
+
+
+def _outside_isr(context: Context, name: str, number: int, state: LeaderAndIsr) -> tuple[int, ...]:
+    is_online = online(context, TopicPartition(name, number))
+    replicas = context.cluster.topics[name].partitions[number].assignment.replicas
+    return tuple(r for r in replicas if is_online(r) and r not in state.isr)
 
 
 def on_leader_and_isr_initialized(
     step: StepContext, task: LeaderAndIsrInitialized, outcomes: Sequence[GroupOutcome]
 ) -> None:
-    """Send LeaderAndIsr (new) to the ISR's members, and the leader to all brokers."""
+    """Send LeaderAndIsr (new) to the ISR's members, and the leader to all brokers. A live replica outside the ISR has
+    earlier records, which it cuts off as a follower: to it the partition is not new."""
     batch = step.batch()
     done, failed = written(task.states, outcomes)
+    debts = step.context.cluster.debts
     for name, states in done.items():
         set_leaders(step.context.cluster, name, states)
         receivers = by_broker((number, state.isr) for number, state in states.items())
         batch.add_leader_and_isrs(name, bits_of(states), receivers, is_new=True)
+        if any(name in owed for owed in debts.by_broker.values()):
+            outside = ((number, _outside_isr(step.context, name, number, state)) for number, state in states.items())
+            others = by_broker(outside)
+            batch.add_leader_and_isrs(name, bits_of(states), others, is_new=False)
     again: list[TopicPartition] = []
     for topic_partition, outcome in failed:
         if not task.state_only and outcome == GroupFailed(0, ZkError.NODE_EXISTS):

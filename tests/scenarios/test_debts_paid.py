@@ -340,6 +340,33 @@ def test_without_ids_a_name_that_appears_between_compare_and_deletion_is_spared(
     assert "delete orders" not in told(to(world, 3))
 
 
+@pytest.mark.parametrize("replicas", [(3, 1), (1, 3), (3,)])
+def test_without_ids_a_broker_with_old_records_is_not_in_the_first_isr(replicas: tuple[int, ...]) -> None:
+    """It cuts them off as a follower: as the leader it would serve them, and in sync it could become the leader."""
+    world = owing(ibp=BEFORE_IDS)
+
+    def silent(send: Send) -> Answer | None:
+        return None if send.broker == 3 and isinstance(send.request, LeaderAndIsrRequest) else consent(send)
+
+    world.answer = silent
+    assert told(back(world)) == ["compare orders"]
+    world.create_topic("orders", replicas)
+    world.run()
+    found = world.read(paths.partition_state("orders", 0))
+    if 1 not in replicas:
+        assert found is None, "nobody else can lead"
+        assert told(to(world, 3)) == []
+        return
+    assert found is not None
+    state = znodes.decode_state("orders", 0, found.data, 0)
+    assert state is not None
+    assert (state.leader, state.isr, state.leader_epoch) == (1, (1,), 2)
+    (request,) = (each.request for each in to(world, 3))
+    assert isinstance(request, LeaderAndIsrRequest)
+    (row,) = request.topics[0].partitions
+    assert (row.leader, row.isr, row.leader_epoch, row.is_new) == (1, (1,), 2, False)
+
+
 def test_an_unreadable_debt_withholds_the_name_only_where_nothing_compares_ids() -> None:
     for ibp, expected in ((BEFORE_IDS, []), (None, ["announce orders"])):
         world = owing(ibp=ibp)
