@@ -134,6 +134,8 @@ class ClusterState:
     """Topics queued for deletion, oldest first."""
     marks: dict[str, HeldTopic] = field(default_factory=dict)
     """Topics that are marked for deletion and held, not queued."""
+    inherited_marks: dict[str, None] = field(default_factory=dict)
+    """Topics whose markers were there at the takeover: an earlier controller may have begun their deletion."""
     marker_times: dict[str, int] = field(default_factory=dict)
     """When the markers of topics that are not queued were created, in ms, never in the future; without the topics for
     which ZooKeeper did not answer."""

@@ -110,6 +110,8 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     cluster.removals.note_listed(marked)
     _let_go(step, marked)
+    before = marked if task.loading else cluster.inherited_marks
+    cluster.inherited_marks = {name: None for name in marked if name in before}
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     cluster.marker_orders = {name: cluster.marker_orders[name] for name in marked if name in cluster.marker_orders}
     undated = tuple(name for name in marked if _is_to_be_read(cluster, name))

@@ -6,6 +6,7 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     -------------------------------------------------  ------------------------------------------------------------
     is marked and held (`marks`): it is in service     marker and request are removed in one multi; it stays
     is queued: replicas may be deleted                 refused
+    was marked before this controller took over        refused: an earlier one may have begun and died
     is marked, and the marker says that its deletion   refused
     has begun under another controller
     is not marked, or does not exist                   refused
@@ -48,6 +49,7 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 BRINGING_BACK: Final = "bringing the topic back"
 """The refused action in the event record. Old journals contain it: never change it."""
+INHERITED: Final = "it was marked before this controller took over, and replicas may be deleted already"
 _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 
@@ -102,6 +104,8 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
         return "its deletion has begun, and replicas may be deleted already"
     if is_absent(marker):
         return "it is not marked for deletion"
+    if name in cluster.inherited_marks:
+        return INHERITED
     if (error := read_error(marker)) is not None:
         return f"reading its marker failed with {error.name}"
     if name not in cluster.topics and name not in cluster.quarantined_topics:

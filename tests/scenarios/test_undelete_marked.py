@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.undeleting import INHERITED
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
@@ -13,7 +14,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_topic_request,
 )
-from tests.fakes.one_controller import OneController
+from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, led, refusals, text, with_topic
 from tests.scenarios.test_pause import Held, pause, resume
 
@@ -59,9 +60,36 @@ def test_request_made_before_the_term_is_answered_by_the_next_controller() -> No
     world = held(cluster())
     world.crash()
     request(world, "orders")
-    assert world.exists(paths.request("orders"))
+    assert refused(world, "orders") is None
     world.elect()
-    assert not world.exists(paths.request("orders"))
+    assert refused(world, "orders") == INHERITED
+    assert world.exists(paths.delete_topic("orders"))
+
+
+def test_topic_of_which_a_controller_that_died_may_have_deleted_replicas_is_refused() -> None:
+    """Found by `make explore`: the pause came after the crash, so no marker says that the deletion has begun."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.answer = Held(2)
+    world.mark("orders")
+    world.run()
+    assert any(is_deletion(send) and send.broker == 1 for send in world.sent)
+    world.crash()
+    pause(world)
+    world.elect()
+    request(world, "orders")
+    assert refused(world, "orders") == INHERITED
+    assert world.exists(paths.delete_topic("orders"))
+
+
+def test_topic_that_is_marked_anew_in_the_term_is_brought_back() -> None:
+    world = held(cluster())
+    world.crash()
+    world.elect()
+    world.unmark("orders")
+    world.run()
+    world.mark("orders")
+    world.run()
+    request(world, "orders")
     assert not world.exists(paths.delete_topic("orders"))
     resume(world)
     assert led(world, "orders") is not None
