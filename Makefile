@@ -30,7 +30,7 @@ DEMO ?=
 REPORT ?=
 BENCH ?=
 COMPOSE_TEST ?=
-EXPLORE ?=
+EXPLORE ?= --long
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --no-annotate
 
@@ -112,7 +112,7 @@ simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)
 
 .PHONY: explore
-explore: $(STAMP) ## every state of a small world with the real core (EXPLORE="--crashes 1 --absences 1 --bug NAME --json")
+explore: $(STAMP) ## every state of a small world with the real core (EXPLORE=--short, EXPLORE="--crashes 1 --bug NAME")
 	$(BIN)/python -m tests.explore $(EXPLORE)
 
 .PHONY: chaos

@@ -14,26 +14,33 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lethe.protocol.counting import counted
 from tests import explore
-from tests.explore.actions import Bounds
+from tests.explore.actions import Bounds, Scene
 from tests.explore.bugs import BUGS
+from tests.explore.runs import LONG, SHORT, Run
 from tests.explore.search import Found, Progress, Search
 from tests.explore.words import told
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: every state is good; 1: a problem was found; 2: the search was cut off by --max-states without one."""
+    """0: every state is good; 1: a problem was found; 2: a search was cut off by --max-states without one."""
     options = _parser().parse_args(arguments)
     bounds = Bounds(*(getattr(options, name) for name in Bounds._fields))
-    console = Console(stderr=True)
+    scene = Scene(*(getattr(options, name) for name in Scene._fields))
+    runs = LONG if options.long else SHORT if options.short else (Run(bounds, scene),)
+    return max(_run(each, options) for each in runs)
+
+
+def _run(run: Run, options: argparse.Namespace) -> int:
+    """One search, and what it says."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     planted = BUGS[options.bug].bug() if options.bug else nullcontext()
-    with planted, Bar(*columns, console=console, transient=True) as bar:
+    with planted, Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("exploring", total=None)
 
         def look(progress: Progress) -> None:
             bar.update(task, description=_progress(progress))
 
-        search = Search(bounds, options.max_states, look)
+        search = Search(*run, max_states=options.max_states, look=look)
         found = search.run()
         lines = list(told(search.world, found.path, search.first)) if found.path else []
     if options.json:
@@ -55,6 +62,17 @@ def _parser() -> argparse.ArgumentParser:
     }
     for name, default in Bounds()._asdict().items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{helps[name]} (default: {default})")
+    kinds = {
+        "owe": "deletions do not wait for absent brokers",
+        "gone": "broker 2, once dead, never returns",
+        "undelete": "the operator pauses deletions, requests the topic back, and resumes them",
+        "kafka": "controller 1001 knows no debts, as Kafka's",
+    }
+    for name in Scene._fields:
+        parser.add_argument(f"--{name}", action="store_true", help=kinds[name])
+    several = parser.add_mutually_exclusive_group()
+    several.add_argument("--short", action="store_true", help="the searches of .ci/run: one fault each")
+    several.add_argument("--long", action="store_true", help="those of make explore: two faults besides")
     parser.add_argument("--max-states", type=int, default=5_000_000, help="stop there (default: 5000000)")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug: the search should find it")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
@@ -70,6 +88,8 @@ def _progress(progress: Progress) -> str:
 
 def _told(found: Found, search: Search) -> list[str]:
     bounds = ", ".join(f"{name} {value}" for name, value in found.bounds._asdict().items())
+    kinds = [name for name, value in found.scene._asdict().items() if value]
+    bounds += "".join(f"; {name}" for name in kinds)
     world = search.world
     size = f"{found.states:,} states, {found.transitions:,} transitions, depth {found.depth}"
     cost = f"{found.seconds:.1f} s ({found.states / found.seconds:,.0f} states/s), {_memory_mb()} MB"
@@ -86,8 +106,9 @@ def _told(found: Found, search: Search) -> list[str]:
 
 
 def _as_json(found: Found, lines: list[str], bug: str | None) -> dict[str, object]:
-    kept = {name: value for name, value in found._asdict().items() if name not in ("bounds", "path")}
-    return {"bounds": found.bounds._asdict(), "bug": bug, **kept, "memory_mb": _memory_mb(), "path": lines}
+    kept = {name: value for name, value in found._asdict().items() if name not in ("bounds", "scene", "path")}
+    what = {"bounds": found.bounds._asdict(), "scene": found.scene._asdict(), "bug": bug}
+    return {**what, **kept, "memory_mb": _memory_mb(), "path": lines}
 
 
 def _memory_mb() -> int:

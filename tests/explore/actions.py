@@ -36,6 +36,19 @@ class Action(NamedTuple):
     which: int = -1
 
 
+class Scene(NamedTuple):
+    """What kind of world it is."""
+
+    owe: bool = False
+    """Deletions do not wait for absent brokers (`lethe.deletion.offline.replicas=owe`)."""
+    gone: bool = False
+    """Broker 2, once dead, never returns."""
+    undelete: bool = False
+    """The operator pauses deletions, requests the marked topic back, resumes deletions: each once, at any moment."""
+    kafka: bool = False
+    """Controller 1001 does what Kafka's does about debts: it sees none, pays none, and waits for absent brokers."""
+
+
 class Bounds(NamedTuple):
     """How often each fault may happen. What mends a fault is not bounded, so no state is stuck by a bound."""
 

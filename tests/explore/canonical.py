@@ -8,7 +8,8 @@ form is all that the search stores: what it leaves out, or renames, cannot influ
     ids of requests and effects         renamed by rank: only their order and their equality matter to the core
     a time that has come                START_MS
     a time that is still to come        DUE_MS: timers fire in any order, so how far off one is makes no difference
-    counts for metrics, `_COUNTS`       left out. Those of attempts only lengthen waits, which have one length here
+    counts for metrics, `_COUNTS`       left out
+    counts of failed attempts           up to `_MOST_ATTEMPTS`. They lengthen waits, which have one length here
     when to read a broker's cache       left out: no cache is read in this world
     caches of derived values            left out (`compare=False`)
     dictionaries                        in the order of insertion, on which the order of effects may depend
@@ -53,8 +54,9 @@ _LEAVES: Final = (
 _COUNTS: Final[Mapping[type, tuple[str, ...]]] = {
     Context: ("elections", "unclean_elections", "ghosts_cured", "deletion_retries", "faults_in_a_row"),
     Deletion: ("attempts",),
-    DeletionProblem: ("attempts",),
 }
+_MOST_ATTEMPTS: Final = 3
+"""Further attempts make no difference here: two raise a debt's epoch above every epoch that a broker may host."""
 
 
 def frozen(value: object, now_ms: int) -> tuple[Form, dict[int, int]]:
@@ -87,7 +89,7 @@ def thawed(form: Form) -> Any:
     if kind in (tuple, list, deque):
         return kind(parts)
     if kind in _fields:
-        return kind(**dict(zip(_fields[kind], parts, strict=True)), **_replaced(kind))
+        return kind(**dict(zip(_fields[kind], parts, strict=True)))
     return kind(*parts)
 
 
@@ -123,11 +125,6 @@ def _fields_of(kind: type) -> tuple[str, ...]:
             field.name for field in dataclasses.fields(kind) if field.compare and field.name not in left_out
         )
     return names
-
-
-def _replaced(kind: type) -> Mapping[str, int]:
-    """Return the values of those counts that have no default."""
-    return dict.fromkeys(_COUNTS.get(kind, ()), 1) if kind is DeletionProblem else {}
 
 
 class _Freezing:
@@ -174,6 +171,8 @@ class _Freezing:
         return (_AS_IT_IS, value) if kind is tuple else value
 
     def _dataclass(self, kind: type, value: Any) -> Form:
+        if kind is DeletionProblem:
+            value = dataclasses.replace(value, attempts=min(value.attempts, _MOST_ATTEMPTS))
         is_mutable = kind in _mutable
         if is_mutable:
             self._marks += 1

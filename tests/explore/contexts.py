@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core import controller
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.effects import Effect, Record, RetryDeletions, SetTimer, StandAgain, Timer
+from lethe.controller.core.effects import Effect, Record, RetryDebts, RetryDeletions, SetTimer, StandAgain, Timer
 from lethe.controller.core.events import Event, TimerFired
 from lethe.controller.core.invariants import violations
 from lethe.protocol.journal import EventRecordType
@@ -20,7 +20,7 @@ from tests.explore.canonical import DUE_MS, FIRST_EFFECT_ID, FIRST_REQUEST_ID, S
 from tests.explore.interning import Numbers
 
 ILLEGAL: Final = "the state machine has no such transition"
-FIRED: Final[tuple[Timer, ...]] = (StandAgain(), RetryDeletions())
+FIRED: Final[tuple[Timer, ...]] = (StandAgain(), RetryDeletions(), RetryDebts())
 """The timers that fire in this world. Of the others one looks at caches, one at power, one moves leaders, one repeats
 refused reassignments, and the rest end waits for brokers that live and say nothing: there are none here."""
 

@@ -71,14 +71,16 @@ class KafkaBroker(NamedTuple):
     hosted: Hosted | None = None
     shown: TopicId | None = None
     """The topic that its metadata cache shows; None: it shows none."""
+    has_records: bool = True
+    """The log is the one that the broker had at the start, with records; one that a request makes is empty."""
 
     def crashed(self) -> KafkaBroker:
         """The process is gone, and what it knew; the disk stays."""
-        return KafkaBroker(self.id, False, self.epoch, self.log_of)
+        return KafkaBroker(self.id, False, self.epoch, self.log_of, has_records=self.has_records)
 
     def returned(self) -> KafkaBroker:
         """A new process with the same disk, registered again. It hosts nothing until it is told to."""
-        return KafkaBroker(self.id, True, BrokerEpoch(self.epoch + 1), self.log_of)
+        return self._replace(is_up=True, epoch=BrokerEpoch(self.epoch + 1))
 
 
 class Received(NamedTuple):
@@ -152,7 +154,7 @@ def _stopped(broker: KafkaBroker, send: Send, request: StopReplicaRequest) -> Re
                 error = ErrorCode.FENCED_LEADER_EPOCH
             elif row.delete:
                 deleted = broker.log_of
-                broker = broker._replace(hosted=None, log_of=None)
+                broker = broker._replace(hosted=None, log_of=None, has_records=False)
             rows.append(TopicError(topic.topic, row.partition, error))
     return Received(broker, _answer(send, StopReplicaResponse.of_rows(ErrorCode.NONE, rows)), deleted)
 

@@ -14,9 +14,19 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.versions import LATEST
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import MultiDone, MultiOutcome, Operation
+from lethe.protocol.zookeeper.operations import (
+    MultiDone,
+    MultiOutcome,
+    Operation,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
 from lethe.protocol.zookeeper.packing import MultiPlan
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.explore import checks
+from tests.explore.actions import Scene
 from tests.explore.contexts import Contexts, Step
 from tests.explore.interning import Numbers
 from tests.explore.processes import Pending, Process
@@ -83,7 +93,15 @@ class _Course:
 class Processes:
     """All states of the controllers' processes met so far, and the transitions between them."""
 
-    def __init__(self, topic: str, controllers: Sequence[BrokerId], brokers: Sequence[BrokerId], zk: ZooKeeper) -> None:
+    def __init__(
+        self,
+        topic: str,
+        controllers: Sequence[BrokerId],
+        brokers: Sequence[BrokerId],
+        zk: ZooKeeper,
+        scene: Scene,
+    ) -> None:
+        self._scene = scene
         self.numbers: Numbers[Process] = Numbers()
         self.contexts = Contexts()
         self._topic = topic
@@ -107,11 +125,20 @@ class Processes:
 
     def started(self, process: int, controller: int) -> int:
         """Return a new process on the same machine; strays of an earlier one are still on their way."""
+        session = self._controllers[controller]
+        owes = self._scene.owe and not self._is_kafka(session)
         config = CoreConfig(
-            self._controllers[controller], LATEST, auto_leader_rebalance_enable=False, tombstone_timeout_ms=0
+            session,
+            LATEST,
+            auto_leader_rebalance_enable=False,
+            tombstone_timeout_ms=0,
+            offline_replicas=OfflineReplicas.OWE if owes else OfflineReplicas.WAIT,
         )
         down = self.numbers[process]
         return self.numbers.of(down._replace(context=self.contexts.fresh(config), pending=()))
+
+    def _is_kafka(self, session: int) -> bool:
+        return self._scene.kafka and session == self._controllers[-1]
 
     # --- transitions -----------------------------------------------------------------------------------------------
 
@@ -204,6 +231,8 @@ class Processes:
         match pending.effect:
             case ReadZnodes(id=number, reads=reads):
                 course.zookeeper, outcomes = self._zookeeper.read(course.zookeeper, session, reads)
+                if self._is_kafka(session):
+                    outcomes = tuple(map(_without_debts, reads, outcomes))
                 self._result(course, events.ZnodesRead(number, outcomes))
             case ProbeBrokers(id=number, targets=targets):
                 alive = dict(zip(self._brokers, up, strict=True))
@@ -254,7 +283,7 @@ class Processes:
         if isinstance(done.outcome, MultiDone):
             if before.has_topic and not after.has_topic:
                 course.removed = before.topic_id
-            course.blame(checks.s4_marker_goes_last(self._topic, operations, after))
+            course.blame(checks.s4_marker_goes_last(self._topic, operations, before, after))
             if course.process.is_up:
                 version = self.contexts.summary(course.process.context).epoch_version
                 course.blame(checks.s5_write_is_current(operations, version, before))
@@ -266,6 +295,14 @@ def _probed(broker: BrokerId, is_up: bool) -> ProbeOutcome:
     return ProbeOutcome(broker, error, None if is_up else "no answer in time")
 
 
+def _without_debts(read: Read, outcome: ReadOutcome) -> ReadOutcome:
+    return ReadFailed(ZkError.NO_NODE) if _is_below(read.path, paths.DEBTS) else outcome
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
 def _changes(path: str) -> bool:
     """Return whether anybody else may write the znode, or a child of it."""
-    return any(path == each or path.startswith(f"{each}/") for each in CHANGED_BY_OTHERS) or path == paths.migration()
+    return any(_is_below(path, each) for each in CHANGED_BY_OTHERS) or path == paths.migration()

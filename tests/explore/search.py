@@ -20,7 +20,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from tests.explore.actions import Bounds
+from tests.explore.actions import Bounds, Scene
 from tests.explore.start import first_state
 from tests.explore.world import State, Transition, World
 
@@ -40,6 +40,7 @@ class Found(NamedTuple):
     """The result of a search."""
 
     bounds: Bounds
+    scene: Scene
     states: int
     transitions: int
     depth: int
@@ -49,6 +50,7 @@ class Found(NamedTuple):
     stuck: int
     open: int
     seconds: float
+    """Of the processor."""
     problem: str | None
     path: tuple[Transition, ...]
     """A shortest path to the problem; empty where there is none."""
@@ -64,8 +66,16 @@ STUCK: Final = "from here no path leads to the end of the deletion"
 class Search:
     """One search."""
 
-    def __init__(self, bounds: Bounds, max_states: int, look: Callable[[Progress], None] = lambda _: None) -> None:
-        self.world = World()
+    def __init__(
+        self,
+        bounds: Bounds,
+        scene: Scene,
+        *,
+        max_states: int = 5_000_000,
+        look: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self.world = World(scene)
+        self.scene = scene
         self.bounds = bounds
         self._max_states = max_states
         self._look = look
@@ -83,7 +93,7 @@ class Search:
 
     def run(self) -> Found:
         """Follow every state; stop at the first problem."""
-        started_s = time.perf_counter()
+        started_s = time.process_time()
         problem = self._follow_all()
         path: tuple[Transition, ...] = ()
         stuck, unfollowed = (0, 0)
@@ -95,13 +105,14 @@ class Search:
             path = tuple(self._path_to(numbers[0])) if numbers else ()
         return Found(
             self.bounds,
+            self.scene,
             len(self._states),
             len(self._targets),
             len(self._depths) - 1,
             len(self._ended),
             stuck,
             unfollowed,
-            time.perf_counter() - started_s,
+            time.process_time() - started_s,
             problem[1].problem if problem else STUCK if stuck else None,
             path,
         )

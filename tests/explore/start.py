@@ -12,11 +12,9 @@ from tests.explore.world import (
     CONTROLLER,
     CONTROLLERS,
     FAULT,
-    LIVES,
     ZOOKEEPER,
     State,
     World,
-    topic_znodes,
 )
 from tests.explore.zookeeper import OPERATOR
 
@@ -29,9 +27,10 @@ def first_state(world: World, bounds: Bounds) -> State:
     brokers = [KafkaBroker(broker, True, BrokerEpoch(10 * broker)) for broker in BROKERS]
     for broker in brokers:
         zookeeper, _ = world.register(zookeeper, broker)
-    zookeeper = world.zookeeper.multi(zookeeper, OPERATOR, topic_znodes(LIVES[0]), 100).state
+    for operations in filter(None, (world.operator.roots(), world.operator.creation(0))):
+        zookeeper = world.zookeeper.multi(zookeeper, OPERATOR, operations, 100).state
     down = tuple(world.processes.down() for _ in CONTROLLERS)
-    state: State = (zookeeper, *down, *map(world.brokers.of, brokers), 0, *Bounds(0, 0, 0))
+    state: State = (zookeeper, *down, *map(world.brokers.of, brokers), 0, 0, 0, *Bounds(0, 0, 0))
     for at in range(len(CONTROLLERS)):
         state = _at_rest(world, _started(world, state, at))
     return (*state[:FAULT], *bounds)

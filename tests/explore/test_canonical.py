@@ -9,7 +9,7 @@ import pytest
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import Deletion, TombstoneRound
 from lethe.controller.core.mutation import set_ineligible
-from tests.explore.actions import Action, Bounds, Kind
+from tests.explore.actions import Action, Bounds, Kind, Scene
 from tests.explore.canonical import DUE_MS, FIRST_REQUEST_ID, START_MS, frozen, thawed
 from tests.explore.start import first_state
 from tests.explore.world import CONTROLLER, TOPIC, State, World
@@ -26,7 +26,7 @@ TO_DELETION = (
 
 @pytest.fixture
 def world() -> World:
-    return World()
+    return World(Scene())
 
 
 def after(world: World, state: State, actions: Sequence[Action]) -> State:

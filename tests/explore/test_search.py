@@ -7,23 +7,28 @@ import json
 import pytest
 
 from tests.explore.__main__ import main
-from tests.explore.actions import Bounds
+from tests.explore.actions import Bounds, Scene
 from tests.explore.bugs import BUGS, Planted
+from tests.explore.runs import SHORT, Run
 from tests.explore.search import STUCK, Found, Search
 from tests.explore.words import told
 
 QUIET = Bounds(crashes=0, absences=0)
+NOTHING_OWED = Scene()
 
 
-def explore(bounds: Bounds, max_states: int = 1_000_000) -> tuple[Found, list[str]]:
-    search = Search(bounds, max_states)
+def explore(bounds: Bounds, scene: Scene = NOTHING_OWED, max_states: int = 1_000_000) -> tuple[Found, list[str]]:
+    search = Search(bounds, scene, max_states=max_states)
     found = search.run()
     return found, list(told(search.world, found.path, search.first))
 
 
-@pytest.mark.parametrize("bounds", [QUIET, QUIET._replace(crashes=1), QUIET._replace(absences=1)], ids=str)
-def test_every_state_is_good(bounds: Bounds) -> None:
-    found, lines = explore(bounds)
+RUNS = (Run(QUIET._replace(losses=1, haste=1), Scene()), *(run for run in SHORT if run.scene != Scene(owe=True)))
+
+
+@pytest.mark.parametrize("run", RUNS, ids=str)
+def test_every_state_is_good(run: Run) -> None:
+    found, lines = explore(*run)
     assert found.problem is None, "\n".join(lines)
     assert found.ended > 0
     assert found.stuck == found.open == 0
@@ -40,10 +45,13 @@ def test_a_search_that_is_cut_off_says_what_is_open() -> None:
     assert found.open == found.states == 100
 
 
-@pytest.mark.parametrize("planted", BUGS.values(), ids=BUGS)
+@pytest.mark.parametrize(
+    "planted",
+    [pytest.param(each, id=name, marks=[pytest.mark.slow] * each.is_slow) for name, each in BUGS.items()],
+)
 def test_finds_planted_bug(planted: Planted) -> None:
     with planted.bug():
-        found, lines = explore(planted.bounds)
+        found, lines = explore(planted.bounds, planted.scene)
     assert found.problem is not None
     assert found.problem.startswith(planted.problem)
     assert lines[0].startswith("  1  ")

@@ -14,6 +14,7 @@ from lethe.protocol.zookeeper.operations import MultiDone
 from tests.explore.actions import Action, Kind
 from tests.explore.checks import name_of
 from tests.explore.kafka_broker import KafkaBroker
+from tests.explore.operator import WRITES
 from tests.explore.parts import Heard, Wrote
 from tests.explore.processes import Pending
 from tests.explore.world import BROKER, BROKERS, CONTROLLER, CONTROLLERS, STAGE, ZOOKEEPER, State, Transition, World
@@ -42,7 +43,7 @@ def told(world: World, path: Sequence[Transition], first: State) -> Iterator[str
 def _sentence(world: World, action: Action, before: State) -> str:
     kind, who, what, which = action
     if kind is Kind.OPERATE:
-        return "The operator creates the topic again: B." if who else "The operator marks topic A for deletion."
+        return f"The operator {WRITES[who]}."
     if kind in (Kind.LEAVE, Kind.RETURN, Kind.BROKER_SESSION_ENDS):
         happens = {
             Kind.LEAVE: "dies; its disk stays",

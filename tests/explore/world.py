@@ -31,17 +31,18 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import Send
-from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, ReplicaAssignment, TopicId
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create, MultiDone
+from lethe.protocol.zookeeper.operations import Create, MultiDone, Operation
 from tests.explore import checks
-from tests.explore.actions import Action, Kind
+from tests.explore.actions import Action, Kind, Scene
 from tests.explore.canonical import START_MS
 from tests.explore.choices import ABSENCES, FREE, LOSSES, Choice, Choices, choices_of
 from tests.explore.interning import Numbers
 from tests.explore.kafka_broker import KafkaBroker, is_without_effect, receive
+from tests.explore.operator import Operator
 from tests.explore.parts import Moved, Processes, Told
-from tests.explore.zookeeper import OPERATOR, ZooKeeper
+from tests.explore.zookeeper import OPERATOR, View, ZooKeeper
 from tests.fakes.zookeeper_model import Fired
 
 TOPIC: Final = "orders"
@@ -59,7 +60,11 @@ CONTROLLER: Final = 1
 BROKER: Final = CONTROLLER + len(CONTROLLERS)
 STAGE: Final = BROKER + len(BROKERS)
 """0: A lives; 1: A was marked; 2: B was created."""
-FAULT: Final = STAGE + 1
+PAUSE: Final = STAGE + 1
+"""0: never; 1: deletions are paused; 2: they were."""
+REQUEST: Final = PAUSE + 1
+"""1: A was requested back."""
+FAULT: Final = REQUEST + 1
 
 
 class Transition(NamedTuple):
@@ -74,9 +79,11 @@ class Transition(NamedTuple):
 class World:
     """Parts, numbered, and the transitions between states."""
 
-    def __init__(self) -> None:
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.operator = Operator(TOPIC, LIVES, BROKERS, scene)
         self.zookeeper = ZooKeeper(TOPIC, BROKERS)
-        self.processes = Processes(TOPIC, CONTROLLERS, BROKERS, self.zookeeper)
+        self.processes = Processes(TOPIC, CONTROLLERS, BROKERS, self.zookeeper, scene)
         self.brokers: Numbers[KafkaBroker] = Numbers()
         self._choices: dict[tuple[int, int], Choices] = {}
         self._receive = lru_cache(None)(self._received)
@@ -88,8 +95,8 @@ class World:
     def transitions(self, state: State) -> Iterator[Transition]:
         """Yield everything that can happen, in an order that is always the same."""
         view = self.zookeeper.view(state[ZOOKEEPER])
-        if state[STAGE] == 0 or (state[STAGE] == 1 and not view.has_topic and not view.is_marked):
-            yield self._operate(state)
+        for write, at, operations in self.operator.writes(state[STAGE], state[PAUSE], state[REQUEST], view):
+            yield self._operate(state, write, STAGE + at, operations)
         yield from self._mortal(state, view.sessions)
         for who, session in enumerate(CONTROLLERS):
             number = state[CONTROLLER + who]
@@ -149,14 +156,13 @@ class World:
 
     # --- the operator ----------------------------------------------------------------------------------------------
 
-    def _operate(self, state: State) -> Transition:
-        stage = state[STAGE]
-        operations = topic_znodes(LIVES[1]) if stage else (Create(paths.delete_topic(TOPIC), None),)
-        done = self.zookeeper.multi(state[ZOOKEEPER], OPERATOR, operations, 100 + stage)
+    def _operate(self, state: State, write: int, at: int, operations: tuple[Operation, ...]) -> Transition:
+        done = self.zookeeper.multi(state[ZOOKEEPER], OPERATOR, operations, 100 + state[STAGE])
         assert isinstance(done.outcome, MultiDone), done
         after = list(state)
-        after[ZOOKEEPER], after[STAGE] = done.state, stage + 1
-        return self._done(Action(Kind.OPERATE, stage), after, done.fired)
+        after[ZOOKEEPER] = done.state
+        after[at] += 1
+        return self._done(Action(Kind.OPERATE, write), after, done.fired)
 
     # --- brokers ---------------------------------------------------------------------------------------------------
 
@@ -173,7 +179,7 @@ class World:
         elif broker.id in sessions:
             after[ZOOKEEPER], fired = self.zookeeper.close(state[ZOOKEEPER], broker.id)
             yield self._done(Action(Kind.BROKER_SESSION_ENDS, MORTAL), after, fired)
-        else:
+        elif not self.scene.gone:
             back = broker.returned()
             after[at] = self.brokers.of(back)
             after[ZOOKEEPER], fired = self.register(state[ZOOKEEPER], back)
@@ -194,8 +200,9 @@ class World:
         at = BROKER + action.what
         broker, process, deleted, problem = self._receive(after[at], process, action, send)
         if deleted is not None:
-            asked = LIVES[: 1 if after[STAGE] else 0]
-            problem = checks.s2_was_asked_for(deleted, asked, self.brokers[broker]) or problem
+            view = self.zookeeper.view(after[ZOOKEEPER])
+            is_asked = after[STAGE] and (view.is_marked or view.topic_id != LIVES[0])
+            problem = checks.s2_was_asked_for(deleted, LIVES[:is_asked], self.brokers[broker]) or problem
         after[at], after[CONTROLLER + action.who] = broker, process
         return self._done(action, after, problem=problem)
 
@@ -214,10 +221,8 @@ class World:
 
     def _moved(self, after: list[int], action: Action, moved: Moved) -> Transition:
         zookeeper, process, fired, removed, problem, told = moved
-        if removed is not None:
-            brokers = (self.brokers[each] for each in after[BROKER:STAGE])
-            view = self.zookeeper.view(after[ZOOKEEPER])
-            problem = problem or checks.s1_gone_everywhere(removed, brokers, view)
+        if zookeeper != after[ZOOKEEPER]:
+            problem = problem or self._gone_too_early(after, zookeeper, removed)
         after[ZOOKEEPER], after[CONTROLLER + action.who] = zookeeper, process
         return self._done(action, after, fired, problem, told)
 
@@ -246,23 +251,42 @@ class World:
                 process = process.with_strays(at, left)
         return self.processes.numbers.of(process)
 
+    def _gone_too_early(self, state: list[int], zookeeper: int, removed: TopicId | None) -> str | None:
+        """Return what is wrong with the removal of a topic's znode, a debt or a marker."""
+        brokers = [self.brokers[each] for each in state[BROKER:STAGE]]
+        before = self.zookeeper.view(state[ZOOKEEPER])
+        problem = None if removed is None else checks.s1_gone_everywhere(removed, brokers, before)
+        later = self.zookeeper.view(zookeeper)
+        return (
+            problem or checks.debts_are_paid(brokers, before, later) or checks.comes_back_whole(brokers, before, later)
+        )
+
     # --- looking ---------------------------------------------------------------------------------------------------
 
     def is_ended(self, state: State) -> bool:
-        """A is gone everywhere, and B is served by both brokers under a controller that has nothing left to do."""
-        if state[STAGE] != len(LIVES):
-            return False
+        """A is gone everywhere, and B is served by both brokers under a controller that has nothing left to do. Or A
+        was brought back, and is served.
+
+        A broker that never returns may have kept A, if it owes that; so may one that a controller without debts leads.
+        """
         view = self.zookeeper.view(state[ZOOKEEPER])
-        if view.is_marked or view.topic_id != LIVES[1]:
+        if view.is_marked or not view.has_topic or view.has_request:
             return False
-        return all(self.serves(state[at]) for at in range(BROKER, STAGE)) and any(
-            self._rests(state[at]) for at in range(CONTROLLER, BROKER)
+        if not state[STAGE] or (state[PAUSE] == 1 and view.topic_id == LIVES[1]):
+            return False
+        leading = [who for who in range(len(CONTROLLERS)) if self._rests(state[CONTROLLER + who])]
+        return bool(leading) and all(
+            self._is_well(self.brokers[number], view, leading) for number in state[BROKER:STAGE]
         )
 
-    def serves(self, number: int) -> bool:
-        """The broker serves B and shows it."""
-        broker = self.brokers[number]
-        return broker.hosted is not None and broker.hosted.topic_id == broker.shown == LIVES[1]
+    def _is_well(self, broker: KafkaBroker, view: View, leading: list[int]) -> bool:
+        owes = (broker.id, LIVES[0]) in view.debts
+        if owes and broker.log_of == LIVES[0]:
+            return not broker.is_up if self.scene.gone else self.scene.kafka and broker.is_up and leading == [1]
+        if not broker.is_up:
+            return self.scene.gone and broker.log_of in (None, view.topic_id)
+        serves = broker.hosted is not None and broker.hosted.topic_id == broker.shown == view.topic_id
+        return serves and not owes
 
     def _at_rest(self, number: int) -> bool:
         process = self.processes.numbers[number]
@@ -270,12 +294,3 @@ class World:
             return False
         summary = self.processes.contexts.summary(process.context)
         return summary.role is Role.ACTIVE and not summary.deletions
-
-
-def topic_znodes(topic_id: TopicId) -> tuple[Create, ...]:
-    """Return what somebody writes who creates the topic."""
-    assignment = ReplicaAssignment(BROKERS)
-    return (
-        Create(paths.config_topic(TOPIC), znodes.encode_config({})),
-        Create(paths.topic(TOPIC), znodes.encode_topic(znodes.TopicZnode({0: assignment}, topic_id))),
-    )

@@ -7,7 +7,7 @@ number of its process, of which there is at most one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -75,6 +75,9 @@ class View(NamedTuple):
     is_marked: bool
     epoch_version: int
     registered: tuple[tuple[BrokerId, BrokerEpoch], ...]
+    debts: tuple[tuple[BrokerId, TopicId | None], ...]
+    has_request: bool
+    """The topic is requested back, and the controller has not answered."""
 
 
 class Done(NamedTuple):
@@ -147,6 +150,7 @@ class ZooKeeper:
     def _view(self, state: int) -> View:
         model = self._models[state]
         topic, epoch = model.node(paths.topic(self._topic)), model.node(paths.controller_epoch())
+        request = model.node(paths.request(self._topic))
         registered = ((broker, model.node(paths.broker_id(broker))) for broker in self._brokers)
         return View(
             model.sessions,
@@ -155,4 +159,12 @@ class ZooKeeper:
             model.node(paths.delete_topic(self._topic)) is not None,
             -1 if epoch is None else epoch.version,
             tuple((broker, BrokerEpoch(node.czxid)) for broker, node in registered if node is not None),
+            tuple((broker, debt.topic_id) for broker in self._brokers for debt in _debts(model, broker)),
+            request is not None and znodes.decode_topic_request(self._topic, request.data).refused is None,
         )
+
+
+def _debts(model: SmallModel, broker: BrokerId) -> Iterator[znodes.Debt]:
+    for child in model.children(paths.debts_of(broker)):
+        node = model.node(f"{paths.debts_of(broker)}/{child}")
+        yield znodes.decode_debt(broker, child, None if node is None else node.data)

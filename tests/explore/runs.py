@@ -1,0 +1,40 @@
+"""The searches of `make explore`, and their short form for every change."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tests.explore.actions import Bounds, Scene
+
+
+class Run(NamedTuple):
+    """One search."""
+
+    bounds: Bounds
+    scene: Scene
+
+
+_BOTH: Final = Bounds(crashes=1, absences=1)
+_CRASH: Final = Bounds(crashes=1, absences=0)
+_ABSENCE: Final = Bounds(crashes=0, absences=1)
+_NONE: Final = Bounds(crashes=0, absences=0)
+
+SHORT: Final = (
+    Run(_CRASH, Scene()),
+    Run(_ABSENCE, Scene()),
+    Run(_ABSENCE, Scene(owe=True)),
+    Run(_ABSENCE, Scene(owe=True, gone=True)),
+    Run(_NONE, Scene(undelete=True)),
+)
+"""One fault each."""
+
+LONG: Final = (
+    *SHORT,
+    Run(_NONE._replace(losses=2, haste=2), Scene()),
+    Run(_CRASH, Scene(undelete=True)),
+    Run(_BOTH, Scene(owe=True, gone=True)),
+    Run(_BOTH, Scene()),
+    Run(_BOTH, Scene(owe=True)),
+    Run(_BOTH, Scene(owe=True, kafka=True)),
+)
+"""These, and two faults in any order."""
