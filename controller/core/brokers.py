@@ -39,7 +39,7 @@ from lethe.controller.core.tasks import (
     TakeReplicasOffline,
 )
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
-from lethe.controller.core.tasks_debts import PayDebts
+from lethe.controller.core.tasks_debts import PayDebts, ReadForgets
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
@@ -167,6 +167,8 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     batch.add_update_metadata((broker.id for broker in task.brokers), _in_service(context))
     step.flush(batch)
     caches.schedule(step, tuple(broker.id for broker in task.brokers))
+    if any(broker.id in cluster.forgotten for broker in task.brokers):
+        step.context.tasks.append(ReadForgets())
     debts.pay(step, PayDebts(tuple(broker.id for broker in task.brokers)))
     replicas = cluster.replicas_on(ids)
     doomed = tuple(name for name in replicas if cluster.is_queued(name))

@@ -143,6 +143,8 @@ class ClusterState:
     """What the markers of topics that are not queued order; without those that order nothing."""
     debts: Debts = field(default_factory=Debts)
     """What absent brokers still have of topics whose znodes are gone, or go next."""
+    forgotten: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that are given up for good, with the version of the request: see `forgetting`."""
     owed: dict[BrokerId, OwingBroker] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
     paused: DeletionPause | None = None
@@ -182,6 +184,10 @@ class ClusterState:
         return broker not in self.brokers and not (
             broker in self.quarantined_brokers or broker in self.advertised_controllers
         )
+
+    def is_given_up(self, broker: int) -> bool:
+        """The broker never returns, as a user has said, and it is not registered."""
+        return broker in self.forgotten and self.is_absent(broker)
 
     def is_advertised(self, broker: int) -> bool:
         """The id is a controller's, which hosts no replicas, and no broker is registered under it now."""

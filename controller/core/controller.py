@@ -29,6 +29,7 @@ from lethe.controller.core import (
     failover,
     first_leaders,
     foreign_isr_members,
+    forgetting,
     isr,
     leader_changes,
     leaving,
@@ -136,6 +137,8 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             creation.topics_changed(step)
         case events.TopicsModified(topics=topics):
             expansion.topics_modified(step, topics)
+        case events.ForgetsRequested():
+            step.do(tasks_debts.ReadForgets())
         case events.DeletionMarkerModified(topic=topic):
             orders.modified(step, topic)
         case events.TopicDeletionsRequested():
@@ -343,6 +346,10 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             deletion.fail(step, task)
         case tasks_debts.ReadDebts():
             debts_written.read(step)
+        case tasks_debts.ReadForgets():
+            forgetting.read(step)
+        case tasks_debts.SettleForgets():
+            forgetting.settle(step)
         case tasks_debts.PayDebts():
             debts.pay(step, task)
         case tasks_debts.CloseDebts():

@@ -16,6 +16,7 @@ from lethe.controller.core.events import (
     ControllerDeleted,
     DeletionMarkerModified,
     DeletionsPauseChanged,
+    ForgetsRequested,
     IsrChangesNotified,
     LeaderAndIsrResponseReceived,
     LogDirEventsNotified,
@@ -80,7 +81,7 @@ def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of al
         case StopReplicaResponseReceived() | ZnodesWritten():
             # Only removals of deleted topics are written in the background.
             return ControllerState.TOPIC_DELETION
-        case DeletionMarkerModified():
+        case DeletionMarkerModified() | ForgetsRequested():
             return ControllerState.TOPIC_DELETION
         case ReassignmentsRequested():
             return ControllerState.ALTER_PARTITION_REASSIGNMENT

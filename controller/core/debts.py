@@ -14,7 +14,8 @@ of the same name. Per debt and broker incarnation:
     close      the debt's znode is removed, when every partition is paid or void
 
 The compare names this broker as in sync, so that an agent answers INCONSISTENT_TOPIC_ID for another topic's directory,
-as Kafka's brokers do, instead of quarantining it.
+as Kafka's brokers do, instead of quarantining it. The deletion has no leader epoch: -2 would refer an agent to the
+latest tombstone of the name, which may be that of a later topic.
 
 Until a partition is paid or void, the broker hears nothing of a later topic's partition of that number (`withheld` in
 `debts_policy`); then it is announced as usual. A broker that registers again begins anew: no earlier answer counts.
@@ -49,7 +50,7 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.partition_errors import PartitionErrors
-from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_NONE, BrokerId
+from lethe.protocol.vocabulary import LEADER_NONE, NO_LEADER_EPOCH, BrokerId
 from lethe.protocol.zookeeper.operations import Delete, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -114,7 +115,7 @@ def _delete(step: StepContext, broker: BrokerId, found: Mapping[DebtKey, Bits]) 
         debt = context.cluster.debts.get(key)
         payable = 0 if debt is None else partitions & debts_policy.payable(context, key, debt)
         if debt is not None and payable:
-            rows = tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, True) for n in numbers_in(payable))
+            rows = tuple(StopReplicaPartition(n, NO_LEADER_EPOCH, True) for n in numbers_in(payable))
             topics.append(StopReplicaTopic(key.topic, rows))
             asked.append(debt)
     if topics:

@@ -68,6 +68,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
+GIVEN_UP: Final = "its broker was given up"
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _INELIGIBLE: Final = (ReplicaState.DELETION_INELIGIBLE,)
 _OFFLINE: Final = (ReplicaState.OFFLINE,)
@@ -203,7 +204,9 @@ def _start(step: StepContext, names: list[str]) -> None:
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = step.now_ms
-    on_no_disk = chosen(left, lambda _, broker, bits: bits if cluster.is_advertised(broker) else 0)
+    on_no_disk = chosen(
+        left, lambda _, broker, bits: bits if cluster.is_advertised(broker) or cluster.is_given_up(broker) else 0
+    )
     on_brokers = without(left, on_no_disk)
     alive = chosen(on_brokers, cluster.reachable)
     dead = without(on_brokers, alive)
@@ -225,18 +228,20 @@ def _start(step: StepContext, names: list[str]) -> None:
 
 
 def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
-    """Acknowledge replicas that were assigned to a controller, which has no disk: one event record per topic and
-    controller."""
-    enter_replica_state(step.context.cluster, replicas, ReplicaState.DELETION_SUCCESSFUL)
+    """Acknowledge replicas that no broker has, or that were given up with their broker: one event record per topic and
+    id."""
+    cluster = step.context.cluster
+    enter_replica_state(cluster, replicas, ReplicaState.DELETION_SUCCESSFUL)
     for name, columns in replicas.items():
-        for controller, bits in columns.items():
+        for broker, bits in columns.items():
+            why = GIVEN_UP if cluster.is_given_up(broker) else "placed on a controller, which has no disk"
             step.record(
                 EventRecordType.ACK,
                 f"topic/{name}",
                 topic_id=step.id_of(name),
-                broker=controller,
+                broker=broker,
                 partitions=ranges_of(bits),
-                why="placed on a controller, which has no disk",
+                why=why,
             )
 
 
@@ -325,9 +330,12 @@ def fail(step: StepContext, task: FailReplicaDeletions) -> None:
     gone = debts_policy.owed(context, failed)
     move(step, MoveReplicas(_of_these(context, failed, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     move(step, MoveReplicas(_of_these(context, gone, _INELIGIBLE), ReplicaState.DELETION_OWED))
-    for name in without(failed, gone):
+    waiting = without(failed, gone)
+    for name in waiting:
         set_ineligible(cluster, cluster.deletions[name], True)
-    step.do(ResumeDeletions(topics))
+    # A topic that has waited for the broker, as for a failed disk, does not wait for it any more.
+    step.do(ResumeDeletions(tuple(name for name in topics if name not in waiting), unblock=True))
+    step.do(ResumeDeletions(tuple(waiting)))
 
 
 def note_problem(step: StepContext, replica: PartitionReplica, what: str) -> None:

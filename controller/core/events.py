@@ -82,6 +82,11 @@ class TopicDeletionsRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetsRequested:
+    """The children of `/lethe/forget` changed, or it was created."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionMarkerModified:
     """The data of this topic's deletion marker changed: it was watched."""
 
@@ -266,6 +271,7 @@ External = (
     | TopicsChanged
     | TopicsModified
     | DeletionMarkerModified
+    | ForgetsRequested
     | TopicDeletionsRequested
     | ReassignmentsRequested
     | DeletionsPauseChanged
@@ -292,6 +298,7 @@ _OF_PATH: Final[Mapping[str, External]] = MappingProxyType(
         paths.delete_topics(): TopicDeletionsRequested(),
         paths.deletions_paused(): DeletionsPauseChanged(),
         paths.requests(): TopicRequestsChanged(),
+        paths.forgets(): ForgetsRequested(),
         paths.reassign_partitions(): ReassignmentsRequested(),
         paths.isr_change_notifications(): IsrChangesNotified(),
         paths.log_dir_event_notifications(): LogDirEventsNotified(),

@@ -24,7 +24,7 @@ from lethe.controller.core.slices import slices
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import AnnounceTopics, BecomeActive, ReadStates, StartPartitions, StartReplicas
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
-from lethe.controller.core.tasks_debts import PayDebts
+from lethe.controller.core.tasks_debts import PayDebts, ReadForgets
 from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments
@@ -186,6 +186,7 @@ def on_replicas_announced(step: StepContext) -> None:
         EvictReplicas(),
         Register(),
         ReadTopicRequests(),
+        ReadForgets(),
         BecomeActive(),
     )
 

@@ -37,7 +37,7 @@ from lethe.controller.core.mutation import count_retry, remove_topic, set_inelig
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import GiveUp, ListTopics, ReadModifiedTopics
-from lethe.controller.core.tasks_debts import DebtParentsCreated, DebtsWritten, WriteDebts
+from lethe.controller.core.tasks_debts import DebtParentsCreated, DebtsWritten, SettleForgets, WriteDebts
 from lethe.controller.core.tasks_deletion import (
     ListDeletions,
     RemoveTopics,
@@ -221,6 +221,8 @@ def _finish(step: StepContext, name: str) -> None:
     step.context.cluster.removals.modified.pop(name, None)
     missed.note_removed(step.context, name)
     debts.name_is_free(step, name)
+    if step.context.cluster.forgotten:
+        step.do(SettleForgets())
 
 
 # --- debts ----------------------------------------------------------------------------------------------------------

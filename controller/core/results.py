@@ -32,6 +32,7 @@ from lethe.controller.core import (
     failover,
     first_leaders,
     foreign_isr_members,
+    forgetting,
     isr,
     leader_changes,
     marks,
@@ -183,6 +184,10 @@ def _read(  # noqa: C901 - as flat as `_run`
             debts_written.on_debtors_listed(step, outcomes)
         case tasks_debts.DebtsListed():
             debts_written.on_debts_listed(step, then, outcomes)
+        case tasks_debts.ForgetsListed():
+            forgetting.on_listed(step, outcomes)
+        case tasks_debts.ForgetsRead():
+            forgetting.on_read(step, then, outcomes)
         case tasks_debts.DebtsRead():
             debts_written.on_debts_read(step, then, outcomes)
         case tasks_deletion.PauseRead():
@@ -276,6 +281,10 @@ def _written(  # noqa: C901 - as flat as `_run`
             marks.on_markers_removed(step, then, outcomes)
         case tasks_debts.DebtParentsCreated():
             removal.on_debt_parents_created(step, then, outcomes)
+        case tasks_debts.DebtsWrittenOff():
+            forgetting.on_written_off(step, then, outcomes)
+        case tasks_debts.ForgetsAnswered():
+            forgetting.on_answered(step, then, outcomes)
         case tasks_debts.DebtsClosed():
             debts.on_closed(step, then, outcomes)
         case tasks_debts.DebtsWritten():

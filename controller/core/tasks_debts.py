@@ -42,7 +42,17 @@ class CloseDebts:
     debts: tuple[DebtKey, ...]
 
 
-DebtTask = ReadDebts | WatchOrders | WriteDebts | PayDebts | CloseDebts
+@dataclass(frozen=True, slots=True)
+class ReadForgets:
+    """Read which brokers are to be given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleForgets:
+    """Write off what is owed by brokers that are given up, and remove the requests that are carried out."""
+
+
+DebtTask = ReadDebts | WatchOrders | WriteDebts | PayDebts | CloseDebts | ReadForgets | SettleForgets
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------
@@ -94,5 +104,29 @@ class DebtsClosed:
     debts: tuple[DebtKey, ...]
 
 
-DebtReadContinuation = DebtorsListed | DebtsListed | DebtsRead | OrdersRead
-DebtWriteContinuation = DebtParentsCreated | DebtsWritten | DebtsClosed
+@dataclass(frozen=True, slots=True)
+class ForgetsListed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetsRead:
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsWrittenOff:
+    """After removing the znodes of these debts, a group for each."""
+
+    debts: tuple[DebtKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetsAnswered:
+    """After answering or removing the requests about these brokers, in the last groups."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+DebtReadContinuation = DebtorsListed | DebtsListed | DebtsRead | OrdersRead | ForgetsListed | ForgetsRead
+DebtWriteContinuation = DebtParentsCreated | DebtsWritten | DebtsClosed | DebtsWrittenOff | ForgetsAnswered

@@ -133,7 +133,7 @@ def test_the_story_of_a_debt_that_is_paid() -> None:
         -> 3 LeaderAndIsr: orders-0 leader -1 epoch 1 isr 3
         <- 1,2,3 UpdateMetadata ok
         <- 3 LeaderAndIsr ok
-        -> 3 StopReplica: orders-0 epoch -2 delete
+        -> 3 StopReplica: orders-0 epoch -1 delete
         <- 3 StopReplica ok
         zk delete /lethe/debts/3/orders@35
         """

@@ -14,6 +14,7 @@ from lethe.controller.core.waiting import marked_since_ms, oldest
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
+from tests.simulation import debts
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import Settings, in_force
 from tests.simulation.world import Violation
@@ -77,6 +78,7 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
     for name, incarnation in readable.items():
         yield from _topic_differences(context, name, incarnation)
     yield from _mark_differences(cluster, context)
+    yield from debts.differences(cluster, context)
 
 
 def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:

@@ -11,7 +11,7 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, departures, invariants
+from tests.simulation import belief, debts, departures, invariants
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -67,6 +67,10 @@ class Cluster:
         for deed, odds in (("protect", P_PROTECTED), ("pace", P_PACED)):
             if mix is None and Random(f"{deed} {world.seed}").random() < odds:
                 self.mix = replace(self.mix, theme_weights={**self.mix.theme_weights, deed: 3})
+        if mix is None:
+            offline_replicas, deeds = debts.drawn(world.seed)
+            weights = {**self.mix.theme_weights, **deeds}
+            self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.shared = SharedContents()

@@ -15,6 +15,7 @@ from lethe.controller.core.effects import Effect, Send, WriteZnodes
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
+from tests.simulation import debts
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -34,11 +35,18 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
                 _writes(context, operations), _unmarks(context, knowledge, operations), _leads(context, operations)
             )
             problems = itertools.chain(problems, _is_too_fast(cluster, controller, operations))
-            problems = itertools.chain(problems, _believes(context, operations))
+            problems = itertools.chain(
+                problems, _believes(context, operations), debts.problems_with_write(context, operations)
+            )
         case Send(request=StopReplicaRequest() as request):
-            problems = itertools.chain(_deletes(controller.context, request))
+            problems = itertools.chain(
+                _deletes(controller.context, request), debts.problems_with_request(controller.context, effect)
+            )
         case Send(request=LeaderAndIsrRequest()):
-            problems = itertools.chain(_makes_again(cluster, controller.context, effect))
+            problems = itertools.chain(
+                _makes_again(cluster, controller.context, effect),
+                debts.problems_with_request(controller.context, effect),
+            )
         case _:
             return
     for problem in problems:

@@ -11,7 +11,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from tests.simulation import silences
+from tests.simulation import debts, silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, is_controller
@@ -32,6 +32,7 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     no_orphans(cluster)
     nothing_is_on_a_controller(cluster)
     silences.all_is_settled(cluster.controllers)
+    debts.all_are_settled(cluster)
     agreed: dict[int, None] = {}
     for agent in cluster.agents.values():
         # Agents that were told the same share the contents of their caches: those are looked at once.
@@ -75,7 +76,10 @@ def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
         if not causes:
             raise Violation("L1", f"{incarnation} waits, and nobody knows for what")
         for cause in causes:
-            if (cause.waiting_for, cause.broker) != (CauseKind.BROKER_TO_RETURN, away):
+            is_made_up = (cause.waiting_for, cause.broker) == (CauseKind.CANNOT_BE_OWED, away)
+            if not is_made_up and debts.is_ordered(cluster, name):
+                raise Violation("L3", f"{incarnation} was not to wait for broker {away}, and it waits: {cause}")
+            if not is_made_up and (cause.waiting_for, cause.broker) != (CauseKind.BROKER_TO_RETURN, away):
                 raise Violation("L1", f"{incarnation} waits for {cause}, and not for broker {away} alone")
 
 

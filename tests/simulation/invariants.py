@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import departures, silences
+from tests.simulation import debts, departures, silences
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -47,6 +47,7 @@ def writes_are_allowed(
         return
     s5_write_is_current(writer, operations, epoch_version_before)
     for operation in operations:
+        debts.first_epochs_are_above(cluster, operation)
         state_of = paths.state_of(operation.path)
         if state_of is not None:
             s6_leader_and_isr_is_sound(cluster, writer, operation, *state_of)
@@ -58,8 +59,8 @@ def writes_are_allowed(
 
 
 def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> None:
-    """A topic's znode goes only after every replica is gone and every live broker's cache has lost it, or the limit has
-    passed for that broker and the tombstone is on its way to it.
+    """A topic's znode goes only after every replica is gone or owed, and every live broker's cache has lost it, or the
+    limit has passed for that broker and the tombstone is on its way to it.
 
     A broker that has registered again and was told nothing since shows what it was told before: the first thing that
     it is told replaces that. Partitions that the topic never had are ghosts, which another one cures.
@@ -71,6 +72,8 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
         for log_dir, names in agent.disk.log_dirs.items():
             for name in () if incarnation.topic_id is None else names.of(incarnation.topic_id):
                 partition = names[name].topic_partition.partition
+                if debts.is_owed(cluster, agent.id, incarnation, partition):
+                    continue
                 if is_live(name) and not departures.may_stay(cluster, writer, agent, incarnation, partition):
                     raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
         if cluster.was_told(agent, registered) and silences.is_shown(agent.state.cache, incarnation):

@@ -12,6 +12,7 @@ from random import Random
 from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 DEFAULT_TOMBSTONE_TIMEOUT_MS = 300_000
 _LATENCIES = ((0, 2), (1, 10), (1, 60), (1, 400))
@@ -62,6 +63,8 @@ class Mix:
     """Also whether brokers fall silent and controllers are asked to stop: with the default they are not."""
     advertised: bool
     """Brokers take controllers for some of them, and place replicas on them."""
+    offline_replicas: OfflineReplicas
+    """What controllers do about absent brokers, unless a marker orders something else."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
@@ -183,6 +186,7 @@ def draw(random: Random) -> Mix:
         insists=False,
         tombstone_timeout_ms=DEFAULT_TOMBSTONE_TIMEOUT_MS,
         advertised=False,
+        offline_replicas=OfflineReplicas.WAIT,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

@@ -17,6 +17,7 @@ from lethe.controller.core.events import ResignationRequested
 from lethe.protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
+from tests.simulation.debts import Creditors
 from tests.simulation.ledger import Incarnation
 from tests.simulation.movers import Movers
 from tests.simulation.switches import Switches
@@ -37,6 +38,7 @@ class Operators:
         self._ledger = cluster.ledger
         self._movers = Movers(cluster)
         self._switches = Switches(cluster)
+        self._creditors = Creditors(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         self._placing = Random(f"placing {cluster.world.seed}")
@@ -47,7 +49,7 @@ class Operators:
 
     def act(self, deed: str) -> None:
         """Do it."""
-        doer = next(doer for doer in (self, self._movers, self._switches) if hasattr(doer, deed))
+        doer = next(doer for doer in (self, self._movers, self._switches, self._creditors) if hasattr(doer, deed))
         getattr(doer, deed)()
 
     # --- topics ----------------------------------------------------------------------------------------------------

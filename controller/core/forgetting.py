@@ -1,0 +1,172 @@
+"""Requests to give up brokers that never return.
+
+A request is a znode `/lethe/forget/<broker>`, and it is in force while it exists:
+
+    of the broker                             what becomes of it
+    ----------------------------------------  -----------------------------------------------------------------------
+    its debts                                 written off
+    replicas of queued topics                 count as deleted, and are not owed: nobody will ask for them
+    replicas of living topics                 stay as they are
+
+The request goes last, when no queued topic names the broker any more: a controller that takes over meanwhile goes on.
+It is refused, in its own data, for a broker that is registered, also for one that registers while it is in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lethe.controller.core.context import Context
+from lethe.controller.core.debt_memory import DebtKey
+from lethe.controller.core.debts_written import record
+from lethe.controller.core.deletion import GIVEN_UP
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_debts import (
+    DebtsWrittenOff,
+    ForgetsAnswered,
+    ForgetsListed,
+    ForgetsRead,
+    ReadForgets,
+    SettleForgets,
+)
+from lethe.controller.core.tasks_deletion import ResumeDeletions
+from lethe.protocol.journal_debts import WRITTEN_OFF
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+
+FORGETTING: Final = "forgetting the broker"
+"""The refused action in the event record. Old journals contain it: never change it."""
+_CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
+
+
+def read(step: StepContext) -> None:
+    """List the requests, and watch for more."""
+    path = paths.forgets()
+    step.read((Exists(path, watch=True), GetChildren(path, watch=True)), ForgetsListed())
+
+
+def on_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read the requests; those that are gone are not in force any more."""
+    listed = outcomes[1]
+    names = listed.names if isinstance(listed, Children) else ()
+    brokers = tuple(broker for broker in map(paths.broker_named, names) if broker is not None)
+    forgotten = step.context.cluster.forgotten
+    for broker in [broker for broker in forgotten if broker not in brokers]:
+        del forgotten[broker]
+    if brokers:
+        step.read((GetData(paths.forget(broker)) for broker in brokers), ForgetsRead(brokers))
+
+
+def on_read(step: StepContext, task: ForgetsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Refuse what cannot be done; carry the others out."""
+    context = step.context
+    cluster = context.cluster
+    groups: list[tuple[Operation, ...]] = []
+    refused: list[BrokerId] = []
+    begun: list[BrokerId] = []
+    for broker, outcome in zip(task.brokers, outcomes, strict=True):
+        if not isinstance(outcome, Data):
+            continue
+        try:
+            request = znodes.decode_forget_request(broker, outcome.data)
+        except znodes.MalformedZnode as malformed:
+            step.refuse(f"broker/{broker}", FORGETTING, str(malformed))
+            continue
+        if request.refused is not None:
+            continue
+        if (why := _problem(context, broker)) is not None:
+            cluster.forgotten.pop(broker, None)
+            step.refuse(f"broker/{broker}", FORGETTING, why)
+            data = znodes.encode_forget_request(znodes.ForgetRequest(refused=why))
+            groups.append((SetData(paths.forget(broker), data, outcome.stat.version),))
+            refused.append(broker)
+        else:
+            cluster.forgotten[broker] = outcome.stat.version
+            begun.append(broker)
+    if begun:
+        queued = tuple(name for name in cluster.deletions if name in cluster.topics and _names(context, name, begun))
+        step.do(ResumeDeletions(queued, unblock=True), SettleForgets())
+    if groups:
+        step.write(groups, ForgetsAnswered(tuple(refused)))
+
+
+def _problem(context: Context, broker: BrokerId) -> str | None:
+    cluster = context.cluster
+    if broker in cluster.brokers or broker in cluster.quarantined_brokers:
+        return "it is registered in ZooKeeper"
+    if broker in cluster.advertised_controllers:
+        return "this is the id of a controller"
+    return None
+
+
+def _names(context: Context, name: str, brokers: Sequence[BrokerId]) -> bool:
+    assigned = context.cluster.topics[name].assigned()
+    return any(broker in assigned for broker in brokers)
+
+
+def settle(step: StepContext) -> None:
+    """Write off the debts of these brokers; remove the requests that nothing waits for any more."""
+    context = step.context
+    cluster = context.cluster
+    debts = tuple(key for key, _ in cluster.debts.all() if key.broker in cluster.forgotten)
+    if debts:
+        step.write([(Delete(key.path),) for key in debts], DebtsWrittenOff(debts))
+        return
+    unreadable = [each.path for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten]
+    done = tuple(
+        broker
+        for broker in cluster.forgotten
+        if not any(name in cluster.topics and _names(context, name, (broker,)) for name in cluster.deletions)
+    )
+    groups: list[tuple[Operation, ...]] = [(Delete(path),) for path in unreadable if path.count("/") > 3]
+    for path in unreadable:
+        del cluster.debts.unreadable[path]
+    groups += [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
+    if groups:
+        step.write(groups, ForgetsAnswered(done))
+
+
+def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[GroupOutcome]) -> None:
+    """Record the debts that are written off, and go on; one that cannot be removed stays."""
+    failed = False
+    for key, outcome in zip(task.debts, outcomes, strict=True):
+        if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
+            failed = True
+            step.refuse(f"broker/{key.broker}", f"{FORGETTING}: removing {key.path}", outcome.error.name)
+            continue
+        _write_off(step, key)
+    if not failed:
+        step.do(SettleForgets())
+
+
+def _write_off(step: StepContext, key: DebtKey) -> None:
+    debt = step.context.cluster.debts.drop(key)
+    if debt is not None:
+        record(step, key, debt.debt, WRITTEN_OFF, why=GIVEN_UP)
+
+
+def on_answered(step: StepContext, task: ForgetsAnswered, outcomes: Sequence[GroupOutcome]) -> None:
+    """Read again the requests that have changed meanwhile."""
+    forgotten = step.context.cluster.forgotten
+    mine = outcomes[len(outcomes) - len(task.brokers) :]
+    for broker, outcome in zip(task.brokers, mine, strict=True):
+        if isinstance(outcome, GroupFailed) and outcome.error in _CHANGED:
+            step.do(ReadForgets())
+        elif isinstance(outcome, GroupFailed):
+            step.refuse(f"broker/{broker}", f"{FORGETTING}: answering the request", outcome.error.name)
+        else:
+            forgotten.pop(broker, None)

@@ -1,0 +1,118 @@
+"""Brokers that are given up: their debts are written off, and deletions end without them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.protocol.journal import EventRecordType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, is_gone, with_topic
+from tests.scenarios.test_debts_paid import back, owing, told
+from tests.scenarios.test_debts_written import debts, without
+
+
+def forget(world: OneController, broker: int) -> None:
+    for path in (paths.LETHE, paths.FORGET):
+        if not world.exists(path):
+            world.write(Create(path, None))
+    world.write(Create(paths.forget(broker), znodes.encode_forget_request(znodes.ForgetRequest())))
+    world.run()
+
+
+def refused(world: OneController, broker: int) -> str | None:
+    found = world.read(paths.forget(broker))
+    return None if found is None else znodes.decode_forget_request(broker, found.data).refused
+
+
+def waiting() -> OneController:
+    """`orders` is marked, and waits for broker 3."""
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    world.mark("orders")
+    world.run()
+    assert "orders" in world.context.cluster.deletions
+    return world
+
+
+def test_the_debts_of_a_forgotten_broker_are_written_off_and_never_paid() -> None:
+    world = owing()
+    forget(world, 3)
+    assert debts(world) == {}
+    assert not world.exists(paths.forget(3))
+    (line,) = (r for r in world.recorded(EventRecordType.DEBT) if r.data["what"] == "written off")
+    assert (line.data["broker"], line.data["why"]) == (3, "its broker was given up")
+    assert told(back(world)) == []
+
+
+def test_a_deletion_that_waits_for_a_forgotten_broker_ends_and_owes_nothing() -> None:
+    world = waiting()
+    forget(world, 3)
+    assert is_gone(world, "orders")
+    assert debts(world) == {}
+    assert not world.exists(paths.forget(3))
+    (line,) = (r for r in world.recorded(EventRecordType.ACK) if "why" in r.data)
+    assert (line.data["broker"], line.data["why"]) == (3, "its broker was given up")
+
+
+def test_a_registered_broker_is_not_forgotten() -> None:
+    world = with_topic(cluster(), "orders", (1, 2, 3))
+    forget(world, 3)
+    assert refused(world, 3) == "it is registered in ZooKeeper"
+    assert world.context.cluster.forgotten == {}
+
+
+def test_living_partitions_stay_as_they_are() -> None:
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    before = world.read(paths.topic("orders"))
+    forget(world, 3)
+    assert world.read(paths.topic("orders")) == before
+    assert not world.exists(paths.forget(3))
+
+
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+def test_the_request_stays_in_force_while_another_broker_is_waited_for(is_withdrawn: bool) -> None:
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    without(world, 2)
+    world.mark("orders")
+    world.run()
+    forget(world, 3)
+    assert world.exists(paths.forget(3))
+    world.crash()
+    if is_withdrawn:
+        world.write(Delete(paths.forget(3)))
+    world.elect()
+    world.start_broker(2)
+    world.run()
+    assert is_gone(world, "orders") is not is_withdrawn
+    assert not world.exists(paths.forget(3))
+
+
+def test_a_broker_that_registers_while_its_request_is_in_force_is_not_forgotten_any_more() -> None:
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    without(world, 2)
+    world.mark("orders")
+    world.run()
+    forget(world, 3)
+    world.start_broker(3)
+    world.run()
+    assert refused(world, 3) == "it is registered in ZooKeeper"
+    assert world.context.cluster.forgotten == {}
+
+
+def test_a_debt_that_cannot_be_removed_keeps_the_request() -> None:
+    world = owing()
+    (path,) = (path for path in world.zookeeper.paths() if "orders@" in path)
+    world.refusals[path] = ZkError.NO_AUTH
+    forget(world, 3)
+    assert set(debts(world)) == {"3/orders"}
+    assert world.exists(paths.forget(3))
+    assert [r.subject for r in world.recorded(EventRecordType.REFUSAL)] == ["broker/3"]
+
+
+def test_a_malformed_request_is_recorded_and_does_nothing() -> None:
+    world = owing()
+    world.write(Create(paths.FORGET, None), Create(paths.forget(3), b"{"))
+    world.run()
+    assert set(debts(world)) == {"3/orders"}
+    assert [r.subject for r in world.recorded(EventRecordType.REFUSAL)] == ["broker/3"]
