@@ -51,9 +51,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A directory or a segment was there, and at this moment it was not, or it was shorter."""
+    """A directory or a segment was there when it was last seen, and at this moment it was not, or it was shorter."""
 
     replica: Replica
+    seen_ms: int
     at_ms: int
     what: str
 
@@ -95,26 +96,31 @@ class DiskWatch:
     vanished: list[Vanished] = field(default_factory=list)
     scans: int = 0
     _known: dict[Replica, SeenDirectory] = field(default_factory=dict)
+    _known_ms: int = 0
+    """When the scan began that has seen them."""
 
     async def run(self) -> None:
         """Scan until cancelled."""
         while True:
+            began_ms = time.time_ns() // 1_000_000
             found = await asyncio.to_thread(scan, self.log_dirs)
-            self.compare(found, time.time_ns() // 1_000_000)
+            self.compare(found, began_ms, time.time_ns() // 1_000_000)
             await asyncio.sleep(SCAN_S)
 
-    def compare(self, found: Iterable[SeenDirectory], now_ms: int) -> None:
+    def compare(self, found: Iterable[SeenDirectory], began_ms: int, now_ms: int) -> None:
         """Note what has vanished since the last scan."""
         self.scans += 1
+        seen_ms, self._known_ms = self._known_ms, began_ms
         present = {each.replica: each for each in found if not each.state and each.topic_id != NO_ID}
         for replica, before in self._known.items():
             now = present.get(replica)
             if now is None:
-                self.vanished.append(Vanished(replica, now_ms, f"{before.path} is gone or renamed"))
+                self.vanished.append(Vanished(replica, seen_ms, now_ms, f"{before.path} is gone or renamed"))
             elif replica.broker in self.growing:
                 shorter = [name for name, size in before.segments.items() if now.segments.get(name, -1) < size]
                 if shorter:
-                    self.vanished.append(Vanished(replica, now_ms, f"{now.path} lost bytes of {shorter}"))
+                    what = f"{now.path} lost bytes of {shorter}"
+                    self.vanished.append(Vanished(replica, seen_ms, now_ms, what))
         self._known = present
 
 
@@ -126,6 +132,6 @@ def unlawful(vanished: Iterable[Vanished], history: History) -> list[str]:
         incarnation = incarnations.get(each.replica.topic_id)
         if incarnation is None:
             found.append(f"{each.what}: ZooKeeper never had topic id {each.replica.topic_id}")
-        elif not incarnation.may_lack(each.replica.broker, each.replica.partition, each.at_ms):
+        elif not incarnation.may_lack(each.replica.broker, each.replica.partition, each.seen_ms, each.at_ms):
             found.append(f"{each.what} on broker {each.replica.broker}, while topic {incarnation.name} lived there")
     return found

@@ -60,14 +60,16 @@ class Incarnation:
         """The newest placement."""
         return self.placements[-1].replicas
 
-    def may_lack(self, broker: int, partition: int, at_ms: int) -> bool:
-        """Whether at that moment the broker was free to lose its directory of the partition."""
-        if self.marked_ms is not None and self.marked_ms <= at_ms:
+    def may_lack(self, broker: int, partition: int, since_ms: int, until_ms: int) -> bool:
+        """Whether at some moment of this time the broker was free to lose its directory of the partition."""
+        if self.marked_ms is not None and self.marked_ms <= until_ms:
             return True
-        current = [each for each in self.placements if each.time_ms <= at_ms]
-        if not current or broker not in current[-1].replicas.get(partition, ()):
-            return True
-        return broker in current[-1].movers.get(partition, ())
+        before = [each for each in self.placements if each.time_ms <= since_ms]
+        meanwhile = [each for each in self.placements if since_ms < each.time_ms <= until_ms]
+        return not before or any(
+            broker not in each.replicas.get(partition, ()) or broker in each.movers.get(partition, ())
+            for each in (before[-1], *meanwhile)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ def test_directories_are_told_apart_by_state_and_id(tmp_path: Path) -> None:
 def test_a_directory_of_a_living_topic_that_goes_is_a_violation(tmp_path: Path) -> None:
     watch = DiskWatch({1: [tmp_path / "a"]}, frozenset({1}))
     path = make(tmp_path / "a")
-    watch.compare(seen(tmp_path), 1_500)
+    watch.compare(seen(tmp_path), 1_500, 1_500)
     shutil.rmtree(path)
-    watch.compare(seen(tmp_path), 2_000)
+    watch.compare(seen(tmp_path), 2_000, 2_000)
     (violation,) = complaints(watch, played(created()))
     assert "orders-0 is gone or renamed on broker 1, while topic orders lived there" in violation
 
@@ -63,11 +63,11 @@ def test_a_directory_of_a_living_topic_that_goes_is_a_violation(tmp_path: Path) 
 def test_renaming_it_for_deletion_is_one_too_and_bytes_that_get_fewer(tmp_path: Path) -> None:
     watch = DiskWatch({1: [tmp_path / "a"]}, frozenset({1}))
     path = make(tmp_path / "a")
-    watch.compare(seen(tmp_path), 1_500)
+    watch.compare(seen(tmp_path), 1_500, 1_500)
     (path / SEGMENT).write_bytes(bytes(99))
-    watch.compare(seen(tmp_path), 2_000)
+    watch.compare(seen(tmp_path), 2_000, 2_000)
     path.rename(path.with_name(f"orders-0.{'0' * 32}-delete"))
-    watch.compare(seen(tmp_path), 2_500)
+    watch.compare(seen(tmp_path), 2_500, 2_500)
     first, second = complaints(watch, played(created()))
     assert f"lost bytes of ['{SEGMENT}']" in first
     assert "gone or renamed" in second
@@ -76,21 +76,21 @@ def test_renaming_it_for_deletion_is_one_too_and_bytes_that_get_fewer(tmp_path: 
 def test_another_incarnation_in_its_place_is_no_excuse(tmp_path: Path) -> None:
     watch = DiskWatch({1: [tmp_path / "a"]}, frozenset({1}))
     shutil_target = make(tmp_path / "a")
-    watch.compare(seen(tmp_path), 1_500)
+    watch.compare(seen(tmp_path), 1_500, 1_500)
     shutil.rmtree(shutil_target)
     make(tmp_path / "a", topic_id=Y)
-    watch.compare(seen(tmp_path), 2_000)
+    watch.compare(seen(tmp_path), 2_000, 2_000)
     assert len(complaints(watch, played(created()))) == 1
 
 
 def test_a_marked_topic_may_go_and_a_kafka_follower_may_truncate(tmp_path: Path) -> None:
     watch = DiskWatch({1: [tmp_path / "a"]}, frozenset())
     path = make(tmp_path / "a")
-    watch.compare(seen(tmp_path), 1_500)
+    watch.compare(seen(tmp_path), 1_500, 1_500)
     (path / SEGMENT).write_bytes(b"")
-    watch.compare(seen(tmp_path), 1_600)
+    watch.compare(seen(tmp_path), 1_600, 1_600)
     shutil.rmtree(path)
-    watch.compare(seen(tmp_path), 2_500)
+    watch.compare(seen(tmp_path), 2_500, 2_500)
     assert complaints(watch, played(created(), marked())) == []
     assert len(complaints(watch, played(created()))) == 1
 
@@ -98,7 +98,7 @@ def test_a_marked_topic_may_go_and_a_kafka_follower_may_truncate(tmp_path: Path)
 def test_a_directory_of_an_unknown_id_that_goes_is_named(tmp_path: Path) -> None:
     watch = DiskWatch({1: [tmp_path / "a"]}, frozenset({1}))
     path = make(tmp_path / "a", topic_id=Y)
-    watch.compare(seen(tmp_path), 1_500)
+    watch.compare(seen(tmp_path), 1_500, 1_500)
     shutil.rmtree(path)
-    watch.compare(seen(tmp_path), 2_000)
+    watch.compare(seen(tmp_path), 2_000, 2_000)
     assert "ZooKeeper never had topic id" in complaints(watch, played(created()))[0]

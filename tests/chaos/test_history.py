@@ -173,8 +173,17 @@ def test_a_broker_may_lack_a_directory_once_its_topic_is_marked_or_it_leaves() -
     moving = topic(partitions={0: [1, 2, 3]}, adding_replicas={"0": [3]}, removing_replicas={"0": [1]})
     history = played(created(), (FIRST, [Written(ORDERS, moving)]), marked())
     orders = history.incarnations[0]
-    assert not orders.may_lack(1, 0, 1_500)
-    assert orders.may_lack(3, 0, 1_500), "not yet placed there"
-    assert orders.may_lack(1, 0, 2_500), "it is to leave"
-    assert not orders.may_lack(2, 0, 2_500)
-    assert orders.may_lack(2, 0, 3_500), "marked"
+    assert not orders.may_lack(1, 0, 1_500, 1_500)
+    assert orders.may_lack(3, 0, 1_500, 1_500), "not yet placed there"
+    assert orders.may_lack(1, 0, 2_500, 2_500), "it is to leave"
+    assert not orders.may_lack(2, 0, 2_500, 2_500)
+    assert orders.may_lack(2, 0, 3_500, 3_500), "marked"
+
+
+def test_a_broker_may_have_lacked_it_between_two_looks() -> None:
+    away = (FIRST, [Written(ORDERS, topic(partitions={0: [2, 3]}))])
+    back = (FIRST, [Written(ORDERS, topic(partitions={0: [1, 2]}))])
+    orders = played(created(), away, back).incarnations[0]
+    assert not orders.may_lack(1, 0, 3_100, 3_500), "it is back"
+    assert orders.may_lack(1, 0, 1_500, 3_500), "and was away meanwhile"
+    assert not orders.may_lack(2, 0, 1_500, 3_500)
