@@ -149,7 +149,7 @@ def compared(step: StepContext, event: LeaderAndIsrResponseReceived, request: Le
         settled[key] = void
         if left := partitions & ~fine & ~void:
             _again(step, debt, _problem(event.response.error, said, left))
-        elif fine:
+        if fine:
             found[key] = fine
     _delete(step, event.broker, found)
     _settle(step, event.broker, settled)

@@ -279,6 +279,31 @@ def test_a_broker_that_owes_does_not_lead_while_another_can() -> None:
     assert led(world, "orders") == (1, 2, (1,))
 
 
+def test_a_partition_on_a_broken_disk_does_not_hold_up_the_others() -> None:
+    world = owing((1, 3), (1, 3))
+    left = [None]
+
+    def one_disk_is_broken(send: Send) -> Answer:
+        request = send.request
+        if send.broker != 3 or not isinstance(request, LeaderAndIsrRequest) or not left:
+            return consent(send)
+        left.pop()
+        errors = {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: ErrorCode.NONE}
+        numbers = [(topic.topic_id, row.partition) for topic in request.topics for row in topic.partitions]
+        rows = [TopicIdError(None, topic_id, number, errors[number]) for topic_id, number in numbers]
+        return LeaderAndIsrResponseReceived(*send[:3], LeaderAndIsrResponse.of_rows(0, rows))
+
+    world.answer = one_disk_is_broken
+    sends = back(world)
+    stops = [each.request for each in sends if isinstance(each.request, StopReplicaRequest)]
+    assert [[row.partition for row in stop.topics[0].partitions] for stop in stops] == [[1]]
+    assert set(debts(world)) == {"3/orders"}
+    for _ in range(8):
+        world.advance(20_000)
+    assert debts(world) == {}
+    assert closed(world) == [("paid", "0-1")]
+
+
 # --- without ids --------------------------------------------------------------------------------------------------
 
 
