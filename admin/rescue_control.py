@@ -22,6 +22,7 @@ from lethe.controller.runtime.configuration import ControllerConfig, load_contro
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ class TakeoverSettings:
     """Grace period before the present controller is fenced."""
     digest: str | None = None
     """`user:password` for ZooKeeper."""
+    owe: bool = False
+    """Deletions do not wait for brokers that are not registered."""
 
 
 _UNREACHED: Final = {
@@ -194,6 +197,8 @@ def _configuration(means: TakeoverSettings) -> ControllerConfig:
         # Control is handed back soon, and later controllers do not have the list of unanswered tombstones.
         "LETHE_TOMBSTONE_TIMEOUT_MS": "0",
     }
+    if means.owe:
+        values["LETHE_DELETION_OFFLINE_REPLICAS"] = OfflineReplicas.OWE.value
     if means.digest is not None:
         values |= {"KAFKA_ZOOKEEPER_SET_ACL": "true", "LETHE_ZOOKEEPER_DIGEST": means.digest}
     return load_controller_config(None, values)

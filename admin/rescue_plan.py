@@ -10,7 +10,7 @@ new topic may have by then.
     delete.topic.enable is false        NEEDS_WORD, unless even_if_disabled
     is protected                        PROTECTED
     not marked                          NOT_ASKED_FOR
-    gone, or only bytes are left        DONE
+    gone, or only bytes or debts left   DONE
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> ExpectedResult:
         DeletionVerdict.GONE,
         DeletionVerdict.UNSEEN,
         DeletionVerdict.RECLAIMING,
+        DeletionVerdict.OWED,
         DeletionVerdict.LEFT_OVER,
     ):
         return ExpectedResult.DONE

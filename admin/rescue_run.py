@@ -54,6 +54,8 @@ class RescueOptions:
     listener: str | None = None
     digest: str | None = None
     """`user:password` for ZooKeeper."""
+    owe: bool = False
+    """Do not wait for brokers that are not registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def means_for(options: RescueOptions, seen: RescueSnapshot) -> TakeoverSettings:
     number = guest_id(options, seen)
     if options.controller_id is not None and number in seen.known_ids:
         raise Refusal(f"--controller-id {number} is the id of a broker: choose one that no broker has", Exit.USAGE)
-    return TakeoverSettings(options.connect, number, ibp, listener.upper(), digest=options.digest)
+    return TakeoverSettings(options.connect, number, ibp, listener.upper(), digest=options.digest, owe=options.owe)
 
 
 def guest_id(options: RescueOptions, seen: RescueSnapshot) -> BrokerId:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.debt_forecast import forecast
 from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
@@ -67,6 +68,8 @@ class RescueSnapshot:
     """Caches of the registered brokers, where they were compared."""
     similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Similar names, for topics in question without a trace."""
+    will_owe: tuple[str, ...] = ()
+    """With --owe: what absent brokers will owe, as texts."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
@@ -181,6 +184,18 @@ def _with_cause(found: Explanation, cause: ObservedCause | None) -> Explanation:
     if cause is None:
         return found
     return replace(found, causes=(cause, *(each for each in found.causes if each.kind is not cause.kind)))
+
+
+async def with_owing(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:
+    """Take from the topics the cause that an absent broker is waited for, and add what it will owe. Raises
+    SessionLost."""
+    wanted = [each.topic for each in seen.found if is_to_be_deleted(each)]
+    expected = await forecast(session, wanted, evidence_asker(timeout_ms)) if wanted else None
+    found = (
+        replace(each, causes=tuple(cause for cause in each.causes if cause.kind is not CauseKind.BROKER_TO_RETURN))
+        for each in seen.found
+    )
+    return replace(seen, found=tuple(found), will_owe=() if expected is None else expected.lines())
 
 
 async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:

@@ -11,6 +11,7 @@ app = typer.Typer(
         {
             "list": "brokers_list:list_brokers",
             "describe": "brokers_describe:describe",
+            "settle": "brokers_settle:settle",
             "forget": "brokers_forget:forget_broker",
         }
     ),

@@ -31,6 +31,14 @@ EvenIfDisabled = Annotated[
         help="Delete the named topics although delete.topic.enable=false keeps the brokers from it, marked or not.",
     ),
 ]
+Owe = Annotated[
+    bool,
+    typer.Option(
+        "--owe",
+        help="Do not wait for brokers that are not registered: what they have is owed, and lethe brokers settle has it "
+        "deleted when they are back.",
+    ),
+]
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to hold control at most.")]
 PatienceMs = Annotated[
     int, typer.Option("--patience-ms", min=1, help="Hand control back when nothing has changed for so long.")
@@ -60,6 +68,7 @@ def rescue(
     names: Names = None,
     topic: TopicNames = None,
     even_if_disabled: EvenIfDisabled = False,
+    owe: Owe = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     timeout_ms: TimeoutMs = 300_000,
@@ -98,6 +107,7 @@ def rescue(
         inter_broker_protocol,
         listener,
         os.environ.get(DIGEST_VARIABLE) or None,
+        owe,
     )
 
     async def command(session: ZooKeeperSession) -> Answer:
@@ -120,12 +130,14 @@ async def rescued(
     from lethe.admin.rescue_limits import refuse_forbidden_rescue
     from lethe.admin.rescue_plan import ExpectedResult, outlook
     from lethe.admin.rescue_run import carry_out, guest_id
-    from lethe.admin.rescue_snapshot import look, with_caches, with_configuration, with_similar
+    from lethe.admin.rescue_snapshot import look, with_caches, with_configuration, with_owing, with_similar
     from lethe.cli import rescue_show
 
     seen = await look(session, options.topics or None, options.broker_timeout_ms)
     seen = await with_caches(session, seen, options.topics, options.broker_timeout_ms)
     seen = await with_similar(session, seen, options.broker_timeout_ms)
+    if options.owe:
+        seen = await with_owing(session, seen, options.broker_timeout_ms)
     seen = await with_configuration(session, seen, guest_id(options, seen))
     lines = rescue_show.before(seen, even_if_disabled=options.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=options.even_if_disabled, lines=lines)

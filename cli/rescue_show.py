@@ -19,6 +19,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed, plural, topics_listed
 from lethe.protocol.journal import JsonValue
 from lethe.survey.causes import age_text, sentence, unblock
+from lethe.survey.debts import by_broker
 from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
 from lethe.survey.explain_json import explanations_to_json
 from lethe.survey.unseen import unseen_text
@@ -52,6 +53,7 @@ def before(seen: RescueSnapshot, *, even_if_disabled: bool) -> list[str]:
         lines += [f"    {line}" for line in causes(group[0], now_ms)]
     if len(groups) > MAX_ROWS:
         lines.append(f"… and {counted(sum(map(len, groups[MAX_ROWS:])), 'more topic')} (--json has all).")
+    lines += [f"{line[:1].upper()}{line[1:]}." for line in seen.will_owe]
     lines += found_lines(seen.caches)
     if seen.zombies:
         names = listed(seen.zombies, 5)
@@ -152,6 +154,11 @@ def ended(result: RescueResult) -> Answer:
     for group in _together(remaining, lambda each: each.verdict)[:MAX_ROWS]:
         verb = plural(len(group), "remains", "remain")
         lines += [f"{_names(group)} {verb}:", *(f"    {line}" for line in causes(group[0], now_ms))]
+    lines += [
+        f"Broker {owing.broker} owes {owing.text}. Kafka's controller does not know of it: when broker {owing.broker} "
+        f"is back, lethe brokers settle {owing.broker}."
+        for owing in by_broker(last.evidence.survey.zookeeper.debts)
+    ]
     lines += ended_lines(caches)
     if control.election_rate.are_too_many:
         lines.append(f"Control keeps changing hands ({control.election_rate}): {_FALLING_OVER}.")
@@ -202,6 +209,7 @@ def _is_gone(each: Explanation) -> bool:
         DeletionVerdict.GONE,
         DeletionVerdict.UNSEEN,
         DeletionVerdict.RECLAIMING,
+        DeletionVerdict.OWED,
         DeletionVerdict.LEFT_OVER,
     )
 
@@ -214,6 +222,8 @@ def _where(last: RescueSnapshot, each: Explanation) -> str:
     match each.verdict:
         case DeletionVerdict.GONE:
             return CLEAN
+        case DeletionVerdict.OWED:
+            return f"{CLEAN}; what absent brokers have of it is owed"
         case DeletionVerdict.RECLAIMING:
             return f"ZooKeeper and caches are clean, {_BYTES}"
         case DeletionVerdict.LEFT_OVER:

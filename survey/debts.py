@@ -14,7 +14,7 @@ from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, partition_ranges, time_to_text
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, topic_id_to_text
-from lethe.survey.views import Directory, ZooKeeperTree
+from lethe.survey.views import NOT_SEEN, Directory, Problem, Survey, ZooKeeperTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,12 @@ def by_broker(debts: Iterable[OpenDebt]) -> tuple[BrokerDebts, ...]:
     for each in sorted(debts, key=lambda each: (each.broker, each.topic, each.created_zxid)):
         found.setdefault(each.broker, []).append(each)
     return tuple(BrokerDebts(broker, tuple(owed)) for broker, owed in found.items())
+
+
+def unseen_beyond_debts(survey: Survey, topic: str) -> bool:
+    """Return True if something could not be seen other than disks of absent brokers that owe this topic."""
+    owed = {Problem(f"broker {each.broker}", NOT_SEEN) for each in survey.zookeeper.debts if each.topic == topic}
+    return any(problem not in owed for problem in survey.problems)
 
 
 class OwedDirectories:

@@ -36,6 +36,7 @@ from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
 from lethe.survey.causes import ObservedCause, protection_cause, ranges
+from lethe.survey.debts import unseen_beyond_debts
 from lethe.survey.directories import may_be_cut
 from lethe.survey.evidence import Evidence, ReportedTopic, protected_topics
 from lethe.survey.leftovers import damage, leftovers
@@ -125,11 +126,10 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(_owed_tombstones(evidence, topic))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
         return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
-    if owed or not evidence.survey.is_complete:
+    if owed or unseen_beyond_debts(evidence.survey, topic):
         return Explanation(topic, DeletionVerdict.UNSEEN, (*owed, *causes))
-    if any(debt.topic == topic for debt in tree.debts):
-        return Explanation(topic, DeletionVerdict.OWED, causes)
-    return Explanation(topic, DeletionVerdict.RECLAIMING if causes else DeletionVerdict.GONE, causes)
+    gone = DeletionVerdict.OWED if any(debt.topic == topic for debt in tree.debts) else DeletionVerdict.GONE
+    return Explanation(topic, DeletionVerdict.RECLAIMING if causes else gone, causes)
 
 
 _ENDS_ALONE = frozenset(

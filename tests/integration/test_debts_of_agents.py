@@ -126,7 +126,7 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
         everyone = range(1, size.agents + 1)
 
         async def all_have_them() -> bool:
-            found = {broker: on_disk(cluster, broker) for broker in everyone}
+            found = {broker: await asyncio.to_thread(on_disk, cluster, broker) for broker in everyone}
             are_there = all(found[broker].keys() == wanted_on(first, broker) for broker in everyone)
             return are_there and all(size >= FILL_BYTES for each in found.values() for size in each.values())
 
@@ -141,7 +141,7 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
             return not {str(broker) for broker in dead} & {*listed.names}
 
         await until(are_given_up, "the dead are not registered", size.limit_s)
-        before = {broker: on_disk(cluster, broker) for broker in dead}
+        before = {broker: await asyncio.to_thread(on_disk, cluster, broker) for broker in dead}
 
         doomed = [plan for plan in first if int(plan.name[-4:]) % 2]
         kept = [plan for plan in first if not int(plan.name[-4:]) % 2]
@@ -164,7 +164,8 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
         await create(session, again)
         returning = source.sample(dead, len(dead))
         for number, broker in enumerate(returning):
-            assert on_disk(cluster, broker) == before[broker], "nothing goes while its broker is away"
+            there = await asyncio.to_thread(on_disk, cluster, broker)
+            assert there == before[broker], "nothing goes while its broker is away"
             await cluster.broker(broker).start()
             if number == len(returning) // 2:
                 await fail_over(cluster)
@@ -176,11 +177,12 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
         present = [*kept, *again]
 
         async def all_have_theirs() -> bool:
-            return all(on_disk(cluster, broker).keys() == wanted_on(present, broker) for broker in everyone)
+            found = {broker: await asyncio.to_thread(on_disk, cluster, broker) for broker in everyone}
+            return all(found[broker].keys() == wanted_on(present, broker) for broker in everyone)
 
         await until(all_have_theirs, "every agent has what exists, and nothing else", size.limit_s)
         for broker in dead:
-            now = on_disk(cluster, broker)
+            now = await asyncio.to_thread(on_disk, cluster, broker)
             for directory in wanted_on(kept, broker):
                 assert now[directory] == before[broker][directory], "what nobody wanted gone is as it was"
 

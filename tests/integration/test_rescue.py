@@ -290,3 +290,41 @@ async def test_a_cache_that_was_not_seen_is_not_clean(zookeeper_chroot: str) -> 
         assert "Whether the metadata cache of broker 3 shows deleted topics is not known" in ran.err
         assert "Broker 2 has dropped topic gone" in ran.out, "a silent broker holds up no other"
         assert "Whether the metadata cache of broker 3 shows deleted topics is not known" in ran.out
+
+
+async def test_with_owe_nobody_is_waited_for_and_what_remains_to_be_done_is_said(zookeeper_chroot: str) -> None:
+    topics = {"orders": ((1, 2), (2, 3)), "lost": ((1, 3),), "kept": ((1, 2, 3),)}
+    async with asleep(zookeeper_chroot, topics, ["orders", "lost"]) as (cluster, session, lethe):
+        await cluster.broker(3).kill()
+
+        async def is_away() -> bool:
+            return not await there_is(session, paths.broker_id(3))
+
+        await until(is_away, "broker 3 is away")
+        dry = await lethe("rescue", "--dry-run", "--owe", "--json")
+        assert dry.data["outlook"] == {"lost": "finishes", "orders": "finishes"}
+        done = await lethe("rescue", "--yes", "--owe")
+        assert done.code == 0, done
+        assert "Broker 3, which is not registered, will owe 2 partitions of 2 topics" in done.err
+        assert "Broker 3 owes 2 partitions of 2 deleted topics" in done.out
+        assert "lethe brokers settle 3" in done.out
+        assert not await there_is(session, paths.topic("lost"))
+        assert [each for each in stored(cluster, "lost") if each] == ["lost-0"], "broker 3 has it"
+
+        refused = await lethe("brokers", "settle", "3", "--yes")
+        assert refused.code == 1
+        assert "broker 3 is not registered" in refused.err
+        script = await lethe("brokers", "settle", "3", "--script")
+        assert script.code == 0
+        file = cluster.log_dirs[3][0].parent / "settle-3.sh"
+        file.write_text(script.out)
+        run = await asyncio.create_subprocess_exec("sh", str(file), *map(str, cluster.log_dirs[3]))
+        assert await run.wait() == 0
+        assert stored(cluster, "lost") == []
+        assert stored(cluster, "orders") == []
+        assert len(stored(cluster, "kept")) == 3
+        wrong = await asyncio.create_subprocess_exec("sh", str(file), *map(str, cluster.log_dirs[1]))
+        assert await wrong.wait() == 1, "the disks of another broker"
+        await cluster.broker(3).start()
+        settled = await lethe("brokers", "settle", "3", "--yes")
+        assert (settled.code, settled.out) == (0, "Broker 3 owes nothing.\n"), "an agent settles at its start"

@@ -47,6 +47,7 @@ def waiting(*kinds: CauseKind) -> Explanation:
             ExpectedResult.NOT_ASKED_FOR,
         ),
         (Explanation("orders", DeletionVerdict.GONE), ExpectedResult.DONE),
+        (Explanation("orders", DeletionVerdict.OWED), ExpectedResult.DONE),
         (Explanation("orders", DeletionVerdict.LEFT_OVER, (ObservedCause(CauseKind.STORED),)), ExpectedResult.DONE),
     ],
 )

@@ -463,6 +463,10 @@ def test_a_topic_that_is_gone_and_owed() -> None:
     owing = dataclasses.replace(given.survey, zookeeper=dataclasses.replace(given.survey.zookeeper, debts=(debt,)))
     found = explain(dataclasses.replace(given, survey=owing), "orders")
     assert (found.verdict, found.causes) == (DeletionVerdict.OWED, ())
+    hosting = dataclasses.replace(owing, zookeeper=dataclasses.replace(owing.zookeeper, other_hosts=(BrokerId(9),)))
+    assert explain(dataclasses.replace(given, survey=hosting), "orders").verdict is DeletionVerdict.OWED
+    other = dataclasses.replace(owing, zookeeper=dataclasses.replace(owing.zookeeper, other_hosts=(BrokerId(8),)))
+    assert explain(dataclasses.replace(given, survey=other), "orders").verdict is DeletionVerdict.UNSEEN
     unread = (Problem("/lethe/debts", "NO_AUTH"),)
     blind = dataclasses.replace(given.survey, zookeeper=dataclasses.replace(given.survey.zookeeper, problems=unread))
     assert explain(dataclasses.replace(given, survey=blind), "orders").verdict is DeletionVerdict.UNSEEN
