@@ -139,8 +139,8 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             expansion.topics_modified(step, topics)
         case events.ForgetsRequested():
             step.do(tasks_debts.ReadForgets())
-        case events.DeletionMarkerModified(topic=topic):
-            orders.modified(step, topic)
+        case events.DeletionMarkerModified():
+            orders.modified(step, event)
         case events.TopicDeletionsRequested():
             marks.deletions_requested(step)
         case events.IsrChangesNotified():

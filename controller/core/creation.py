@@ -96,14 +96,14 @@ def forget(step: StepContext, names: list[str]) -> None:
     for name in names:
         remove_topic(cluster, name)
         step.refuse(f"topic/{name}", KEEPING, "another process removed its znode")
-        debts.name_is_free(step, name)
+        debts.look_again(step, name)
 
 
 def _forget_unreadable(step: StepContext, name: str) -> None:
     _record_vanished(step, name)
     step.context.cluster.marks.pop(name, None)
     step.context.cluster.quarantined_topics.pop(name, None)
-    debts.name_is_free(step, name)
+    debts.look_again(step, name)
 
 
 def _record_vanished(step: StepContext, name: str) -> None:
@@ -142,7 +142,8 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
                 # It may be marked already: then its hold must be shown.
                 step.do(ListDeletions())
             continue
-        is_repaired |= cluster.quarantined_topics.pop(name, None) is not None
+        was_quarantined = cluster.quarantined_topics.pop(name, None) is not None
+        is_repaired |= was_quarantined
         version, created_zxid = outcome.stat.version, outcome.stat.czxid
         assignments = dict(znode.assignments)
         add_topic(
@@ -155,6 +156,8 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             created_zxid=created_zxid,
         )
         taken.append(name)
+        if was_quarantined and not task.loading:
+            debts.look_again(step, name)
         if znode.topic_id is None and context.config.ibp.creates_topic_ids:
             without_id.append((name, znode, version))
     if taken and not task.loading:

@@ -307,8 +307,8 @@ def on_closed(step: StepContext, task: DebtsClosed, outcomes: Iterable[GroupOutc
 # --- other topics of the name -------------------------------------------------------------------------------------
 
 
-def name_is_free(step: StepContext, name: str) -> None:
-    """The topic of this name is gone: debts that have waited for that are due."""
+def look_again(step: StepContext, name: str) -> None:
+    """The topic of this name is gone, or can be understood now: debts that have waited for that are due."""
     brokers = dict.fromkeys(key.broker for key, _ in step.context.cluster.debts.of_topic(name))
     if brokers:
         step.do(PayDebts(tuple(brokers)))

@@ -241,6 +241,8 @@ class Deletion:
     """What the marker's data ordered when it was last read."""
     orders_watched: bool = False
     """The marker's data is watched: the topic has waited for an absent broker."""
+    orders_missed: bool = False
+    """The watched marker was gone when it was last read: one that is created anew is to be read."""
     by_state: dict[ReplicaState, int] = field(default_factory=dict)
     """Number of replicas in each state; kept by `mutation`."""
     problems: dict[tuple[int, int], DeletionProblem] = field(default_factory=dict)

@@ -88,9 +88,10 @@ class ForgetsRequested:
 
 @dataclass(frozen=True, slots=True)
 class DeletionMarkerModified:
-    """The data of this topic's deletion marker changed: it was watched."""
+    """The data of this topic's deletion marker, which was watched, changed, or the marker is gone."""
 
     topic: str
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +323,8 @@ def from_watch(fired: WatchFired) -> External | None:
         return _OF_PATH[path]
     marked = paths.deleted_topic_of(path)
     if marked is not None:
-        # Some markers have a data watch (`orders`, `unreadable`); the children watch of the parent reports removals.
-        return DeletionMarkerModified(marked) if kind is WatchKind.DATA_CHANGED else None
+        # Some markers have a data watch (`orders`, `unreadable`).
+        return DeletionMarkerModified(marked, is_gone=kind is WatchKind.DELETED)
     broker = paths.broker_of(path)
     if broker is not None:
         return BrokerModified(broker) if kind is WatchKind.DATA_CHANGED else None

@@ -114,6 +114,7 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     cluster.inherited_marks = {name: None for name in marked if name in before}
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     cluster.marker_orders = {name: cluster.marker_orders[name] for name in marked if name in cluster.marker_orders}
+    orders.listed(step, marked)
     undated = tuple(name for name in marked if _is_to_be_read(cluster, name))
     if undated:
         reads = (read for name in undated for read in _marker_reads(cluster, name))

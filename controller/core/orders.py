@@ -6,8 +6,9 @@
     orders something that is not understood,    the topic is held (ORDERS): it may have been an order to keep
       or cannot be read                           something
     is written while the topic is held so       it is read again
-    is written while the topic's deletion       it is read again, and the new orders hold; what cannot be understood
-      waits for an absent broker                  then changes nothing
+    is written, or removed and created anew,    it is read again, and the new orders hold; what cannot be understood
+      while the deletion waits for an absent      then changes nothing
+      broker
 
 Only such markers are watched: others are not worth a watch each.
 """
@@ -18,11 +19,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lethe.controller.core.deletion_memory import NO_ORDERS
+from lethe.controller.core.events import DeletionMarkerModified
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
 from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, read_error
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent, read_error
 from lethe.protocol.zookeeper.znodes import DeletionOrders
 
 
@@ -44,13 +46,23 @@ def wait_for(step: StepContext, names: Iterable[str]) -> None:
         step.do(WatchOrders(unwatched))
 
 
-def modified(step: StepContext, name: str) -> None:
-    """The data of this watched marker has changed: read it again; if the topic is not queued, with all others."""
+def modified(step: StepContext, event: DeletionMarkerModified) -> None:
+    """A watched marker has changed: read it again; if the topic is not queued, with all others.
+
+    The children watch of `/admin/delete_topics` reports the end of a held topic's marker."""
     cluster = step.context.cluster
-    if cluster.is_queued(name):
-        step.do(WatchOrders((name,)))
-    elif not cluster.removals.postpone_listing():
+    if cluster.is_queued(event.topic):
+        step.do(WatchOrders((event.topic,)))
+    elif not event.is_gone and not cluster.removals.postpone_listing():
         step.do(ListDeletions())
+
+
+def listed(step: StepContext, marked: Iterable[str]) -> None:
+    """Read the markers again that were removed and created anew while their topics were queued."""
+    deletions = step.context.cluster.deletions
+    anew = tuple(name for name in marked if name in deletions and deletions[name].orders_missed)
+    if anew:
+        step.do(WatchOrders(anew))
 
 
 def watch(step: StepContext, task: WatchOrders) -> None:
@@ -59,12 +71,15 @@ def watch(step: StepContext, task: WatchOrders) -> None:
 
 
 def on_orders_read(step: StepContext, task: OrdersRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Store the orders, and continue topics whose orders have changed. A removed marker changes nothing."""
+    """Store the orders, and continue topics whose orders have changed. A removed marker changes nothing yet."""
     deletions = step.context.cluster.deletions
     changed: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         deletion = deletions.get(name)
-        if deletion is None or not isinstance(outcome, Data):
+        if deletion is None:
+            continue
+        deletion.orders_missed = is_absent(outcome)
+        if not isinstance(outcome, Data):
             continue
         orders = said(outcome)
         if orders.problem is not None:

@@ -220,7 +220,7 @@ def _finish(step: StepContext, name: str) -> None:
     remove_topic(step.context.cluster, name)
     step.context.cluster.removals.modified.pop(name, None)
     missed.note_removed(step.context, name)
-    debts.name_is_free(step, name)
+    debts.look_again(step, name)
     if step.context.cluster.forgotten:
         step.do(SettleForgets())
 

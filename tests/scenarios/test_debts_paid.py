@@ -244,6 +244,17 @@ def test_a_debt_is_paid_at_the_takeover_to_a_broker_that_is_registered() -> None
     assert debts(world) == {}
 
 
+def test_a_name_that_nobody_can_read_keeps_the_debt_open_until_it_is_repaired() -> None:
+    world = owing()
+    world.write(Create(paths.topic("orders"), b"{"))
+    world.run()
+    assert told(back(world)) == []
+    world.write(SetData(paths.topic("orders"), b'{"version":2,"partitions":{"0":[1]}}', ANY_VERSION))
+    world.run()
+    assert told(to(world, 3)) == ["compare orders", "delete orders"]
+    assert debts(world) == {}
+
+
 def test_two_incarnations_are_paid_one_after_the_other() -> None:
     world = owing()
     with_topic(world, "orders", (1, 3))

@@ -84,6 +84,18 @@ def test_an_order_in_the_marker_is_obeyed_while_the_deletion_waits_already() -> 
     assert set(debts(world)) == {"3/orders"}
 
 
+def test_an_order_in_a_marker_that_is_created_anew_is_obeyed() -> None:
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    world.mark("orders")
+    world.run()
+    world.unmark("orders")
+    world.run()
+    orders = encode_deletion_marker(DeletionOrders(offline_replicas=OfflineReplicas.OWE))
+    world.write(Create(paths.delete_topic("orders"), orders))
+    world.run()
+    assert is_away(world, "orders")
+
+
 def test_a_marker_can_order_to_wait_where_the_controller_owes() -> None:
     world = without(owing(), 3)
     orders = encode_deletion_marker(DeletionOrders(offline_replicas=OfflineReplicas.WAIT))

@@ -21,7 +21,7 @@ from lethe.protocol.zookeeper.operations import WatchFired, WatchKind
         (WatchKind.CHILDREN_CHANGED, paths.broker_topics(), events.TopicsChanged()),
         (WatchKind.CHILDREN_CHANGED, paths.delete_topics(), events.TopicDeletionsRequested()),
         (WatchKind.DATA_CHANGED, paths.delete_topic("orders"), events.DeletionMarkerModified("orders")),
-        (WatchKind.DELETED, paths.delete_topic("orders"), None),
+        (WatchKind.DELETED, paths.delete_topic("orders"), events.DeletionMarkerModified("orders", is_gone=True)),
         (WatchKind.CREATED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DATA_CHANGED, paths.deletions_paused(), events.DeletionsPauseChanged()),
         (WatchKind.DELETED, paths.deletions_paused(), events.DeletionsPauseChanged()),
