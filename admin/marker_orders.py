@@ -26,7 +26,7 @@ from lethe.protocol.zookeeper.znodes import (
 )
 from lethe.survey.znodes import read_data
 
-_OWE = DeletionOrders(offline_replicas=OfflineReplicas.OWE)
+OWE = DeletionOrders(offline_replicas=OfflineReplicas.OWE)
 
 
 async def order_owing(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:
@@ -35,12 +35,7 @@ async def order_owing(session: ZooKeeperSession, names: Sequence[str]) -> list[O
     Raises NoCluster under a KRaft controller, Refusal where the active controller is Kafka's.
     """
     await demand_zookeeper_controller(session)
-    acting = await acting_controller(session)
-    if acting.is_kafka:
-        raise Refusal(
-            f"--owe is an order to Lethe's controller, and {acting.text}: it would wait for absent brokers. "
-            "`lethe rescue --owe` takes control for it"
-        )
+    await demand_obedience(session)
     await ensure_roots(session, (paths.DELETE_TOPICS,))
     there = (await list_topics(session)).names
     problems = {name: deletion_problem(name, topics=there) for name in names}
@@ -50,11 +45,21 @@ async def order_owing(session: ZooKeeperSession, names: Sequence[str]) -> list[O
     ]
 
 
+async def demand_obedience(session: ZooKeeperSession) -> None:
+    """Raise Refusal where the active controller is Kafka's, which does not obey the order."""
+    acting = await acting_controller(session)
+    if acting.is_kafka:
+        raise Refusal(
+            f"--owe is an order to Lethe's controller, and {acting.text}: it would wait for absent brokers. "
+            "`lethe rescue --owe` takes control for it"
+        )
+
+
 async def _order_owing(session: ZooKeeperSession, name: str) -> Outcome:
     path = paths.delete_topic(name)
     for _ in range(MAX_ATTEMPTS):
         marker = await read_data(session, path)
-        operation: Operation = Create(path, encode_deletion_marker(_OWE))
+        operation: Operation = Create(path, encode_deletion_marker(OWE))
         if marker is not None:
             orders = decode_deletion_marker(marker.data)
             if orders.problem is not None:

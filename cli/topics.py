@@ -14,6 +14,7 @@ app = typer.Typer(
             "describe": "topics_describe:describe",
             "alter": "topics_alter:alter",
             "delete": "topics_delete:delete",
+            "plan-delete": "topics_plan_delete:plan",
             "undelete": "topics_undelete:bring_back",
             "pause-deletions": "topics_pause_deletions:pause",
             "resume-deletions": "topics_resume_deletions:resume",

@@ -6,7 +6,7 @@ are checked before any topic is marked: if one topic does not exist, none is del
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,11 +17,13 @@ from lethe.admin import topic_znodes
 from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.debt_forecast import forecast
+from lethe.admin.deletion_plan_look import NO_ORDERS, mark_as_planned
 from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.hold_causes import held_back
-from lethe.admin.marker_orders import order_owing
+from lethe.admin.marker_orders import OWE, demand_obedience, order_owing
+from lethe.admin.outcomes import Outcome
 from lethe.admin.paced_marking import Pace
 from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Refusal
@@ -37,6 +39,7 @@ from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
+from lethe.cli.topics_plan_delete import PlanOptions, checked_plan, plan_options
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
@@ -117,6 +120,22 @@ AllowUnasked = Annotated[
         help="With --from-candidates: delete also topics whose readers or last write could not be seen.",
     ),
 ]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Delete what `lethe topics plan-delete` has planned in this file, all or nothing: not if anything has "
+        "changed since.",
+        show_default=False,
+    ),
+]
+AllowWrites = Annotated[
+    bool, typer.Option("--allow-writes", help="With --plan: delete also topics that were written to since.")
+]
+AcceptUnseen = Annotated[
+    bool, typer.Option("--accept-unseen", help="With --plan: delete although something could not be seen, then or now.")
+]
 
 
 def delete(
@@ -127,6 +146,9 @@ def delete(
     yes: Yes = False,
     unreadable: Unreadable = False,
     owe: Owe = False,
+    plan: PlanFile = None,
+    allow_writes: AllowWrites = False,
+    accept_unseen: AcceptUnseen = False,
     dry_run: DryRun = False,
     wait: Wait = False,
     from_candidates: FromCandidates = None,
@@ -142,6 +164,7 @@ def delete(
 ) -> None:
     """Delete topics. Exit code 1 where one does not exist or is protected.
 
+    With --plan: 1 where anything has changed since the plan, or could not be seen; each change is named.
     With --wait: 4 where something was left when the time was over; 3 where nothing is left as far as could be seen, and
     the metadata cache or the log directories of some broker could not be seen.
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
@@ -162,18 +185,35 @@ def delete(
     }
     expressions = given(names, topic)
 
+    planned = plan_options(
+        plan,
+        allow_writes=allow_writes,
+        accept_unseen=accept_unseen,
+        owe=owe,
+        confirm=None if yes or dry_run else ask_user,
+        dry_run=dry_run,
+        wait=wait,
+        timeout_ms=timeout_ms,
+        show_progress=not as_json,
+    )
+
     async def command() -> Answer:
-        Detail.of(quiet=quiet, verbose=verbose)
+        detail = Detail.of(quiet=quiet, verbose=verbose)
         if wanted is not None:
-            if expressions or unreadable or owe:
+            if expressions or unreadable or owe or plan is not None:
                 raise ValueError(
-                    "--from-candidates says which topics: give neither topics nor --unreadable nor --owe with it"
+                    "--from-candidates says which topics: give neither topics nor --plan, --unreadable or --owe with it"
                 )
             table = await candidates_table(wanted.path, max_age_days=wanted.max_age_days)
             confirm = None if yes else ask_user
             return await with_session(
                 zookeeper, lambda session: candidates_deletion(session, wanted, table, confirm=confirm)
             )
+        if planned is not None:
+            planned.demand_alone(named=bool(expressions) or unreadable or if_exists)
+            return await with_session(zookeeper, lambda session: planned_deletion(session, planned, detail))
+        if allow_writes or accept_unseen:
+            raise ValueError("--allow-writes and --accept-unseen go with --plan, and have no effect without it")
         demand_sense(expressions, unreadable=unreadable, owe=owe, wait=wait, for_candidates=for_candidates)
         return await with_session(zookeeper, by_name)
 
@@ -262,21 +302,45 @@ def _matches(expression: str, there: ListedTopics) -> tuple[str, ...]:
     return topics_matching(expression, there.names, exclude_internal=True)
 
 
+async def planned_deletion(session: ZooKeeperSession, wanted: PlanOptions, detail: Detail) -> Answer:
+    """Carry out the plan if nothing has changed. Raises Refusal that names each change."""
+    if wanted.owe:
+        await demand_obedience(session)
+    async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, wanted.timeout_ms)) as ask:
+        agreed = await checked_plan(session, wanted, ask)
+        names = [each.topic for each in agreed.topics]
+        if wanted.dry_run:
+            return Answer([*names], tuple(f"Would delete topic {name}." for name in names))
+        return await deletion(
+            session,
+            names,
+            ask=ask if wanted.wait else None,
+            mark=lambda: mark_as_planned(session, agreed, OWE if wanted.owe else NO_ORDERS),
+            timeout_ms=wanted.timeout_ms,
+            show_progress=wanted.show_progress,
+            detail=detail,
+        )
+
+
 async def deletion(
     session: ZooKeeperSession,
     names: Sequence[str],
     *,
     ask: AskAbout | None = None,
     owe: bool = False,
+    mark: Callable[[], Awaitable[list[Outcome]]] | None = None,
     timeout_ms: int = 300_000,
     show_progress: bool = True,
     detail: Detail = Detail.CAUSES,
 ) -> Answer:
-    """Mark the topics, with `owe` so that absent brokers are not waited for. With `ask`, wait up to `timeout_ms` until
-    nothing is left, but for what is owed."""
+    """Mark the topics by `mark`, or with `owe` so that absent brokers are not waited for. With `ask`, wait up to
+    `timeout_ms` until nothing is left, but for what is owed."""
     wanted = await targets(session, names)
-    mark = order_owing if owe else topic_znodes.mark_for_deletion
-    outcomes = await mark(session, [target.name for target in wanted if target.czxid])
+    if mark is None:
+        there = [target.name for target in wanted if target.czxid]
+        outcomes = await (order_owing if owe else topic_znodes.mark_for_deletion)(session, there)
+    else:
+        outcomes = await mark()
     if outcomes and (paused := await deletions_paused(session)) is not None:
         reason = f" ({paused.reason})" if paused.reason else ""
         note(f"note: deletions are paused{reason}; this one begins after `lethe topics resume-deletions`")

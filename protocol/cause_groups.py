@@ -14,6 +14,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.DISABLED,
     CauseKind.PROTECTED,
     CauseKind.NOT_CHOSEN,
+    CauseKind.PACE,
     CauseKind.READABLE_ZNODE,
     CauseKind.ORDERS,
     CauseKind.REASSIGNMENT,

@@ -285,34 +285,6 @@ class CauseKind(enum.Enum):
         return _HELD_CODES.get(self)
 
 
-FROM_CONTROLLER: Final = (
-    CauseKind.RESUMPTION,
-    CauseKind.CONFIGURATION,
-    CauseKind.DISABLED,
-    CauseKind.PROTECTED,
-    CauseKind.NOT_CHOSEN,
-    CauseKind.PACE,
-    CauseKind.READABLE_ZNODE,
-    CauseKind.REASSIGNMENT,
-    CauseKind.MARKER_WITHOUT_TOPIC,
-    CauseKind.HALF_DELETED,
-    CauseKind.BROKER_TO_RETURN,
-    CauseKind.REGISTRATION_UNREADABLE,
-    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
-    CauseKind.LOG_DIRECTORY,
-    CauseKind.BROKER_REFUSES_EPOCH,
-    CauseKind.BROKER_REFUSES_CONTROLLER,
-    CauseKind.BROKER_NOT_SPOKEN,
-    CauseKind.BROKER_ERROR,
-    CauseKind.ANSWER,
-    CauseKind.TOMBSTONE_ANSWER,
-    CauseKind.OTHER_REPLICAS,
-    CauseKind.TURN,
-    CauseKind.ZNODES,
-    CauseKind.DONE,
-)
-"""Causes that Lethe's controller reports for marked topics and their replicas."""
-
 _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
 _HOLDS: Final = frozenset(
     {

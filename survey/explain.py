@@ -138,7 +138,6 @@ _ENDS_ALONE = frozenset(
         CauseKind.STILL_STORED,
         CauseKind.OTHER_REPLICAS,
         CauseKind.TURN,
-        CauseKind.PACE,
         CauseKind.IN_MOTION,
         CauseKind.MARKER_WITHOUT_TOPIC,
     }

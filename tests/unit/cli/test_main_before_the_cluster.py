@@ -44,7 +44,9 @@ def refused(command: str) -> str:
         ("--unreadable", r"which topics\? Name them"),
         ("--unreadable --topic a --wait", "--wait cannot follow what is --unreadable.*leave it out"),
         ("--from-candidates lake --topic a", "--from-candidates says which topics: give neither topics nor"),
-        ("--from-candidates lake --unreadable", "give neither topics nor --unreadable with it"),
+        ("--from-candidates lake --unreadable", "give neither topics nor --plan"),
+        ("--plan p.json --topic a", "--plan says which topics: give neither topics nor"),
+        ("--topic a --allow-writes", "--allow-writes and --accept-unseen go with --plan"),
         ("--topic a( --topic b", r"'a\(' is neither a topic name nor a regular expression"),
         (
             "--topic .* --protect pay*",

@@ -1,0 +1,181 @@
+"""Looks at topics for the plan of their deletion, and marks them all at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lethe.adapters.registration import ensure_roots
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.candidates_look import CurrentTopic, look_now
+from lethe.admin.debt_forecast import DebtForecast, forecast
+from lethe.admin.deletion_plan import (
+    PlannedDebt,
+    PlannedGroup,
+    PlannedPartition,
+    PlannedTopic,
+    TopicDeletionPlan,
+)
+from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.hold_causes import held_back
+from lethe.admin.last_writes import ask_last_writes
+from lethe.admin.outcomes import Outcome, outcome_of
+from lethe.admin.topic_usage import LeaderQuery, TopicUsage, ask_readers
+from lethe.admin.topic_znodes import demand_zookeeper_controller
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, Create, Exists, MultiFailed, Operation, Present, ZkError
+from lethe.protocol.zookeeper.znodes import DeletionOrders, encode_deletion_marker
+from lethe.survey.brokers import AskAbout
+from lethe.survey.causes import ObservedCause, sentence
+from lethe.survey.zookeeper import read_cluster_id
+
+NO_ORDERS: Final = DeletionOrders()
+
+
+async def look(session: ZooKeeperSession, names: Sequence[str], ask: AskAbout) -> TopicDeletionPlan:
+    """Return the plan for these topics by the present state, without those that do not exist. `ask` is for debts."""
+    now_ms = time.time_ns() // 1_000_000
+    found, unread, brokers = await look_now(session, names)
+    leaders = _leaders(found.values())
+    usage = await ask_readers(session, brokers, {each: LeaderQuery(led, now_ms) for each, led in leaders.items()})
+    writes = await ask_last_writes(brokers, {each: led for each, led in leaders.items() if led >= 0}, now_ms)
+    debts = await forecast(session, sorted(found), ask)
+    blockers, unseen = await _blockers(session)
+    topics = (_topic(topic, usage, writes, brokers) for _, topic in sorted(found.items()))
+    unseen += tuple(f"{name} cannot be read: {why}" for name, why in sorted(unread.items()))
+    unseen += tuple(f"which brokers have {name}: {why}" for name, why in sorted(debts.unseen.items()))
+    registered = tuple(sorted(int(broker.id) for broker in brokers))
+    return TopicDeletionPlan(
+        await read_cluster_id(session), now_ms, registered, tuple(topics), _debts(debts), blockers, unseen
+    )
+
+
+def _leaders(topics: Iterable[CurrentTopic]) -> dict[TopicPartition, int]:
+    """Return the leader of each partition; -1 where there is none."""
+    return {
+        TopicPartition(topic.description.name, each.partition): -1 if each.leader is None else each.leader
+        for topic in topics
+        for each in topic.description.partitions
+    }
+
+
+def _debts(expected: DebtForecast) -> tuple[PlannedDebt, ...]:
+    return tuple(
+        PlannedDebt(
+            debt.broker,
+            len(debt.partitions),
+            sum(debt.sizes.values()) if len(debt.sizes) == len(debt.partitions) else None,
+        )
+        for debt in expected.debts
+    )
+
+
+async def _blockers(session: ZooKeeperSession) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what every deletion waits for, and what about that could not be seen."""
+    held = await held_back(session)
+    causes = list(held.causes)
+    if (paused := await deletions_paused(session)) is not None and not held.acting.is_kafka:
+        causes.append(ObservedCause(CauseKind.RESUMPTION, detail=paused.reason or None))
+    # Without times: they are not part of what is compared.
+    texts = tuple(_text(replace(cause, since_ms=None), "") for cause in causes)
+    return texts, () if held.unasked is None else (f"what holds deletions back: {held.unasked}",)
+
+
+def _topic(
+    found: CurrentTopic, usage: TopicUsage, writes: Mapping[TopicPartition, int | None], brokers: Sequence[Broker]
+) -> PlannedTopic:
+    topic = found.description
+    where = [TopicPartition(topic.name, each.partition) for each in topic.partitions]
+    offsets = [usage.offsets.get(each) for each in where]
+    groups = usage.groups.get(topic.name, ())
+    newest = [at_ms for each in where if (at_ms := writes.get(each)) is not None]
+    partitions = (
+        PlannedPartition(
+            each.partition,
+            tuple(map(int, each.assignment.replicas)),
+            None if known is None else known.first,
+            None if known is None else known.end,
+        )
+        for each, known in zip(topic.partitions, offsets, strict=True)
+    )
+    return PlannedTopic(
+        topic.name,
+        None if topic.topic_id is None else topic_id_to_text(topic.topic_id),
+        found.czxid,
+        tuple(partitions),
+        found.segment_bytes,
+        max(newest) if newest and all(each in writes for each in where) else None,
+        None
+        if usage.unasked
+        else tuple(PlannedGroup(group.name, group.state, bool(group.members)) for group in groups),
+        tuple(_topic_blockers(found, brokers)),
+        tuple(_topic_unseen(found, usage, where)),
+    )
+
+
+def _topic_blockers(found: CurrentTopic, brokers: Sequence[Broker]) -> Iterator[str]:
+    topic = found.description
+    if topic.is_marked:
+        yield "is marked for deletion"
+    moving = tuple(p.partition for p in topic.partitions if p.assignment.is_being_reassigned or p.pending)
+    if moving:
+        yield _text(ObservedCause(CauseKind.REASSIGNMENT, partitions=moving), topic.name)
+    registered = {int(broker.id) for broker in brokers}
+    absent = sorted({int(b) for p in topic.partitions for b in p.assignment.replicas} - registered)
+    for broker in absent:
+        yield _text(ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(broker)), topic.name)
+
+
+def _topic_unseen(found: CurrentTopic, usage: TopicUsage, where: Sequence[TopicPartition]) -> Iterator[str]:
+    topic = found.description
+    if topic.problem is not None:
+        yield f"its znodes: {topic.problem}"
+    if topic.requests_unseen is not None:
+        yield f"whether it is being reassigned: {topic.requests_unseen}"
+    if found.segment_bytes is None:
+        yield f"its size: {found.unseen}"
+    yield from (f"its readers: {why}" for why in usage.unasked)
+    for each in where:
+        if each not in usage.offsets:
+            yield f"the offsets of partition {each.partition}: {usage.unknown.get(each, 'no answer names them')}"
+
+
+def _text(cause: ObservedCause, topic: str) -> str:
+    return sentence(cause, topic, 0).removeprefix(topic).strip()
+
+
+# --- carrying it out ----------------------------------------------------------------------------------------------
+
+
+async def mark_as_planned(
+    session: ZooKeeperSession, plan: TopicDeletionPlan, orders: DeletionOrders = NO_ORDERS
+) -> list[Outcome]:
+    """Mark all topics of the plan in one multi, which fails if the znode of one has changed; return the outcomes.
+
+    Raises NoCluster under a KRaft controller."""
+    await demand_zookeeper_controller(session)
+    await ensure_roots(session, (paths.DELETE_TOPICS,))
+    names = [topic.topic for topic in plan.topics]
+    stats = await session.read([Exists(paths.topic(name)) for name in names])
+    operations: list[Operation] = []
+    for topic, found in zip(plan.topics, stats, strict=True):
+        if not isinstance(found, Present) or found.stat.czxid != topic.czxid:
+            problem = f"{topic.topic} has changed while the topics were to be marked: nothing was done"
+            return [Outcome(name, problem) for name in names]
+        operations.append(Check(paths.topic(topic.topic), found.stat.version))
+    operations += (Create(paths.delete_topic(name), encode_deletion_marker(orders)) for name in names)
+    outcome = await session.multi(operations)
+    if isinstance(outcome, MultiFailed) and outcome.error in (
+        ZkError.BAD_VERSION,
+        ZkError.NO_NODE,
+        ZkError.NODE_EXISTS,
+    ):
+        changed = names[outcome.index % len(names)]
+        problem = f"{changed} has changed while the topics were marked ({outcome.error.name}): nothing was done"
+        return [Outcome(name, problem) for name in names]
+    act, done = "mark the topics of the plan for deletion", "topics of the plan were marked for deletion"
+    return [outcome_of(name, outcome, act=act, done=done) for name in names]
