@@ -99,14 +99,19 @@ async def forget_plan(session: ZooKeeperSession, broker: int) -> ForgetPlan:
     Lethe's controller is not active."""
     await demand_zookeeper_controller(session)
     seen = await look_at_brokers(session, ask=None)
-    if broker in seen.views.brokers or broker in seen.unreadable:
-        raise Refusal(f"broker {broker} is registered, so it is not forgotten: stop it first, for good")
+    demand_absent(seen, broker)
     if not seen.acting.is_lethe:
         raise Refusal(
             f"{seen.acting.text}: only Lethe's controller forgets brokers. `lethe rescue --forget {broker}` takes "
             "control for it"
         )
     return plan_of(seen, broker)
+
+
+def demand_absent(seen: ClusterLoad, broker: int) -> None:
+    """Raise Refusal if the broker is registered."""
+    if broker in seen.views.brokers or broker in seen.unreadable:
+        raise Refusal(f"broker {broker} is registered, so it is not forgotten: stop it first, for good")
 
 
 def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
@@ -116,13 +121,19 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
     if load is None and debts is None and not seen.debts_unseen and not unread:
         raise Refusal(f"neither assignments nor debts name broker {broker}: there is nothing to forget")
     load = load or BrokerLoad(broker)
-    marked, lost = frozenset(seen.views.there.marked), frozenset(load.only_here)
+    marked = frozenset(seen.views.there.marked)
     living = [
         partition
         for partition, assignment in seen.views.assignments.items()
         if broker in assignment.replicas and partition.topic not in marked
     ]
     unknown = frozenset(load.unseen)
+    lost = frozenset(
+        partition
+        for partition in living
+        if partition not in unknown
+        and not any(other in seen.views.brokers for other in seen.views.isr(partition) if other != broker)
+    )
     return ForgetPlan(
         broker,
         debts,

@@ -14,6 +14,8 @@ from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
+from lethe.admin.forgetting import forget
+from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import RescueController, RescueInterrupted, TakeoverSettings, free_id, in_control
 from lethe.admin.rescue_ghosts import CacheReport, are_caches_compared, cache_report, comparison_progress
@@ -56,6 +58,8 @@ class RescueOptions:
     """`user:password` for ZooKeeper."""
     owe: bool = False
     """Do not wait for brokers that are not registered."""
+    forget: int | None = None
+    """Give this broker up, which never returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class RescueResult:
     left: UnconfirmedDeletions = NOTHING_UNCONFIRMED
     caches: CacheReport = field(default_factory=CacheReport)
     """What the rescue's controller found in metadata caches."""
+    forgotten: Outcome | None = None
+    """Whether the broker that was named with --forget is given up."""
 
 
 @dataclass(slots=True)
@@ -98,6 +104,7 @@ class _State:
     caches: CacheReport = field(default_factory=CacheReport)
     interrupted: bool = False
     timed_out: bool = False
+    forgotten: Outcome | None = None
     guest: RescueController | None = None
 
 
@@ -135,6 +142,7 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
         # `caches` has the ghosts.
         left=NOTHING_UNCONFIRMED if state.guest is None else state.guest.unconfirmed_deletions._replace(ghosts={}),
         caches=caches.of(options.topics) if options.topics else caches,
+        forgotten=state.forgotten,
     )
 
 
@@ -210,6 +218,8 @@ async def _work(
     )
     if options.even_if_disabled:
         await _mark(session, to_mark(seen.found))
+    if options.forget is not None:
+        state.forgotten = await forget(session, options.forget, timeout_ms=options.patience_ms)
     progress, comparison = RescueProgress(chosen, options.patience_ms), _CacheComparison(guest, options.patience_ms)
     deadline_s = state.taken_at_s + options.timeout_ms / 1000
     while True:

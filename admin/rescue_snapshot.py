@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.broker_loads import look_at_brokers
 from lethe.admin.debt_forecast import forecast
+from lethe.admin.forgetting import demand_absent, plan_of
 from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
@@ -70,6 +72,8 @@ class RescueSnapshot:
     """Similar names, for topics in question without a trace."""
     will_owe: tuple[str, ...] = ()
     """With --owe: what absent brokers will owe, as texts."""
+    will_lose: tuple[str, ...] = ()
+    """With --forget: what giving the broker up means, as texts."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:
@@ -196,6 +200,25 @@ async def with_owing(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms
         for each in seen.found
     )
     return replace(seen, found=tuple(found), will_owe=() if expected is None else expected.lines())
+
+
+async def with_forgetting(session: ZooKeeperSession, seen: RescueSnapshot, broker: int) -> RescueSnapshot:
+    """Add what giving the broker up means, and take the cause that it is waited for from the topics. Raises Refusal
+    where it is registered, or nothing names it."""
+    loads = await look_at_brokers(session, ask=None)
+    demand_absent(loads, broker)
+    found = (
+        replace(
+            each,
+            causes=tuple(
+                cause
+                for cause in each.causes
+                if not (cause.kind is CauseKind.BROKER_TO_RETURN and cause.broker == broker)
+            ),
+        )
+        for each in seen.found
+    )
+    return replace(seen, found=tuple(found), will_lose=plan_of(loads, broker).lines())
 
 
 async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:

@@ -39,6 +39,16 @@ Owe = Annotated[
         "deleted when they are back.",
     ),
 ]
+Forget = Annotated[
+    int | None,
+    typer.Option(
+        "--forget",
+        metavar="BROKER",
+        min=0,
+        help="Give up this broker, which never returns, as lethe brokers forget does.",
+        show_default=False,
+    ),
+]
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to hold control at most.")]
 PatienceMs = Annotated[
     int, typer.Option("--patience-ms", min=1, help="Hand control back when nothing has changed for so long.")
@@ -69,6 +79,7 @@ def rescue(
     topic: TopicNames = None,
     even_if_disabled: EvenIfDisabled = False,
     owe: Owe = False,
+    forget: Forget = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     timeout_ms: TimeoutMs = 300_000,
@@ -108,6 +119,7 @@ def rescue(
         listener,
         os.environ.get(DIGEST_VARIABLE) or None,
         owe,
+        forget,
     )
 
     async def command(session: ZooKeeperSession) -> Answer:
@@ -130,7 +142,14 @@ async def rescued(
     from lethe.admin.rescue_limits import refuse_forbidden_rescue
     from lethe.admin.rescue_plan import ExpectedResult, outlook
     from lethe.admin.rescue_run import carry_out, guest_id
-    from lethe.admin.rescue_snapshot import look, with_caches, with_configuration, with_owing, with_similar
+    from lethe.admin.rescue_snapshot import (
+        look,
+        with_caches,
+        with_configuration,
+        with_forgetting,
+        with_owing,
+        with_similar,
+    )
     from lethe.cli import rescue_show
 
     seen = await look(session, options.topics or None, options.broker_timeout_ms)
@@ -138,13 +157,15 @@ async def rescued(
     seen = await with_similar(session, seen, options.broker_timeout_ms)
     if options.owe:
         seen = await with_owing(session, seen, options.broker_timeout_ms)
+    if options.forget is not None:
+        seen = await with_forgetting(session, seen, options.forget)
     seen = await with_configuration(session, seen, guest_id(options, seen))
     lines = rescue_show.before(seen, even_if_disabled=options.even_if_disabled)
     answer = rescue_show.plan(seen, even_if_disabled=options.even_if_disabled, lines=lines)
     data = rescue_show.data_of(seen, even_if_disabled=options.even_if_disabled, dry_run=False)
     outlooks = [outlook(each, even_if_disabled=options.even_if_disabled) for each in seen.found]
     worth_a_try = (ExpectedResult.FINISHES, ExpectedResult.WAITS, ExpectedResult.NEEDS_WORD)
-    is_worth_it = seen.zombies or seen.election_rate.are_too_many or seen.caches.ghosts
+    is_worth_it = options.forget is not None or seen.zombies or seen.election_rate.are_too_many or seen.caches.ghosts
     if options.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
         return answer
     refuse_forbidden_rescue(seen, options, outlooks, data)

@@ -54,6 +54,7 @@ def before(seen: RescueSnapshot, *, even_if_disabled: bool) -> list[str]:
     if len(groups) > MAX_ROWS:
         lines.append(f"… and {counted(sum(map(len, groups[MAX_ROWS:])), 'more topic')} (--json has all).")
     lines += [f"{line[:1].upper()}{line[1:]}." for line in seen.will_owe]
+    lines += seen.will_lose
     lines += found_lines(seen.caches)
     if seen.zombies:
         names = listed(seen.zombies, 5)
@@ -159,6 +160,8 @@ def ended(result: RescueResult) -> Answer:
         f"is back, lethe brokers settle {owing.broker}."
         for owing in by_broker(last.evidence.survey.zookeeper.debts)
     ]
+    if (forgotten := result.forgotten) is not None:
+        lines.append(forgotten.problem or f"Broker {forgotten.name} is forgotten.")
     lines += ended_lines(caches)
     if control.election_rate.are_too_many:
         lines.append(f"Control keeps changing hands ({control.election_rate}): {_FALLING_OVER}.")
@@ -175,6 +178,7 @@ def ended(result: RescueResult) -> Answer:
         "unseen": [*unseen],
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
+        "forgotten": None if result.forgotten is None else {"problem": result.forgotten.problem},
         "interrupted": result.interrupted,
         "set_aside": [*result.quarantined],
         "unconfirmed": as_json(left),
@@ -195,6 +199,7 @@ def ended(result: RescueResult) -> Answer:
     elif (
         bool(remaining or result.first.similar or control.election_rate.are_too_many)
         or not left.is_nothing
+        or (result.forgotten is not None and result.forgotten.problem is not None)
         or caches.ghosts
         or left_over
     ):

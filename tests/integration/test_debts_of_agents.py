@@ -27,6 +27,7 @@ from lethe.protocol.zookeeper.operations import Children, GetChildren
 from lethe.survey.directories import read_log_dir
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
+from tests.fakes.command_line import Lethe
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 
@@ -191,3 +192,43 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
             return seen.is_complete and not leftovers(seen)
 
         await until(is_clean, "the survey is clean", size.limit_s)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_broker_that_never_returns_is_forgotten(zookeeper_chroot: str) -> None:
+    """What it owes is written off, and the deletion that waits for it ends; what lives stays as it is."""
+    settings = ClusterSettings(controllers=1, brokers=3, zookeeper_connect=zookeeper_chroot)
+    async with LocalCluster(settings) as cluster, cluster.session() as session:
+        lethe = Lethe(cluster.zookeeper_connect)
+        names = ("owed", "waits", "lives")
+        await create(session, [TopicPlan(name, TopicId(uuid.uuid4()), ((1, 3),)) for name in names])
+
+        async def all_have_them() -> bool:
+            return {f"{name}-0" for name in names} == {name for name, _ in on_disk(cluster, 3)}
+
+        await until(all_have_them, "agent 3 has its replicas", 90)
+        registered = await lethe("brokers", "forget", "3", "--yes")
+        assert (registered.code, "broker 3 is registered" in registered.err) == (1, True), registered
+        await cluster.broker(3).kill()
+
+        async def is_given_up() -> bool:
+            (listed,) = await session.read([GetChildren(paths.BROKER_IDS)])
+            return isinstance(listed, Children) and "3" not in listed.names
+
+        await until(is_given_up, "agent 3 is not registered", 90)
+        owed = await lethe("topics", "delete", "owed", "--owe", "--wait", "--timeout-ms", "60000")
+        assert owed.code == 0, owed
+        assert "broker 3 owes 1 partition of 1 deleted topic" in owed.out
+        waits = await lethe("topics", "delete", "waits", "--wait", "--timeout-ms", "3000")
+        assert waits.code == 4, waits
+        asked = await lethe("brokers", "forget", "3")
+        assert asked.code == 2, "nobody sits here who could agree"
+        forgotten = await lethe("brokers", "forget", "3", "--yes")
+        assert forgotten.code == 0, forgotten
+        assert "Written off: 1 partition of 1 deleted topic" in forgotten.out
+        assert "1 deletion ends without it: waits." in forgotten.out
+        assert "One replica short is 1 living partition: lives-0." in forgotten.out
+        assert forgotten.out.endswith("Broker 3 is forgotten.\n")
+        assert (await read_debts(session)).debts == ()
+        assert (await topic_znodes.list_topics(session)).names == ("lives",)

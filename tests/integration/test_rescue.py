@@ -328,3 +328,22 @@ async def test_with_owe_nobody_is_waited_for_and_what_remains_to_be_done_is_said
         await cluster.broker(3).start()
         settled = await lethe("brokers", "settle", "3", "--yes")
         assert (settled.code, settled.out) == (0, "Broker 3 owes nothing.\n"), "an agent settles at its start"
+
+
+async def test_with_forget_a_broker_is_given_up(zookeeper_chroot: str) -> None:
+    topics = {"lost": ((1, 3),), "kept": ((1, 2, 3),)}
+    async with asleep(zookeeper_chroot, topics, ["lost"]) as (cluster, session, lethe):
+        refused = await lethe("rescue", "--yes", "--forget", "3")
+        assert (refused.code, "broker 3 is registered" in refused.err) == (1, True), refused
+        await cluster.broker(3).kill()
+
+        async def is_away() -> bool:
+            return not await there_is(session, paths.broker_id(3))
+
+        await until(is_away, "broker 3 is away")
+        done = await lethe("rescue", "--yes", "--forget", "3")
+        assert "1 deletion ends without it: lost." in done.err, done
+        assert "One replica short is 1 living partition: kept-0." in done.err
+        assert "Broker 3 is forgotten." in done.out, done
+        assert not await there_is(session, paths.topic("lost"))
+        assert not await there_is(session, paths.debts_of(3))
