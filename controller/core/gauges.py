@@ -21,6 +21,16 @@ class OwedTombstones(NamedTuple):
     """When the oldest debt began."""
 
 
+class OpenDebts(NamedTuple):
+    """What one broker owes of deleted topics."""
+
+    debts: int
+    size_bytes: int
+    """As far as it is known."""
+    since_ms: int
+    """When the oldest debt began."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gauges:
     """Names are Kafka's, in snake case; those from `quarantined_topic_count` on are Lethe's."""
@@ -49,10 +59,12 @@ class Gauges:
     """Replicas of queued topics by state; zeros may be missing."""
     owed_tombstones: Mapping[BrokerId, OwedTombstones] = field(default_factory=dict)
     """Owed tombstones of registered brokers, without brokers that owe none."""
+    debts: Mapping[BrokerId, OpenDebts] = field(default_factory=dict)
+    """Debts of brokers, absent or not, without brokers that owe none."""
 
 
 def gauges(context: Context) -> Gauges:
-    """Return the gauges as of the last event, at constant cost for any number of topics."""
+    """Return the gauges as of the last event, at constant cost for any number of topics; debts are counted."""
     cluster = context.cluster
     if not context.is_leading:
         return Gauges()
@@ -82,4 +94,14 @@ def gauges(context: Context) -> Gauges:
             for broker, owing_broker in cluster.owed.items()
             if broker in cluster.brokers
         },
+        debts=_debts(context),
     )
+
+
+def _debts(context: Context) -> Mapping[BrokerId, OpenDebts]:
+    found: dict[BrokerId, OpenDebts] = {}
+    for key, each in context.cluster.debts.all():
+        debts, size_bytes, since_ms = found.get(key.broker, (0, 0, each.debt.since_ms))
+        size_bytes += each.debt.size_bytes or 0
+        found[key.broker] = OpenDebts(debts + 1, size_bytes, min(since_ms, each.debt.since_ms))
+    return found

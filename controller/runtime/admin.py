@@ -11,6 +11,7 @@ from lethe.adapters.http import Health, Reply, Request, Route, json_reply, stand
 from lethe.controller.core import caches
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, all_waits, marked_topics, waits
+from lethe.controller.runtime.debts import debts_document
 from lethe.controller.runtime.explanation import (
     DEFAULT_TOPICS,
     explain_all,
@@ -127,6 +128,7 @@ class AdminPages:
                 "ghosts": list(_ghosts(context)),
                 "ghosts_cured": context.ghosts_cured,
             },
+            "debts": debts_document(context),
             "requests_outstanding": len(context.cluster.outstanding),
         }
         return json_reply(document)

@@ -62,6 +62,31 @@ OWED: Final = Metric(
     "them; no series where it owes nothing",
     ("broker_id",),
 )
+DEBTS: Final = Metric(
+    "lethe_controller_debts",
+    MetricKind.GAUGE,
+    "Deleted topics of which this broker still has replicas, which it deletes when it returns; no series where it owes "
+    "nothing",
+    ("broker_id",),
+)
+DEBT_BYTES: Final = Metric(
+    "lethe_controller_debt_bytes",
+    MetricKind.GAUGE,
+    "Bytes of these replicas, as far as they are known",
+    ("broker_id",),
+)
+OLDEST_DEBT: Final = Metric(
+    "lethe_controller_oldest_debt_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When the oldest debt of this broker began, in seconds since 1970",
+    ("broker_id",),
+)
+DEBTS_CLOSED: Final = Metric(
+    "lethe_controller_debts_closed_total",
+    MetricKind.COUNTER,
+    "Debts that were closed: paid, void (the broker had nothing of that topic) or written off (it was forgotten)",
+    ("how",),
+)
 REFUSED: Final = Metric(
     "lethe_controller_refused_deletions_total",
     MetricKind.COUNTER,
@@ -76,4 +101,18 @@ RECORDS: Final = Metric(
     ("type",),
 )
 
-METRICS: Final = (TOPICS, REPLICAS, OLDEST_AGE, OLDEST_INFO, PHASES, RETRIES, OWED, REFUSED, RECORDS)
+METRICS: Final = (
+    TOPICS,
+    REPLICAS,
+    OLDEST_AGE,
+    OLDEST_INFO,
+    PHASES,
+    RETRIES,
+    OWED,
+    DEBTS,
+    DEBT_BYTES,
+    OLDEST_DEBT,
+    DEBTS_CLOSED,
+    REFUSED,
+    RECORDS,
+)

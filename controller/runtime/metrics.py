@@ -33,6 +33,7 @@ from lethe.controller.runtime import broker_metrics, deletion_metrics, metric_ca
 from lethe.controller.runtime.metric_families import histograms, labelled, summaries
 from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from lethe.protocol.journal import EventRecord, EventRecordType
+from lethe.protocol.journal_debts import PAID, VOID, WRITTEN_OFF
 
 _TERMS: Final = ("elected", "resigned")
 """Values of `what` in election event records when a term begins and ends."""
@@ -150,6 +151,7 @@ class ControllerMetrics:
         self._phases: dict[str, Buckets] = {}
         self._records = dict.fromkeys(EventRecordType, 0)
         self._refused = dict.fromkeys(REFUSAL_REASONS.values(), 0)
+        self._debts_closed = dict.fromkeys((PAID, VOID, WRITTEN_OFF), 0)
         self._terms = dict.fromkeys(_TERMS, 0)
         self._takeover = Buckets()
         self._zookeeper_ms = Sample()
@@ -202,6 +204,8 @@ class ControllerMetrics:
             reason = REFUSAL_REASONS.get(str(record.data.get("why")))
             if reason is not None:
                 self._refused[reason] += 1
+        elif record.type is EventRecordType.DEBT and (how := record.data.get("what")) in self._debts_closed:
+            self._debts_closed[str(how)] += 1
         elif record.type is EventRecordType.ELECTION:
             what, loading_ms = record.data.get("what"), record.data.get("loading_ms")
             if what in self._terms:
@@ -239,6 +243,7 @@ class ControllerMetrics:
             rows = [({"part": part.value, "reason": why}, count) for (part, why), count in sources.retries().items()]
             yield values(deletion_metrics.RETRIES, rows)
         yield histograms(deletion_metrics.PHASES, labelled("phase", self._phases))
+        yield values(deletion_metrics.DEBTS_CLOSED, labelled("how", self._debts_closed))
         yield values(deletion_metrics.REFUSED, [({"reason": why}, count) for why, count in self._refused.items()])
         yield values(deletion_metrics.RECORDS, [({"type": kind.value}, count) for kind, count in self._records.items()])
         if sources.term is not None:
@@ -315,6 +320,10 @@ def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
     yield values(deletion_metrics.REPLICAS, labelled("state", states))
     owed = [({"broker_id": str(broker)}, each.topics) for broker, each in gauges.owed_tombstones.items()]
     yield values(deletion_metrics.OWED, owed)
+    debts = [({"broker_id": str(broker)}, each) for broker, each in gauges.debts.items()]
+    yield values(deletion_metrics.DEBTS, [(labels, each.debts) for labels, each in debts])
+    yield values(deletion_metrics.DEBT_BYTES, [(labels, each.size_bytes) for labels, each in debts])
+    yield values(deletion_metrics.OLDEST_DEBT, [(labels, each.since_ms / 1000) for labels, each in debts])
 
 
 def _oldest(oldest: OldestView | None) -> Iterator[Family]:

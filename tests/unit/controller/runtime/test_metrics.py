@@ -7,7 +7,7 @@ from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
 from lethe.adapters.metric_types import MetricKind
 from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
-from lethe.controller.core.gauges import Gauges, OwedTombstones
+from lethe.controller.core.gauges import Gauges, OpenDebts, OwedTombstones
 from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
@@ -44,6 +44,7 @@ def busy() -> ControllerMetrics:
             topics_in_stage={DeletionStage.WAITING: 7},
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
             owed_tombstones={BrokerId(4): OwedTombstones(12, 1_000)},
+            debts={BrokerId(5): OpenDebts(3, 4_096, 2_000)},
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
         retries=lambda: {(RetriedAction.ZNODES, "NO_AUTH"): 4},
@@ -100,7 +101,7 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
     names = [metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics]
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
-    by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones"}
+    by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones", "debts"}
     assert set(metric_catalog.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
 
 
@@ -125,6 +126,10 @@ def test_values_come_through() -> None:
     assert found["lethe_controller_deletion_replicas", (("state", "deletion_ineligible"),)] == 5
     assert found["lethe_controller_deletion_retries_total", (("part", "znodes"), ("reason", "NO_AUTH"))] == 4
     assert found["lethe_controller_owed_tombstones", (("broker_id", "4"),)] == 12
+    of_five = (("broker_id", "5"),)
+    assert found["lethe_controller_debts", of_five] == 3
+    assert found["lethe_controller_debt_bytes", of_five] == 4_096
+    assert found["lethe_controller_oldest_debt_timestamp_seconds", of_five] == 2
     assert found["lethe_controller_tenures_total", ()] == 1
     assert found["lethe_controller_takeover_seconds_sum", ()] == 0.25
     assert found["lethe_controller_tenure_seconds", ()] == 12.5
