@@ -160,13 +160,20 @@ def _topic_differences(context: Context, name: str, incarnation: Incarnation) ->
         yield f"knows the replicas of {name} as {assignments}, ZooKeeper has {incarnation.assignments}"
     for number, partition in topic.partitions.items():
         state = incarnation.states.get(number)
-        if state is None and name in context.cluster.deletions and context.cluster.deletions[name].all_acknowledged:
+        if state is None and name in context.cluster.deletions and _was_acknowledged(context, name):
             # Its znodes are being removed: some are gone, and the rest is tried again.
             continue
         # What leaders write of a topic that is being deleted matters to nobody.
         unknown = incarnation.foreign if name in context.cluster.deletions else incarnation.touched
         if number not in unknown and partition.leader_and_isr != state:
             yield f"knows {name}-{number} as {partition.leader_and_isr}, ZooKeeper has {state}"
+
+
+def _was_acknowledged(context: Context, name: str) -> bool:
+    """Every replica was deleted or owed; since then a broker that owes may have returned, and is asked first."""
+    created_zxid = context.cluster.topics[name].created_zxid
+    is_owed = any(key.created_zxid == created_zxid for key, _ in context.cluster.debts.of_topic(name))
+    return context.cluster.deletions[name].all_acknowledged or is_owed
 
 
 def _as_written(
