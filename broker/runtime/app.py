@@ -62,6 +62,7 @@ from lethe.broker.runtime.missed_deletions import MissedDeletions
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.broker.runtime.pages import AgentPages
 from lethe.broker.runtime.recorder import Recorder
+from lethe.broker.runtime.removal_pace import RemovalLimits, RemovalPace
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.server import Listeners, handler_for
 from lethe.broker.runtime.sessions import Sessions
@@ -137,7 +138,9 @@ class AgentApp:
         self._recorder = Recorder(None, self.metrics.counts)
         self._disk_thread = ThreadPoolExecutor(1, thread_name_prefix="agent-disk")
         self._removal_thread = ThreadPoolExecutor(1, thread_name_prefix="agent-removal")
-        self._remover = Remover(self._log_dirs, self._removal_thread, config.delete_files_per_second)
+        limits = RemovalLimits(config.delete_files_per_second, config.delete_bytes_per_second)
+        self._removal_pace = RemovalPace(config.broker_id, limits)
+        self._remover = Remover(self._log_dirs, self._removal_thread, lambda: self._removal_pace.limits)
 
     @property
     def loop(self) -> AgentLoop:
@@ -195,6 +198,9 @@ class AgentApp:
         ):
             keeper = self._tasks.create_task(self._sessions.run(), name="agent-zookeeper-sessions")
             ticker = self._tasks.create_task(self._tick(), name="agent-ticker")
+            following = self._tasks.create_task(
+                self._removal_pace.follow(lambda: self._sessions.session), name="agent-removal-pace"
+            )
             reporting = self._tasks.create_task(
                 self._manager.report(pages.health, pages.readiness), name="agent-report"
             )
@@ -206,6 +212,7 @@ class AgentApp:
             keeper.cancel()
             ticker.cancel()
             reporting.cancel()
+            following.cancel()
             if self._listeners is not None:
                 await self._listeners.stop(STOP_GRACE_MS)
             if self._loop is not None:

@@ -133,8 +133,19 @@ BROKER: Final = (
         "lethe.delete.files.per.second",
         PropertyKind.INTEGER,
         "5000",
-        "Files that the removal of deleted replicas unlinks at most; 0 sets no limit.",
+        "Files that the removal of deleted replicas unlinks at most; 0 sets no limit. Followed in the brokers' "
+        "configuration in ZooKeeper, as the next one.",
         unit="files per second",
+        minimum=0,
+        maximum=MAX_INT,
+    ),
+    Property(
+        "lethe.delete.bytes.per.second",
+        PropertyKind.INTEGER,
+        "0",
+        "Bytes that the removal of deleted replicas frees at most; 0 sets no limit. A larger file goes at once, and "
+        "the next one later.",
+        unit="bytes per second",
         minimum=0,
         maximum=MAX_INT,
     ),
@@ -162,6 +173,7 @@ class BrokerConfig(DaemonConfig):
     fill_segment_bytes: int
     catch_up_delay_ms: int
     delete_files_per_second: int
+    delete_bytes_per_second: int
     """0: no limit."""
     controlled_shutdown: ControlledShutdownConfig
     acknowledge_only: bool
@@ -190,6 +202,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         fill_segment_bytes=values.integer("lethe.fill.segment.bytes"),
         catch_up_delay_ms=values.integer("replica.catch.up.delay.ms"),
         delete_files_per_second=values.integer("lethe.delete.files.per.second"),
+        delete_bytes_per_second=values.integer("lethe.delete.bytes.per.second"),
         controlled_shutdown=ControlledShutdownConfig(
             values.boolean("controlled.shutdown.enable"),
             values.integer("controlled.shutdown.max.retries"),

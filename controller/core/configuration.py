@@ -27,6 +27,7 @@ from lethe.controller.core import pace
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.pausing import note_begun
 from lethe.controller.core.protection import note_queued
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
@@ -139,6 +140,9 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     if in_force.protected != context.protected_topics:
         note_queued(step)
     if in_force.pace != context.pace:
+        if in_force.pace.is_nothing:
+            # Under a limit the next controller would hold them back.
+            note_begun(step, tuple(cluster.deletions))
         pace.go_on(step)
     if in_force[:2] != _in_force(context)[:2]:
         step.do(ListDeletions())

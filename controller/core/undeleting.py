@@ -13,7 +13,7 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     is not among `CoreConfig.only_topics`              refused
 
 A refusal is written into the request, for the command that waits. A deletion begins within milliseconds of its marker
-unless something holds the topic: a pause, or a reassignment. So a request comes in time only for a held topic.
+unless something holds the topic: a pause, the pace, or a reassignment. A request comes in time only for a held topic.
 """
 
 from __future__ import annotations

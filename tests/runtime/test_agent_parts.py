@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,14 +19,16 @@ from lethe.broker.runtime.log_dirs import LogDirs
 from lethe.broker.runtime.metrics import METRICS, AgentCounts, AgentMetrics
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.broker.runtime.recorder import Recorder
+from lethe.broker.runtime.removal_pace import BYTES_PER_SECOND, FILES_PER_SECOND, RemovalLimits, RemovalPace
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.sessions import Sessions
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.directory_names import deletion_name
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, SetData
 from lethe.protocol.zookeeper.paths import broker_id, topic
-from lethe.protocol.zookeeper.znodes import TopicZnode, encode_topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
 from tests.fakes.runtime import Facts, reach
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.core.driver import X
@@ -34,6 +37,53 @@ ME = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "h", 1),))
 
 
 # --- removal ------------------------------------------------------------------------------------------------------
+
+
+def fixed(files: int = 0, size: int = 0) -> Callable[[], RemovalLimits]:
+    return lambda: RemovalLimits(files, size)
+
+
+async def test_removal_rests_as_long_as_the_bytes_demand(tmp_path: Path) -> None:
+    """100 bytes a second are five in a slice: three files of two, and the last directory goes with the last file."""
+    log_dirs = LogDirs([tmp_path], broker_id=1, fill_bytes=0, fill_segment_bytes=1)
+    log_dirs.open()
+    names = [deletion_name(TopicPartition("t", n), f"{n:032x}") for n in range(2)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        for n in range(6):
+            (tmp_path / name / str(n)).write_bytes(b"12")
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+
+    with ThreadPoolExecutor(1) as thread:
+        remover = Remover(log_dirs, thread, fixed(size=100), rest)
+        outcomes = await remover.remove([DirectoryRef(str(tmp_path), name) for name in names])
+    assert [(o.error, o.size_bytes, o.files) for o in outcomes] == [(None, 12, 6)] * 2
+    assert list(tmp_path.glob("*-delete")) == []
+    assert len(rests) >= 4
+    assert all(rest_s <= 6 / 100 for rest_s in rests)
+    log_dirs.close()
+
+
+async def test_limits_of_removal_are_followed_in_zookeeper() -> None:
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+        pace = RemovalPace(1, RemovalLimits(5, 6))
+        await pace.refresh(session)
+        assert pace.limits == (5, 6)
+        for path, config in (
+            (paths.config_broker_default(), {BYTES_PER_SECOND: "10", FILES_PER_SECOND: "7"}),
+            (paths.config_broker(1), {BYTES_PER_SECOND: "20"}),
+        ):
+            await session.ensure_path(path)
+            await session.multi([SetData(path, encode_config(config), -1)])
+        await pace.refresh(session)
+        assert pace.limits == (7, 20)
+        for unclear in (b"{", encode_config({BYTES_PER_SECOND: "many"})):
+            await session.multi([SetData(paths.config_broker(1), unclear, -1)])
+            await pace.refresh(session)
+            assert pace.limits == (7, 20), "what cannot be read changes nothing"
 
 
 @pytest.mark.parametrize("files_per_second", [0, 100])
@@ -52,7 +102,7 @@ async def test_removal_rests_as_long_as_the_pace_demands(tmp_path: Path, files_p
         rests.append(seconds)
 
     with ThreadPoolExecutor(1) as thread:
-        remover = Remover(log_dirs, thread, files_per_second, rest)
+        remover = Remover(log_dirs, thread, fixed(files=files_per_second), rest)
         outcomes = await remover.remove([DirectoryRef(str(tmp_path), name) for name in names])
     assert [(o.error, o.size_bytes, o.files) for o in outcomes] == [(None, 20, 10)] * 5
     assert list(tmp_path.glob("*-delete")) == []
@@ -71,7 +121,7 @@ async def test_one_directory_that_cannot_be_removed_does_not_hold_up_the_others(
     (tmp_path / bad).write_text("a file")
     (tmp_path / good).mkdir()
     with ThreadPoolExecutor(1) as thread:
-        remover = Remover(log_dirs, thread, 0)
+        remover = Remover(log_dirs, thread, fixed())
         outcomes = await remover.remove([DirectoryRef(str(tmp_path), name) for name in (bad, good)])
     assert [outcome.error is None for outcome in outcomes] == [False, True]
     assert (tmp_path / bad).read_text() == "a file"

@@ -218,6 +218,17 @@ def test_a_deletion_that_had_begun_is_not_held_by_the_next_controller() -> None:
     assert causes(world, "c") == [(None, None, "PACE")]
 
 
+def test_a_deletion_that_had_begun_before_there_was_a_limit_is_not_held_by_the_next_controller_either() -> None:
+    world = paced()
+    world.stop_broker(2)
+    mark(world, "a", "b")
+    configure(world, topics="1")
+    world.crash()
+    world.elect()
+    assert world.context.cluster.is_queued("a")
+    assert world.context.cluster.is_queued("b")
+
+
 def test_the_note_that_a_deletion_has_begun_keeps_the_orders_in_the_marker() -> None:
     world = paced(topics=1)
     world.stop_broker(2)
