@@ -12,26 +12,19 @@ hidden without an error in these cases:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.groups import coordinator_metadata, hiding_problem
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import describe
 from lethe.protocol.counting import plural
-from lethe.protocol.kafka.connection import highest_common_version
-from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
+from lethe.protocol.kafka.queries import MetadataResponse
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, ask_all, open_connection
 from lethe.survey.causes import partitions_text
 
 CLIENT_ID: Final = "lethe-candidates"
-FIRST_WITH_OPERATIONS: Final = 8
-LAST_WITH_OPERATIONS: Final = 10
-"""The Metadata versions with the authorized operations on the cluster."""
-DESCRIBE: Final = 1 << 8
-"""Bit of the operation DESCRIBE."""
 
 
 class PartitionLeader(NamedTuple):
@@ -98,34 +91,9 @@ async def hidden_groups(
     return (*coordinators.problems, *(problem for problem in asked if problem is not None))
 
 
-def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int, int]) -> str | None:
-    """Return why a broker's list of groups may be incomplete, by its own answer. `led` are the leader epochs of its
-    partitions of `__consumer_offsets` in ZooKeeper."""
-    of = f"consumer groups of broker {broker}"
-    if not answer.cluster_authorized_operations & DESCRIBE:
-        return f"{of}: it may hide groups, because its authorizer does not let anonymous clients DESCRIBE the cluster"
-    topic = next((topic for topic in answer.topics if topic.name == GROUP_METADATA_TOPIC), None)
-    if topic is None or topic.error != ErrorCode.NONE:
-        why = "it does not know the topic" if topic is None else error_name(topic.error)
-        return f"{of}: it does not show which partitions it leads of {GROUP_METADATA_TOPIC}: {why}"
-    believed = {each.partition: each.leader_epoch for each in topic.partitions if each.leader == broker}
-    if missing := sorted(number for number, epoch in led.items() if believed.get(number) != epoch):
-        return f"{of}: its metadata does not show it yet as leader of partition {missing[0]} of {GROUP_METADATA_TOPIC}"
-    return None
-
-
 async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataResponse:
     """Ask through the broker's PLAINTEXT listener."""
     async with await open_connection(
         broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
     ) as connection:
-        common = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
-        version = min(common, LAST_WITH_OPERATIONS)
-        if version < FIRST_WITH_OPERATIONS:
-            raise ClientError("it is older than Kafka 2.3 and does not say whether it hides groups")
-        request = MetadataRequest(
-            (MetadataRequestTopic(GROUP_METADATA_TOPIC),),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=True,
-        )
-        return cast(MetadataResponse, await connection.request(request, version))
+        return await coordinator_metadata(connection)

@@ -204,6 +204,9 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
         if problems[-1] is None:
             known.append(plan.name)
     able = [plan for plan, problem in zip(plans, problems, strict=True) if problem is None]
+    trashed = await _in_trash(session, [plan.name for plan in able])
+    problems = [problem or trashed.get(plan.name) for plan, problem in zip(plans, problems, strict=True)]
+    able = [plan for plan in able if plan.name not in trashed]
     configs = await session.read([Exists(paths.config_topic(plan.name)) for plan in able])
     multis = [
         creation_operations(plan, config_exists=stat_of(config, paths.config_topic(plan.name)) is not None)
@@ -214,6 +217,17 @@ async def create_topics(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -
         Outcome(plan.name, problem) if problem is not None else _creation_outcome(plan.name, next(done))
         for plan, problem in zip(plans, problems, strict=True)
     ]
+
+
+async def _in_trash(session: ZooKeeperSession, names: Sequence[str]) -> dict[str, str]:
+    """Return why these names are not free: a topic of the name is in the trash."""
+    outcomes = await session.read([Exists(paths.trashed(name)) for name in names]) if names else ()
+    return {
+        name: f"the name {name} is reserved by a topic in the trash: bring that back (lethe topics undelete {name}) "
+        f"or delete it for good (lethe topics trash --purge {name})"
+        for name, outcome in zip(names, outcomes, strict=True)
+        if stat_of(outcome, paths.trashed(name)) is not None
+    }
 
 
 async def mark_for_deletion(session: ZooKeeperSession, names: Sequence[str]) -> list[Outcome]:

@@ -1,10 +1,11 @@
-"""Requests that Lethe's controller brings topics back that are marked for deletion, and waits for its answers."""
+"""Requests to Lethe's controller about deleted topics: bring them back, or delete them from the trash."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.registration import ensure_roots
@@ -13,6 +14,7 @@ from lethe.admin.controller_identity import acting_controller
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller, list_topics
+from lethe.admin.trash import TrashView, read_trash
 from lethe.protocol.topic_names import unknown_topic
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -32,6 +34,7 @@ from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
     RequestedAction,
     TopicRequest,
+    TrashPhase,
     decode_topic_request,
     encode_topic_request,
 )
@@ -40,45 +43,71 @@ from lethe.survey.znodes import read_data
 POLL_MS: Final = 50
 
 
-async def undelete(
-    session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int, poll_ms: int = POLL_MS
-) -> list[Outcome]:
+async def undelete(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[Outcome]:
     """Request each topic back, and return the controller's answers in the order of the names.
 
-    Nothing is requested unless every topic is marked, and Lethe's controller is active: otherwise raises Refusal.
-    A request that is not answered in time is withdrawn. Raises NoCluster where there is no cluster."""
-    await _demand_possible(session, names)
-    await ensure_roots(session, (paths.LETHE, paths.REQUESTS))
-    requested = [await _request(session, name) for name in names]
-    settled = {outcome.name: outcome for outcome in requested if outcome.problem is not None}
+    Nothing is requested unless every topic is marked or in the trash, and Lethe's controller is active: otherwise
+    raises Refusal. A request that is not answered in time is withdrawn. Raises NoCluster where there is no cluster."""
+    await demand_zookeeper_controller(session)
+    there = await list_topics(session)
+    trashed = [view.name for view in await read_trash(session, names)]
+    for name in names:
+        if name not in (*there.names, *there.marked, *trashed):
+            raise Refusal(unknown_topic(name, (*there.names, *there.marked)))
+        if name not in (*there.marked, *trashed):
+            raise Refusal(
+                f"topic {name} is neither marked for deletion nor in the trash: there is nothing to bring back"
+            )
+    wanted = TopicRequest(RequestedAction.UNDELETE)
+    return await _requested(session, dict.fromkeys(names, wanted), timeout_ms)
+
+
+async def purge(session: ZooKeeperSession, views: Sequence[TrashView], *, timeout_ms: int) -> list[Outcome]:
+    """Request that these topics are deleted from the trash; otherwise as `undelete`."""
+    await demand_zookeeper_controller(session)
+    wanted = TopicRequest(RequestedAction.PURGE)
+    requests = {view.name: replace(wanted, topic_id=view.entry.topic_id) for view in views if view.entry is not None}
+    return await _requested(session, requests, timeout_ms)
+
+
+async def wait_until_restored(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[TrashView]:
+    """Wait until settings and offsets are restored, as far as groups without members take them; return what is left."""
     deadline = time.monotonic() + timeout_ms / 1000
-    while left := [name for name in names if name not in settled]:
+    while True:
+        left = await read_trash(session, names)
+        is_over = all(view.entry is None or view.entry.phase is not TrashPhase.RESTORING for view in left)
+        if is_over or time.monotonic() >= deadline:
+            return left
+        await asyncio.sleep(POLL_MS / 1000)
+
+
+async def _requested(session: ZooKeeperSession, requests: Mapping[str, TopicRequest], timeout_ms: int) -> list[Outcome]:
+    await _demand_lethe(session)
+    await ensure_roots(session, (paths.LETHE, paths.REQUESTS))
+    begun = [await _request(session, name, request) for name, request in requests.items()]
+    settled = {outcome.name: outcome for outcome in begun if outcome.problem is not None}
+    deadline = time.monotonic() + timeout_ms / 1000
+    while left := [name for name in requests if name not in settled]:
         outcomes = await session.read([each for name in left for each in _look_at(name)])
         for name, request, marker in zip(left, outcomes[::2], outcomes[1::2], strict=True):
-            if (answer := await _answer(session, name, request, marker)) is not None:
+            is_undeletion = requests[name].action is RequestedAction.UNDELETE
+            if (answer := await _answer(session, name, request, marker if is_undeletion else None)) is not None:
                 settled[name] = answer
         if time.monotonic() >= deadline:
             for name in left:
                 if name not in settled and (withdrawn := await _withdraw(session, name, timeout_ms)) is not None:
                     settled[name] = withdrawn
         else:
-            await asyncio.sleep(poll_ms / 1000)
-    return [settled[name] for name in names]
+            await asyncio.sleep(POLL_MS / 1000)
+    return [settled[name] for name in requests]
 
 
-async def _demand_possible(session: ZooKeeperSession, names: Sequence[str]) -> None:
-    await demand_zookeeper_controller(session)
-    there = await list_topics(session)
-    for name in names:
-        if name not in (*there.names, *there.marked):
-            raise Refusal(unknown_topic(name, (*there.names, *there.marked)))
-        if name not in there.marked:
-            raise Refusal(f"topic {name} is not marked for deletion, so there is nothing to bring back")
+async def _demand_lethe(session: ZooKeeperSession) -> None:
     acting = await acting_controller(session)
     if not acting.is_lethe:
         raise Refusal(
-            f"{acting.text}: only Lethe's controller can tell whether replicas of a marked topic are deleted, so it "
-            "alone brings topics back"
+            f"{acting.text}: only Lethe's controller can tell whether replicas of a marked topic are deleted, and it "
+            "alone keeps a trash"
         )
 
 
@@ -86,9 +115,9 @@ def _look_at(name: str) -> tuple[GetData, Exists]:
     return GetData(paths.request(name)), Exists(paths.delete_topic(name))
 
 
-async def _request(session: ZooKeeperSession, name: str) -> Outcome:
+async def _request(session: ZooKeeperSession, name: str, request: TopicRequest) -> Outcome:
     """Create the request, in place of one that was refused or cannot be understood; join one that waits."""
-    path, wanted = paths.request(name), encode_topic_request(TopicRequest(RequestedAction.UNDELETE))
+    path, wanted = paths.request(name), encode_topic_request(request)
     for _ in range(MAX_ATTEMPTS):
         before = await read_data(session, path)
         if before is not None and before.data == wanted:
@@ -98,15 +127,17 @@ async def _request(session: ZooKeeperSession, name: str) -> Outcome:
         outcome = await session.multi(operations)
         if is_conflict(outcome):
             continue
-        act, done = f"request topic {name} back", f"topic {name} was requested back"
+        act, done = f"write a request for topic {name}", f"a request for topic {name} was written"
         return outcome_of(name, outcome, act=act, done=done)
     return given_up(name, f"the request for topic {name}")
 
 
-async def _answer(session: ZooKeeperSession, name: str, request: ReadOutcome, marker: ReadOutcome) -> Outcome | None:
-    """Return what the controller has answered; None if it has not."""
+async def _answer(
+    session: ZooKeeperSession, name: str, request: ReadOutcome, marker: ReadOutcome | None
+) -> Outcome | None:
+    """Return what the controller has answered; None if it has not. `marker`: the topic must not have one now."""
     if is_absent(request):
-        if is_absent(marker):
+        if marker is None or is_absent(marker):
             return Outcome(name)
         if (error := read_error(marker)) is not None:
             return Outcome(name, f"whether topic {name} is back is unknown: {error.name}", is_unknown=True)
@@ -120,7 +151,7 @@ async def _answer(session: ZooKeeperSession, name: str, request: ReadOutcome, ma
     if refused is None:
         return None
     await session.multi([Delete(paths.request(name), request.stat.version)])
-    return Outcome(name, f"topic {name} is not brought back: {refused}")
+    return Outcome(name, f"topic {name}: the controller refuses: {refused}")
 
 
 async def _withdraw(session: ZooKeeperSession, name: str, timeout_ms: int) -> Outcome | None:
@@ -130,4 +161,4 @@ async def _withdraw(session: ZooKeeperSession, name: str, timeout_ms: int) -> Ou
         return None
     withdrawn = f"the controller has not answered within {timeout_ms / 1000:g} s, and the request is withdrawn"
     found = outcome_of(name, outcome, act="withdraw the request", done="the request was withdrawn")
-    return Outcome(name, f"topic {name} is not brought back: {found.problem or withdrawn}", found.is_unknown)
+    return Outcome(name, f"topic {name}: {found.problem or withdrawn}", found.is_unknown)

@@ -16,6 +16,7 @@ app = typer.Typer(
             "delete": "topics_delete:delete",
             "plan-delete": "topics_plan_delete:plan",
             "undelete": "topics_undelete:bring_back",
+            "trash": "topics_trash:trash",
             "pause-deletions": "topics_pause_deletions:pause",
             "resume-deletions": "topics_resume_deletions:resume",
         }

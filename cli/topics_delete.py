@@ -38,6 +38,7 @@ from lethe.cli.options import AsJson, DryRun, Expressions, IfExists, TimeoutMs, 
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import candidates_deletion
+from lethe.cli.topics_delete_grace import deletion_with_grace, demand_grace
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.topics_plan_delete import PlanOptions, checked_plan, plan_options
 from lethe.cli.zookeeper_access import with_session
@@ -138,6 +139,18 @@ AcceptUnseen = Annotated[
 ]
 
 
+Grace = Annotated[
+    str | None,
+    typer.Option(
+        "--grace",
+        metavar="DURATION",
+        help="Keep the topics in the trash for so long (90s, 30m, 24h, 7d): `lethe topics undelete` brings them back. "
+        "With --wait: until they are there.",
+        show_default=False,
+    ),
+]
+
+
 def delete(
     zookeeper: ZooKeeper,
     names: Expressions = None,
@@ -149,6 +162,7 @@ def delete(
     plan: PlanFile = None,
     allow_writes: AllowWrites = False,
     accept_unseen: AcceptUnseen = False,
+    grace: Grace = None,
     dry_run: DryRun = False,
     wait: Wait = False,
     from_candidates: FromCandidates = None,
@@ -199,6 +213,8 @@ def delete(
 
     async def command() -> Answer:
         detail = Detail.of(quiet=quiet, verbose=verbose)
+        if grace is not None:
+            demand_grace(grace, no_trash=unreadable or owe or wanted is not None or plan is not None)
         if wanted is not None:
             if expressions or unreadable or owe or plan is not None:
                 raise ValueError(
@@ -227,6 +243,8 @@ def delete(
         names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else ask_user)
         if not names:
             return Answer([], ("Nothing to delete.",))
+        if grace is not None and not dry_run:
+            return await deletion_with_grace(session, names, grace, wait=wait, timeout_ms=timeout_ms)
         async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
             expected = (await forecast(session, names, ask)).lines() if owe else ()
             if dry_run:

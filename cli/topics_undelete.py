@@ -1,4 +1,4 @@
-"""`lethe topics undelete`: brings back topics that are marked for deletion, before anything of them is destroyed."""
+"""`lethe topics undelete`: brings back topics that are in the trash, or marked before anything of them is destroyed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import exit_of
-from lethe.admin.undeletion import undelete
+from lethe.admin.trash import read_trash
+from lethe.admin.undeletion import undelete, wait_until_restored
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, Names, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.zookeeper.znodes import TrashPhase
 
 
 def bring_back(
@@ -20,10 +23,12 @@ def bring_back(
     timeout_ms: TimeoutMs = 30_000,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back topics that are marked for deletion: they stay as they are. Exit code 1 where that is refused.
+    """Bring back topics that were deleted: from the trash, or while they are only marked. Exit code 1 where one is
+    refused.
 
-    Lethe's controller decides. It refuses once the deletion has begun, which takes only milliseconds unless deletions
-    are paused or the topic waits for a reassignment.
+    A topic comes back from the trash (`lethe topics delete --grace`) with its id, records, settings and the committed
+    offsets of its consumer groups. Without the trash a deletion begins within milliseconds, unless deletions are
+    paused; then the controller refuses.
     """
     chosen = given(names, topic)
 
@@ -37,9 +42,31 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
     """Request the topics back, and return the controller's answers."""
     if not names:
         raise ValueError("which topics? Name them")
+    before = {view.name: view.entry for view in await read_trash(session, names)}
     outcomes = await undelete(session, names, timeout_ms=timeout_ms)
-    return Answer(
-        [{"topic": each.name, "is_back": each.problem is None, "problem": each.problem} for each in outcomes],
-        tuple(each.problem or f"Topic {each.name} is no longer marked, and stays." for each in outcomes),
-        exit=exit_of(outcomes),
-    )
+    back = [each.name for each in outcomes if each.problem is None]
+    left = {view.name: view for view in await wait_until_restored(session, back, timeout_ms=timeout_ms)}
+    lines = []
+    for each in outcomes:
+        entry = before.get(each.name)
+        if each.problem is not None:
+            lines.append(each.problem)
+        elif entry is None or entry.phase is not TrashPhase.TRASHED:
+            lines.append(f"Topic {each.name} is no longer marked, and stays.")
+        elif each.name in left:
+            lines.append(
+                f"Topic {each.name} is back. Committed offsets of some groups are not restored yet: a group takes them "
+                "only while it has no members. The controller tries again; see `lethe topics trash`."
+            )
+        else:
+            lines.append(f"Topic {each.name} is back, with its settings and committed offsets.")
+    rows: list[JsonValue] = [
+        {
+            "topic": each.name,
+            "is_back": each.problem is None,
+            "is_restored": each.problem is None and each.name not in left,
+            "problem": each.problem,
+        }
+        for each in outcomes
+    ]
+    return Answer(rows, tuple(lines), exit=exit_of(outcomes))

@@ -17,6 +17,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.PACE,
     CauseKind.READABLE_ZNODE,
     CauseKind.ORDERS,
+    CauseKind.TRASH,
     CauseKind.REASSIGNMENT,
     CauseKind.MARKER_WITHOUT_TOPIC,
     CauseKind.HALF_DELETED,

@@ -104,6 +104,11 @@ class CauseKind(enum.Enum):
         "waits for its deletion marker{path} to be readable: it may order to keep something{since}{detail}",
         "write it again: lethe topics undelete {topic}, then lethe topics delete --topic {topic}",
     )
+    TRASH = CauseTexts(
+        "stays in service until it is in the trash{since}{detail}",
+        "nothing, unless an error is shown, which has to end first; to keep the topic: lethe topics undelete {topic}; "
+        "to delete it without the trash: that, then lethe topics delete {topic}",
+    )
     REASSIGNMENT = CauseTexts(
         "waits for the reassignment of {partitions} to end{since}{detail}",
         "start the brokers that replicas move to, or lethe partitions reassign --cancel {topic}; Lethe's controller "
@@ -286,29 +291,11 @@ class CauseKind(enum.Enum):
 
 
 _RANKS: Final[Mapping[CauseKind, int]] = MappingProxyType({kind: rank for rank, kind in enumerate(CauseKind)})
-_HOLDS: Final = frozenset(
-    {
-        CauseKind.NO_CONTROLLER,
-        CauseKind.CONTROLLER_UNSEEN,
-        CauseKind.KRAFT,
-        CauseKind.CONTROLLER_SILENT,
-        CauseKind.RESUMPTION,
-        CauseKind.CONFIGURATION,
-        CauseKind.CONFIGURATION_UNREAD,
-        CauseKind.DISABLED,
-        CauseKind.PROTECTED,
-        CauseKind.NOT_CHOSEN,
-        CauseKind.PACE,
-        CauseKind.READABLE_ZNODE,
-        CauseKind.UNREADABLE_ORDERED,
-        CauseKind.ORDERS,
-        CauseKind.REASSIGNMENT,
-    }
-)
 _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
     {
         CauseKind.RESUMPTION: "PAUSED",
         CauseKind.CONFIGURATION: "CONFIGURATION",
+        CauseKind.TRASH: "TRASH",
         CauseKind.REASSIGNMENT: "REASSIGNMENT",
         CauseKind.READABLE_ZNODE: "UNREADABLE",
         CauseKind.DISABLED: "DISABLED",
@@ -320,6 +307,14 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
     }
 )
 """Old journals contain these codes: add codes, never change one."""
+_HOLDS: Final = (frozenset(_HELD_CODES) - {CauseKind.MARKER_WITHOUT_TOPIC}) | {
+    CauseKind.NO_CONTROLLER,
+    CauseKind.CONTROLLER_UNSEEN,
+    CauseKind.KRAFT,
+    CauseKind.CONTROLLER_SILENT,
+    CauseKind.CONFIGURATION_UNREAD,
+    CauseKind.UNREADABLE_ORDERED,
+}
 HELD_BY: Final[Mapping[str, CauseKind]] = MappingProxyType({code: kind for kind, code in _HELD_CODES.items()})
 """The cause by `held_by`, as in journals and the controller's documents."""
 _EARLIER_NAMES: Final[Mapping[str, CauseKind]] = MappingProxyType({"NEXT_TRY": CauseKind.BROKER_ERROR})

@@ -95,7 +95,10 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                 Form(
                     "controller, for the partitions of a topic",
                     _TOPIC,
-                    (Key("what", KeyKind.TEXT, "`partitions added` or `replicas moved off a controller`"), _PARTITIONS),
+                    (
+                        Key("what", KeyKind.TEXT, "such as `partitions added`, `in the trash`"),
+                        _PARTITIONS,
+                    ),
                 ),
                 Form(
                     "controller, for its dynamic configuration",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.protocol.journal import JsonValue, time_to_text
+from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, SurveyFile, survey_id
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
@@ -56,6 +57,8 @@ def _znodes(survey: Survey) -> Iterator[Row]:
         created_at = _instant(tree.marked_at_ms.get(name))
         yield {"kind": "marker", "path": paths.delete_topic(name), "topic": name, "created_at": created_at}
     for name in tree.configured:
+        if tree.is_in_trash(name):
+            continue
         yield {"kind": "config", "path": paths.config_topic(name), "topic": name}
     for (name, number), wanted in tree.reassigning.items():
         yield {
@@ -144,8 +147,15 @@ def _directories(survey: Survey) -> Iterator[Row]:
         where: Row = {"broker": view.broker, "log_dir": printable(view.path), "source": view.source.value}
         yield where | _log_dir(view)
         for directory in view.directories:
+            if _is_in_trash(survey, directory):
+                continue
             is_owed = owed.debt_of(view.broker, directory) is not None
             yield where | _directory(directory) | {"is_owed": is_owed}
+
+
+def _is_in_trash(survey: Survey, directory: Directory) -> bool:
+    topic = None if directory.topic_partition is None else directory.topic_partition.topic
+    return topic is not None and directory.kind is DirectoryKind.REPLICA and survey.zookeeper.is_in_trash(topic)
 
 
 def _log_dir(view: LogDirView) -> Row:

@@ -64,7 +64,13 @@ class ZooKeeperTree:
     cluster_id: str | None = None
     debts: tuple[OpenDebt, ...] = ()
     """What brokers owe, by broker and topic; of the topics in the survey."""
+    trashed: frozenset[str] = frozenset()
+    """Names in the trash: settings and directories of such a topic are kept for its return."""
     problems: tuple[Problem, ...] = ()
+
+    def is_in_trash(self, topic: str) -> bool:
+        """Return True if the name is that of a topic in the trash, and no other topic has it."""
+        return topic in self.trashed and topic not in self.topics
 
     def could_read(self, path: str) -> bool:
         """Return True if that znode could be read and understood, or does not exist."""

@@ -129,11 +129,12 @@ async def read_tree(
         GetData(paths.CONTROLLER_EPOCH),
         GetData(paths.CLUSTER_ID),
         GetData(paths.REASSIGN_PARTITIONS),
+        GetChildren(paths.trash()),
     )
     outcomes = await session.read((*_NAMES, *singles))
     lists = [reader.children(read.path, outcome) for read, outcome in zip(_NAMES, outcomes[:3], strict=True)]
     names = TopicNames(lists[0] or (), lists[1] or (), lists[2] or ())
-    ids, controller, epoch, cluster, reassignment = outcomes[3:]
+    ids, controller, epoch, cluster, reassignment, trash = outcomes[3:]
     broker_names = reader.children(paths.BROKER_IDS, ids)
     for path, listed in ((paths.BROKER_TOPICS, lists[0]), (paths.BROKER_IDS, broker_names)):
         # Without these lists, absence cannot be concluded.
@@ -168,6 +169,7 @@ async def read_tree(
         ),
         cluster_id=reader.decoded(paths.CLUSTER_ID, cluster, lambda found: decode_cluster_id(found.data)),
         debts=debts.debts,
+        trashed=frozenset(reader.children(paths.trash(), trash) or ()),
         problems=tuple(reader.problems),
     )
     return tree, names

@@ -28,6 +28,7 @@ MEMORY: Final = frozenset(
             "context",
             "debt_memory",
             "deletion_memory",
+            "trash_memory",
             "epoch_raise_history",
             "pace_memory",
             "takeover_history",

@@ -20,6 +20,7 @@ from lethe.controller.core import (
     power,
     reassignment_end,
     tombstones,
+    trash_out,
 )
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
@@ -90,6 +91,7 @@ def received(step: StepContext, event: Answer) -> None:
         case LogDirsDescribed(), DescribeLogDirsRequest() as request:
             evidence.described(step, event)
             pace.described(step, event, request)
+            trash_out.described(step, event)
         case _:
             step.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
 

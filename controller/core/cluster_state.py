@@ -31,6 +31,7 @@ from lethe.controller.core.pace_memory import Pacing
 from lethe.controller.core.partition_sets import Bits, PartitionColumns, ReplicaColumns, bits_of, numbers_in
 from lethe.controller.core.topic import Partition, Reassignment, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.trash_memory import Trash
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
 from lethe.protocol.vocabulary import (
@@ -147,6 +148,8 @@ class ClusterState:
     """Brokers that are given up for good, with the version of the request: see `forgetting`."""
     owed: dict[BrokerId, OwingBroker] = field(default_factory=dict)
     """Brokers that have not answered the tombstones of topics whose znodes are gone: see `owed`."""
+    trash: Trash = field(default_factory=Trash)
+    """Topics in the trash: see `trash`."""
     paused: DeletionPause | None = None
     """Why and since when nothing is deleted; None: deletions are not paused."""
     quarantined_topics: dict[str, QuarantinedZnode] = field(default_factory=dict)

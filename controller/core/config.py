@@ -48,6 +48,8 @@ class CoreConfig:
     and its silent brokers owe the answer. 0: no limit."""
     offline_replicas: OfflineReplicas = OfflineReplicas.WAIT
     """What deletions do about replicas on brokers that are not registered, unless a marker orders something else."""
+    trash_freeze_ms: int = 10_000
+    """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
     stand_back_off_min_ms: int = 500
     """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
     stand_back_off_max_ms: int = 30_000

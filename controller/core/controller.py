@@ -64,6 +64,12 @@ from lethe.controller.core import (
     tasks_requests,
     tasks_trash,
     term,
+    trash,
+    trash_after,
+    trash_end,
+    trash_in,
+    trash_out,
+    trash_steps,
     undeleting,
     unreadable,
 )
@@ -82,6 +88,7 @@ from lethe.controller.core.effects import (
     RetryReassignments,
     StandAgain,
     Timer,
+    WatchTrash,
 )
 from lethe.controller.core.events import Event, External, ProbesCompleted, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
@@ -168,6 +175,10 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             answers.part_received(step, event)
         case events.CacheRead():
             caches.was_read(step, event)
+        case events.OffsetsRead():
+            trash_in.on_offsets_read(step, event)
+        case events.OffsetsCommitted():
+            trash_after.on_offsets_committed(step, event)
         case events.ResignationRequested(reason=reason):
             step.do(tasks.GiveUp(reason))
         case _:
@@ -202,6 +213,8 @@ def _timer(step: StepContext, timer: Timer) -> None:
             caches.look(step)
         case CheckPower():
             power.check(step)
+        case WatchTrash():
+            trash_steps.due(step)
         case _:
             assert_never(timer)
 
@@ -364,5 +377,23 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             removal.search(step, task)
         case tasks_trash.ReadTopicRequests():
             undeleting.read_requests(step)
+        case tasks_trash.ReadTrash():
+            trash.read(step)
+        case tasks_trash.ResumeTrash():
+            trash.resume(step)
+        case tasks_trash.FreezeTopics():
+            trash_in.freeze(step, task)
+        case tasks_trash.AnnounceRestored():
+            trash_out.announce(step, task)
+        case tasks_trash.ServeRestored():
+            trash_out.serve(step, task)
+        case tasks_trash.RestoreOffsets():
+            trash_after.restore_offsets(step, task)
+        case tasks_trash.RestoreSettings():
+            trash_after.restore_settings(step, task)
+        case tasks_trash.LoadPurged():
+            trash_end.load(step, task)
+        case tasks_trash.QueuePurged():
+            trash_end.queue(step, task)
         case _:
             assert_never(task)

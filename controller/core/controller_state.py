@@ -21,6 +21,8 @@ from lethe.controller.core.events import (
     LeaderAndIsrResponseReceived,
     LogDirEventsNotified,
     LogDirsDescribed,
+    OffsetsCommitted,
+    OffsetsRead,
     PartAnswered,
     PreferredElectionsRequested,
     Queueable,
@@ -102,6 +104,8 @@ def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of al
             return ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
         case TimerFired(timer=RebalanceLeaders()):
             return ControllerState.AUTO_LEADER_BALANCE
+        case OffsetsRead() | OffsetsCommitted():
+            return ControllerState.TOPIC_DELETION
         case TimerFired() | CacheRead() | PartAnswered():
             return ControllerState.IDLE
         case _:

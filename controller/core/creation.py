@@ -135,6 +135,8 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             _forget_unreadable(step, name)
             continue
         znode = understood(name, outcome)
+        if isinstance(znode, znodes.TopicZnode):
+            znode = cluster.trash.reserves(name, znode.topic_id) or znode
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
             is_first_look = name not in cluster.quarantined_topics
             _quarantined(step, name, str(znode))

@@ -6,11 +6,13 @@ writes in the background. Memory changes only after an outcome is known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.protocol.journal import EventRecord
 from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerResponse
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
@@ -99,6 +101,43 @@ class ReadCache:
     """Topics to read; None: all."""
 
 
+class Coordinator(NamedTuple):
+    """A broker that coordinates consumer groups. `led`: its partitions of `__consumer_offsets`, with leader epochs."""
+
+    broker: BrokerId
+    endpoint: Endpoint
+    led: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOffsets:
+    """Read what all consumer groups have committed for these topics, over separate connections.
+
+    `events.OffsetsRead` with the same id always follows, unless the session is lost or the process ends."""
+
+    id: int
+    coordinators: tuple[Coordinator, ...]
+    topics: tuple[str, ...]
+
+
+class GroupCommit(NamedTuple):
+    """Offsets to commit for one group at its coordinator, by topic and partition."""
+
+    group: str
+    endpoint: Endpoint
+    topics: Mapping[str, Mapping[int, CommittedOffset]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Commit offsets where the group has none, over separate connections.
+
+    `events.OffsetsCommitted` with the same id always follows, unless the session is lost or the process ends."""
+
+    id: int
+    groups: tuple[GroupCommit, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """Answer the request of the `events.BrokerRequested` with this key. There is exactly one per key."""
@@ -181,6 +220,11 @@ class CompareCaches:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchTrash:
+    """Timer: a topic in the trash, or on its way in or out, is due."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckPower:
     """Timer: check whether brokers still accept requests of this controller."""
 
@@ -197,6 +241,7 @@ Timer = (
     | RebalanceLeaders
     | CompareCaches
     | CheckPower
+    | WatchTrash
 )
 
 
@@ -223,6 +268,8 @@ Effect = (
     | CloseChannel
     | Send
     | ReadCache
+    | ReadOffsets
+    | CommitOffsets
     | Reply
     | DisconnectBrokers
     | ShowBrokers

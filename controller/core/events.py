@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core.effects import Timer
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse
 from lethe.protocol.kafka.to_controller import (
     ControllerRequest,
@@ -168,6 +169,25 @@ class CacheRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsRead:
+    """The result of the `effects.ReadOffsets` with this id: by topic; without topics that no group has read."""
+
+    id: int
+    offsets: Mapping[str, GroupOffsets] | None
+    """None without a complete answer: see `problem`."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """The result of the `effects.CommitOffsets` with this id."""
+
+    id: int
+    problems: Mapping[str, Mapping[str, str]]
+    """Why offsets are not committed, by topic and group; empty where all are."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogDirsDescribed:
     """`broker_epoch` is the incarnation that the request was meant for: DescribeLogDirs names none itself."""
 
@@ -284,6 +304,8 @@ External = (
     | Answer
     | PartAnswered
     | CacheRead
+    | OffsetsRead
+    | OffsetsCommitted
     | BrokerRequested
     | TimerFired
     | ResignationRequested
@@ -291,6 +313,7 @@ External = (
 Event = External | Result
 Queueable = External | ZnodesWritten
 """What may be queued: a write in the background ends with an event."""
+
 
 _OF_PATH: Final[Mapping[str, External]] = MappingProxyType(
     {

@@ -29,7 +29,7 @@ from lethe.controller.core.tasks_deletion import ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments
 from lethe.controller.core.tasks_requests import NotificationsDeleted, ReadPreferredElections, RemoveForeignIsrMembers
-from lethe.controller.core.tasks_trash import ReadTopicRequests
+from lethe.controller.core.tasks_trash import ReadTopicRequests, ResumeTrash
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
@@ -185,6 +185,7 @@ def on_replicas_announced(step: StepContext) -> None:
         ReadPreferredElections(),
         EvictReplicas(),
         Register(),
+        ResumeTrash(),
         ReadTopicRequests(),
         ReadForgets(),
         BecomeActive(),

@@ -13,6 +13,7 @@ change:
     is protected (`protection`)                       refused: the marker is removed, the topic stays
     exists, and deletions are paused (`pausing`)      held
     exists, and has a reassignment                    held until the reassignment is ended
+    exists, and its marker orders the trash           held until it is in the trash (`trash`)
     has an unreadable znode                           held (`unreadable`)
     has orders that cannot be understood              held (`orders`)
     exists, and others go first (`pace`)              held until its turn comes
@@ -33,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core import orders, pace, protection
+from lethe.controller.core import orders, pace, protection, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
@@ -66,6 +67,7 @@ from lethe.controller.core.tasks_deletion import (
     SettleUnknownMarkers,
 )
 from lethe.controller.core.tasks_reassignment import EndReassignments
+from lethe.controller.core.tasks_trash import FreezeTopics
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -235,9 +237,11 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     if not cluster.marks:
         return
     present = frozenset(marked)
-    for name in [name for name in cluster.marks if name not in present]:
+    gone = [name for name in cluster.marks if name not in present]
+    for name in gone:
         _record_end(step, name, cluster.marks.pop(name))
         leave_line(cluster, name)
+    trash_in.let_go(step, gone)
 
 
 def _record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
@@ -276,12 +280,14 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
             else:
                 _hold(step, name, cluster.paused.held_by)
         return
-    able = pace.admit(step, waiting, task.begun)
-    if len(able) < len(waiting):
-        for name in waiting:
+    trashing = trash_in.ordered(step.context, waiting)
+    for_good = waiting if not trashing else tuple(name for name in waiting if name not in trashing)
+    able = pace.admit(step, for_good, task.begun)
+    if len(able) < len(for_good):
+        for name in for_good:
             if name not in able:
                 _hold(step, name, CauseKind.PACE)
-    moving = cluster.reassigned_topics(tuple(able))
+    moving = cluster.reassigned_topics((*able, *trashing))
     for name in moving:
         _hold(step, name, CauseKind.REASSIGNMENT)
     ready = tuple(name for name in able if name not in moving)
@@ -289,8 +295,13 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
     note_and_queue(step, tuple(to_note), loading=task.loading)
     for name in ready if not to_note else (name for name in ready if name not in to_note):
         _queue(step, name)
+    freezing = tuple(name for name in trashing if name not in moving)
+    for name in freezing:
+        known = cluster.marks.get(name)
+        error = known.last_error if known is not None and known.held_by is CauseKind.TRASH else None
+        _hold(step, name, CauseKind.TRASH, error)
     if not task.loading:
-        step.do(ResumeDeletions(task.topics))
+        step.do(ResumeDeletions(task.topics), *((FreezeTopics(freezing),) if freezing else ()))
     if moving:
         step.do(EndReassignments(moving, task.loading))
 
@@ -354,7 +365,9 @@ def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool
     """Remove markers in multis that fail if the topic exists, since it may have been created since the last read."""
     groups: list[tuple[Operation, ...]] = []
     for name in names:
-        config = (Delete(paths.config_topic(name)),) if with_config else ()
+        # The settings of a topic in the trash are what keeps its records.
+        is_free = step.context.cluster.trash.reserves(name, None) is None
+        config = (Delete(paths.config_topic(name)),) if with_config and is_free else ()
         groups.append((*absence_check(paths.topic(name)), *config, Delete(paths.delete_topic(name))))
     if groups:
         step.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))

@@ -58,6 +58,11 @@ from lethe.controller.core import (
     tasks_requests,
     tasks_trash,
     term,
+    trash,
+    trash_after,
+    trash_end,
+    trash_in,
+    trash_out,
     undeleting,
     unreadable,
 )
@@ -210,6 +215,16 @@ def _read(  # noqa: C901 - as flat as `_run`
             undeleting.on_requests_listed(step, outcomes)
         case tasks_trash.TopicRequestsRead():
             undeleting.on_requests_read(step, then, outcomes)
+        case tasks_trash.TrashListed():
+            trash.on_trash_listed(step, outcomes)
+        case tasks_trash.TrashRead():
+            trash.on_trash_read(step, then, outcomes)
+        case tasks_trash.SettingsToFreezeRead():
+            trash_in.on_settings_to_freeze_read(step, then, outcomes)
+        case tasks_trash.SavedOffsetsRead():
+            trash_after.on_saved_offsets_read(step, then, outcomes)
+        case tasks_trash.SettingsToRestoreRead():
+            trash_after.on_settings_to_restore_read(step, then, outcomes)
         case _:
             assert_never(then)
 
@@ -293,5 +308,13 @@ def _written(  # noqa: C901 - as flat as `_run`
             removal.on_topics_removed(step, then, outcomes)
         case tasks_trash.TopicRequestsAnswered():
             undeleting.on_requests_answered(step, then, outcomes)
+        case tasks_trash.TrashWritten():
+            trash.on_trash_written(step, then, outcomes)
+        case tasks_trash.TopicsTrashed():
+            trash_in.on_topics_trashed(step, then, outcomes)
+        case tasks_trash.TopicsBroughtBack():
+            trash_out.on_topics_brought_back(step, then, outcomes)
+        case tasks_trash.TopicsPurged():
+            trash_end.on_topics_purged(step, then, outcomes)
         case _:
             assert_never(then)

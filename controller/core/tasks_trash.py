@@ -1,11 +1,12 @@
-"""Tasks and continuations for requests to bring topics back: see `tasks`."""
+"""Tasks and continuations for the trash, and for requests about topics: see `tasks`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lethe.protocol.zookeeper.znodes import TopicRequest
+from lethe.protocol.zookeeper.znodes import TopicRequest, TrashEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,77 @@ class ReadTopicRequests:
     """Read what commands request of the controller, by topic."""
 
 
-TrashTask = ReadTopicRequests
+@dataclass(frozen=True, slots=True)
+class ReadTrash:
+    """Read the trash into memory, before topics are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeTrash:
+    """The takeover is almost done: continue where earlier controllers have stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeTopics:
+    """Switch off the retention of these marked topics, which are to go into the trash."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceRestored:
+    """Announce topics that were brought back, and whose znodes were read, to their brokers."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServeRestored:
+    """Start the state machines of announced topics that were brought back."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOffsets:
+    """Commit the saved offsets of these topics again; then restore the settings."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """Restore the settings of these topics, and remove those from the trash whose offsets are committed."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPurged:
+    """Read the states of topics that are to be deleted from the trash, without announcing them; then delete them."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePurged:
+    """The states are read: hand the topics over to `marks`, which finds their markers."""
+
+    topics: tuple[str, ...]
+
+
+TrashTask = (
+    ReadTopicRequests
+    | ReadTrash
+    | ResumeTrash
+    | FreezeTopics
+    | AnnounceRestored
+    | ServeRestored
+    | RestoreOffsets
+    | RestoreSettings
+    | LoadPurged
+    | QueuePurged
+)
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------
@@ -43,5 +114,64 @@ class TopicRequestsAnswered:
     answers: tuple[RequestAnswer, ...]
 
 
-TrashReadContinuation = TopicRequestsListed | TopicRequestsRead
-TrashWriteContinuation = TopicRequestsAnswered
+@dataclass(frozen=True, slots=True)
+class TrashListed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TrashRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsToFreezeRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrashWritten:
+    """After writing these entries; None: removed. `parents`: so many groups before create the parents."""
+
+    entries: tuple[tuple[str, TrashEntry | None], ...]
+    parents: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsTrashed:
+    entries: Mapping[str, TrashEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsBroughtBack:
+    entries: Mapping[str, TrashEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOffsetsRead:
+    """After reading the znodes with the offsets of these topics, `counts` of each."""
+
+    topics: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsToRestoreRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsPurged:
+    topics: tuple[str, ...]
+
+
+TrashReadContinuation = (
+    TopicRequestsListed
+    | TopicRequestsRead
+    | TrashListed
+    | TrashRead
+    | SettingsToFreezeRead
+    | SavedOffsetsRead
+    | SettingsToRestoreRead
+)
+TrashWriteContinuation = TopicRequestsAnswered | TrashWritten | TopicsTrashed | TopicsBroughtBack | TopicsPurged

@@ -37,6 +37,7 @@ from lethe.controller.core.tasks_debts import ReadDebts
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause
 from lethe.controller.core.tasks_power import ElectSelf, Preflight, TakeControl
 from lethe.controller.core.tasks_requests import ReadConfiguration
+from lethe.controller.core.tasks_trash import ReadTrash
 from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from lethe.protocol.zookeeper import paths, znodes
@@ -332,6 +333,7 @@ def _won(step: StepContext, epoch: ControllerEpoch, version: EpochVersion) -> No
         ReadConfiguration(loading=True),
         ListAdvertisedControllers(),
         ListBrokers(loading=True),
+        ReadTrash(),
         ListTopics(loading=True),
         EvictReplicas(loading=True),
         ReadDebts(),

@@ -1,4 +1,4 @@
-"""Requests to bring back topics that are marked for deletion.
+"""Requests to bring back topics that are marked for deletion, or in the trash; and to delete them from it.
 
 A request is a znode `/lethe/requests/<topic>`. The controller decides, as only its memory has what was destroyed:
 
@@ -11,6 +11,7 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     has begun under another controller
     is not marked, or does not exist                   refused
     is not among `CoreConfig.only_topics`              refused
+    is in the trash                                    brought back, or deleted (`trash_out`, `trash_end`)
 
 A refusal is written into the request, for the command that waits. A deletion begins within milliseconds of its marker
 unless something holds the topic: a pause, the pace, or a reassignment. A request comes in time only for a held topic.
@@ -18,9 +19,10 @@ unless something holds the topic: a pause, the pace, or a reassignment. A reques
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
+from lethe.controller.core import trash_end, trash_out
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import (
@@ -46,6 +48,7 @@ from lethe.protocol.zookeeper.operations import (
     read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, TrashPhase
 
 BRINGING_BACK: Final = "bringing the topic back"
 """The refused action in the event record. Old journals contain it: never change it."""
@@ -69,9 +72,8 @@ def on_requests_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> No
 
 
 def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Remove the marker of each topic that may stay, with its request; write the refusal into the other requests."""
-    groups: list[tuple[Operation, ...]] = []
-    answers: list[RequestAnswer] = []
+    """Carry out each request, or write the refusal into it."""
+    found: dict[str, _Asked] = {}
     for name, requested, marker in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
         if not isinstance(requested, Data):
             continue
@@ -80,19 +82,64 @@ def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Seque
         except znodes.MalformedZnode as malformed:
             step.refuse(f"topic/{name}", BRINGING_BACK, str(malformed))
             continue
-        if request.refused is not None:
-            continue
-        path, version = paths.request(name), requested.stat.version
-        why = _problem(step.context, name, marker)
-        if why is None and isinstance(marker, Data):
-            groups.append((Delete(paths.delete_topic(name), marker.stat.version), Delete(path, version)))
-            answers.append(RequestAnswer(name, None))
-        else:
-            refused = request.refuse(why or "its marker cannot be read")
+        if request.refused is None:
+            found[name] = _Asked(request, requested.stat.version, marker)
+    in_trash = {name: asked for name, asked in found.items() if _is_in_trash(step.context, name)}
+    purged = {name: asked.version for name, asked in in_trash.items() if _may_be_purged(step.context, name, asked)}
+    back = {n: each.version for n, each in in_trash.items() if each.request.action is RequestedAction.UNDELETE}
+    _answer(step, {name: asked for name, asked in found.items() if name not in purged and name not in back})
+    trash_end.purge(step, purged)
+    trash_out.look(step, back)
+
+
+class _Asked(NamedTuple):
+    """A request, its version, and what was read of the topic's marker."""
+
+    request: TopicRequest
+    version: int
+    marker: ReadOutcome
+
+
+def _is_in_trash(context: Context, name: str) -> bool:
+    return context.config.only_topics is None and context.cluster.trash.in_phase(name, TrashPhase.TRASHED) is not None
+
+
+def _may_be_purged(context: Context, name: str, asked: _Asked) -> bool:
+    is_purge = asked.request.action is RequestedAction.PURGE
+    return is_purge and _purge_problem(context, name, asked.request) is None
+
+
+def _answer(step: StepContext, found: Mapping[str, _Asked]) -> None:
+    """Remove the marker of each topic that may stay, with its request; refuse the others."""
+    groups: list[tuple[Operation, ...]] = []
+    answers: list[RequestAnswer] = []
+    for name, (request, version, marker) in found.items():
+        path = paths.request(name)
+        is_purge = request.action is RequestedAction.PURGE
+        why = _purge_problem(step.context, name, request) if is_purge else _problem(step.context, name, marker)
+        if why is not None:
+            refused = request.refuse(why)
             groups.append((SetData(path, znodes.encode_topic_request(refused), version),))
             answers.append(RequestAnswer(name, refused))
+        elif not is_purge and isinstance(marker, Data):
+            groups.append((Delete(paths.delete_topic(name), marker.stat.version), Delete(path, version)))
+            answers.append(RequestAnswer(name, None))
     if groups:
         step.write(groups, TopicRequestsAnswered(tuple(answers)))
+
+
+def _purge_problem(context: Context, name: str, request: TopicRequest) -> str | None:
+    """Return why the topic cannot be deleted from the trash; None if it can."""
+    found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
+    if context.config.only_topics is not None:
+        return "the active controller is here for a rescue"
+    if found is None:
+        return "it is not in the trash"
+    if found.entry.topic_id != request.topic_id:
+        return "another topic of that name is in the trash now"
+    if context.cluster.paused is not None:
+        return "deletions are paused"
+    return None
 
 
 def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:

@@ -45,6 +45,7 @@ from lethe.controller.runtime.brokers import ChannelProblem, Channels, ChannelSe
 from lethe.controller.runtime.caches import CacheReader
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.configured import connector, core_config, listener_for
+from lethe.controller.runtime.group_offsets import GroupOffsetsClient
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.controller.runtime.invariant_checks import checked
 from lethe.controller.runtime.loop import ControllerLoop
@@ -211,6 +212,9 @@ class ControllerApp:
             subject = f"controller/{self._config.controller_id}"
             self.channel_problems = channels.problems
             caches = CacheReader(connector(self._config), queue.post, lambda error, where: loop.fault(error, where))
+            offsets = GroupOffsetsClient(
+                connector(self._config), queue.post, lambda error, where: loop.fault(error, where)
+            )
             prober = Prober(self._connect, self._config.inter_broker_protocol)
             performer = Performer(
                 sessions,
@@ -223,6 +227,7 @@ class ControllerApp:
                 caches.read,
                 prober.probe,
                 Background(tasks.create_task, queue.post, lambda error, where: loop.fault(error, where)),
+                offsets.perform,
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
@@ -266,6 +271,7 @@ class ControllerApp:
                 performer.drop_everything()
                 channels.end()
                 caches.end()
+                offsets.end()
                 if listener is not None:
                     await listener.stop(LISTENER_GRACE_MS)
             self._announce(recorder, "process stopping")

@@ -20,11 +20,13 @@ from typing import NamedTuple, Protocol, assert_never
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.controller.core.effects import (
     CloseChannel,
+    CommitOffsets,
     DisconnectBrokers,
     Effect,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
+    ReadOffsets,
     ReadZnodes,
     Record,
     RenewSession,
@@ -78,6 +80,10 @@ class Background(NamedTuple):
     fault: Callable[[Exception, str], None]
 
 
+def _no_offsets(effect: ReadOffsets | CommitOffsets) -> None:
+    raise LookupError(f"offsets of consumer groups are asked for by effect {effect.id}, and nothing here can")
+
+
 def _no_cache_reader(effect: ReadCache) -> None:
     raise LookupError(f"the metadata cache of broker {effect.broker} is to be read, and nothing here can")
 
@@ -97,6 +103,7 @@ class Performer:
         read_cache: Callable[[ReadCache], None] = _no_cache_reader,
         probe: Probe | None = None,
         background: Background | None = None,
+        group_offsets: Callable[[ReadOffsets | CommitOffsets], None] = _no_offsets,
     ) -> None:
         self._sessions = sessions
         self._channels = channels
@@ -108,6 +115,7 @@ class Performer:
         self._background = background
         self._answers = answers
         self._read_cache = read_cache
+        self._group_offsets = group_offsets
         self._asked: deque[asyncio.Task[Result | None]] = deque()
         self._running: set[asyncio.Task[Result | None]] = set()
 
@@ -134,6 +142,8 @@ class Performer:
                     self._channels.close(broker)
                 case ReadCache():
                     self._read_cache(effect)
+                case ReadOffsets() | CommitOffsets():
+                    self._group_offsets(effect)
                 case SetTimer(timer=timer, at_ms=at_ms):
                     self._timers.set(timer, at_ms)
                 case RenewSession(reason=reason):

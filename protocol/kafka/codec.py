@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lethe.protocol.counting import counted
-from lethe.protocol.kafka import codec_control, codec_queries, codec_to_controller
+from lethe.protocol.kafka import codec_control, codec_group_offsets, codec_queries, codec_to_controller
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import compile_layout, fixed_offset
 from lethe.protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
@@ -141,6 +141,16 @@ _BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[
             "ListTransactions",
             codec_queries.list_transactions_request,
             codec_queries.list_transactions_response,
+        ),
+        ApiKey.OFFSET_FETCH: (
+            "OffsetFetch",
+            codec_group_offsets.offset_fetch_request,
+            codec_group_offsets.offset_fetch_response,
+        ),
+        ApiKey.OFFSET_COMMIT: (
+            "OffsetCommit",
+            codec_group_offsets.offset_commit_request,
+            codec_group_offsets.offset_commit_response,
         ),
     }
 )

@@ -1,8 +1,9 @@
 """Requests that clients and brokers send, and their responses, independent of version.
 
 Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
-ListTransactions to every broker. `to_controller` holds the brokers' requests to the controller. A field that a version
-lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
+ListTransactions to every broker. `group_offsets` has the requests to a group's coordinator, `to_controller` the
+brokers' requests to the controller. A field that a version lacks has its default after decoding and is dropped on
+encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.control import Addressed, ApiKey, ControlRequest, ControlResponse, api_of
+from lethe.protocol.kafka.group_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -292,6 +299,8 @@ ClientRequest = (
     | DescribeConfigsRequest
     | ListGroupsRequest
     | ListTransactionsRequest
+    | OffsetFetchRequest
+    | OffsetCommitRequest
 )
 ClientResponse = (
     ApiVersionsResponse
@@ -300,6 +309,8 @@ ClientResponse = (
     | DescribeConfigsResponse
     | ListGroupsResponse
     | ListTransactionsResponse
+    | OffsetFetchResponse
+    | OffsetCommitResponse
 )
 QueryRequest = ClientRequest | ControllerRequest
 QueryResponse = ClientResponse | ControllerResponse
@@ -330,3 +341,7 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.LIST_GROUPS
         case ListTransactionsRequest():
             return ApiKey.LIST_TRANSACTIONS
+        case OffsetFetchRequest():
+            return ApiKey.OFFSET_FETCH
+        case OffsetCommitRequest():
+            return ApiKey.OFFSET_COMMIT

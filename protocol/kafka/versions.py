@@ -40,6 +40,8 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.DESCRIBE_LOG_DIRS: VersionRange(0, 4),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
         ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
+        ApiKey.OFFSET_FETCH: VersionRange(7, 7),
+        ApiKey.OFFSET_COMMIT: VersionRange(8, 8),
         ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )

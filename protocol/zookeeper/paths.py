@@ -254,6 +254,11 @@ def trashed(topic: str) -> str:
     return f"{TRASH}/{topic}"
 
 
+def trashed_offsets(topic: str, number: int) -> str:
+    """Committed offsets of consumer groups of a topic in the trash."""
+    return f"{TRASH}/{topic}/offsets-{number}"
+
+
 def requests() -> str:
     """Parent of what commands request of Lethe's controller, by topic."""
     return REQUESTS

@@ -17,11 +17,13 @@ from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE, CoreConfi
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import (
     CloseChannel,
+    CommitOffsets,
     DisconnectBrokers,
     Effect,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
+    ReadOffsets,
     ReadZnodes,
     Record,
     RenewSession,
@@ -53,7 +55,13 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataResponse,
 )
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
+from lethe.protocol.kafka.queries import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    LogDirPartition,
+    LogDirTopic,
+)
 from lethe.protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import (
@@ -85,6 +93,7 @@ from lethe.protocol.zookeeper.operations import (
 )
 from lethe.protocol.zookeeper.packing import MultiPlan
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
+from tests.fakes.consumer_groups import ConsumerGroups
 from tests.fakes.kafka_cache import KafkaCache
 from tests.fakes.story import in_short, told_event, told_reply, told_sends, told_write
 from tests.fakes.zookeeper_model import ZooKeeperModel
@@ -114,7 +123,11 @@ def consent(send: Send) -> Answer:
             )
             return StopReplicaResponseReceived(broker, epoch, request_id, StopReplicaResponse.of_rows(0, stopped))
         case DescribeLogDirsRequest():
-            healthy = (LogDir(0, "/a", ()), LogDir(0, "/b", ()))
+            here = tuple(
+                LogDirTopic(topic.topic, tuple(LogDirPartition(number, 1, 0, False) for number in topic.partitions))
+                for topic in request.topics or ()
+            )
+            healthy = (LogDir(0, "/a", here), LogDir(0, "/b", ()))
             return LogDirsDescribed(broker, epoch, request_id, DescribeLogDirsResponse(healthy))
 
 
@@ -193,6 +206,7 @@ class OneController:
         self.channels: dict[BrokerId, OpenChannel] = {}
         self.caches: dict[BrokerId, KafkaCache] = {}
         """What brokers show of what they have accepted, from the first UpdateMetadata on; it outlives controllers."""
+        self.groups = ConsumerGroups()
         self.hidden: dict[str, None] = {}
         """Topics that brokers leave out of an answer about all topics."""
         self.renewals: list[str] = []
@@ -368,6 +382,10 @@ class OneController:
                     self.renewals.append(reason)
                     self.zookeeper.close_session(self.session)
                     self.open_session()
+                case ReadOffsets():
+                    self._events.append(self.groups.read(effect))
+                case CommitOffsets():
+                    self._events.append(self.groups.take(effect))
                 case ReadCache():
                     self._events.append(self._cache_read(effect))
                 case Reply(key=key, response=response):
@@ -414,6 +432,7 @@ class OneController:
             self._events.append(answer)
             if isinstance(send.request, UpdateMetadataRequest) and answer.response.error == 0:
                 self.cache(send.broker).apply(send.request)
+                self.groups.apply(send.request)
 
     def cache(self, broker: int) -> KafkaCache:
         """The broker's metadata cache."""

@@ -45,6 +45,8 @@ def told_event(event: Event) -> str | None:
     match event:
         case events.ZnodesRead() | events.ZnodesWritten() | events.ProbesCompleted() | events.CacheRead():
             return None
+        case events.OffsetsRead() | events.OffsetsCommitted():
+            return None
         case events.TimerFired(timer=CompareCaches() | CheckPower()):
             # Most of the time nothing follows; what does follow tells itself.
             return None

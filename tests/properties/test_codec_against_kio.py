@@ -32,6 +32,8 @@ MODULES = {
     ApiKey.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
     ApiKey.LIST_GROUPS: "ListGroups",
     ApiKey.LIST_TRANSACTIONS: "ListTransactions",
+    ApiKey.OFFSET_FETCH: "OffsetFetch",
+    ApiKey.OFFSET_COMMIT: "OffsetCommit",
 }
 MESSAGES = [
     pytest.param(api, version, kind, id=f"{name}{kind}-v{version}")

@@ -15,11 +15,13 @@ from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import (
     CloseChannel,
+    CommitOffsets,
     DisconnectBrokers,
     Effect,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
+    ReadOffsets,
     ReadZnodes,
     Record,
     RenewSession,
@@ -380,6 +382,8 @@ class ControllerProcess:
                 self._set_timer(timer, at_ms)
             case ReadCache():
                 CacheReading(self._cluster, self, effect, self._run).start()
+            case ReadOffsets() | CommitOffsets():
+                raise Violation("offsets", f"{self.name} asks for groups, and this world has none")
             case Reply():
                 self.desk.reply(effect)
             case DisconnectBrokers() | ShowBrokers():

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed
+from lethe.adapters.kafka.groups import DESCRIBE, hiding_problem
 from lethe.admin.group_coordinators import (
-    DESCRIBE,
     Coordinators,
     PartitionLeader,
     hidden_groups,
-    hiding_problem,
     read_coordinators,
 )
 from lethe.protocol.kafka.errors import ErrorCode

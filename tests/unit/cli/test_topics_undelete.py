@@ -44,7 +44,7 @@ async def test_granted_and_refused_requests(session: FakeSession) -> None:
     answer = await command
     assert answer.lines == (
         "Topic orders is no longer marked, and stays.",
-        "topic bills is not brought back: its deletion has begun",
+        "topic bills: the controller refuses: its deletion has begun",
     )
     assert answer.exit is Exit.NO
     assert not isinstance((await session.read([GetData(paths.request("bills"))]))[0], Data)
@@ -55,7 +55,7 @@ async def test_request_that_is_not_answered_is_withdrawn(session: FakeSession) -
     await marked(session, "orders")
     answer = await bringing_back(session, ["orders"], timeout_ms=1)
     why = "the controller has not answered within 0.001 s, and the request is withdrawn"
-    assert answer.lines == (f"topic orders is not brought back: {why}",)
+    assert answer.lines == (f"topic orders: {why}",)
     assert not isinstance((await session.read([GetData(paths.request("orders"))]))[0], Data)
 
 
@@ -88,7 +88,7 @@ async def test_kafkas_controller_is_not_asked(session: FakeSession) -> None:
 async def test_topics_that_are_not_marked_or_not_there(session: FakeSession) -> None:
     await elect(session, 1001, admin="http://localhost:1")
     await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
-    with pytest.raises(Refusal, match="topic orders is not marked for deletion"):
+    with pytest.raises(Refusal, match="topic orders is neither marked for deletion nor in the trash"):
         await bringing_back(session, ["orders"], timeout_ms=1)
     with pytest.raises(Refusal, match="order"):
         await bringing_back(session, ["order"], timeout_ms=1)

@@ -28,7 +28,7 @@ def test_request_and_its_refusal() -> None:
         (b"?", "not JSON"),
         (b'{"version":2,"request":"undelete"}', "version 2 is not known"),
         (b'{"version":1}', "'request' must be a string"),
-        (b'{"version":1,"request":"destroy"}', "'request' must be undelete, found the string 'destroy'"),
+        (b'{"version":1,"request":"destroy"}', "'request' must be undelete or purge, found the string 'destroy'"),
         (b'{"version":1,"request":"undelete","refused":1}', "'refused' must be a string"),
     ],
 )

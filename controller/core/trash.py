@@ -1,0 +1,284 @@
+"""The trash: a topic that is deleted with a grace period can be brought back until that is over.
+
+    phase        ZooKeeper                                        brokers
+    -----------  -----------------------------------------------  --------------------------------------------------
+    (held)       topic and marker                                 serve it
+    `freezing`   the same, with an entry in the trash; retention  serve it; they get `trash_freeze_ms` to notice that
+                 is switched off                                  nothing may be removed. Then the committed offsets of
+                                                                  all consumer groups are read (`trash_in`)
+    `trashed`    only entry, offsets and settings                 got the tombstone and StopReplica without delete: they
+                                                                  keep the records
+    `restoring`  topic (same id), entry, offsets                  serve it again, from the next leader epoch
+                                                                  (`trash_out`); offsets are committed (`trash_after`)
+    `offsets`    the same, with its own settings                  some groups have members and take no offsets yet
+    (deleted)    topic and marker again, no entry                 as in any deletion (`trash_end`)
+
+Each step is one multi, so a later controller finds the topic in one of these phases and goes on. The name of a topic in
+phase `trashed` is reserved: a topic that is made under it is set aside, since brokers with the old directories would
+refuse it (INCONSISTENT_TOPIC_ID).
+
+Retention: a configuration change reaches a broker through a watch, and no answer of a broker proves that its log has
+it, as DescribeConfigs reads ZooKeeper. So only the age of the notification counts.
+
+Offsets that a group commits after they were read, and before the brokers drop the topic, are lost with it: the group
+reads these records again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from lethe.controller.core.batching import update_metadata
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import DeletionProblem
+from lethe.controller.core.effects import WatchTrash
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadTopics
+from lethe.controller.core.tasks_trash import (
+    FreezeTopics,
+    RestoreSettings,
+    TrashListed,
+    TrashRead,
+    TrashWritten,
+)
+from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.protocol.back_off import BackOff
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.journal import EventRecordType, partition_ranges
+from lethe.protocol.kafka.control import (
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataTopic,
+)
+from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, BrokerId
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Children,
+    Create,
+    Data,
+    Delete,
+    GetChildren,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    is_absent,
+    read_error,
+)
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
+
+MOVING: Final = "moving the topic into the trash"
+RESTORING: Final = "bringing the topic back"
+PURGING: Final = "deleting the topic from the trash"
+"""Refused actions in event records. Old journals contain these texts: never change one."""
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+def read(step: StepContext) -> None:
+    """List the trash."""
+    step.read((GetChildren(paths.trash()),), TrashListed())
+
+
+def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
+    """Read the entries. While the list cannot be read, every name may be reserved."""
+    trash = step.context.cluster.trash
+    if isinstance(outcomes[0], Children):
+        trash.parents_exist = True
+        names = outcomes[0].names
+        if names:
+            step.read((GetData(paths.trashed(name)) for name in names), TrashRead(names))
+    elif (error := read_error(outcomes[0])) is not None:
+        trash.unseen = f"reading {paths.trash()} failed with {error.name}"
+        step.refuse("cluster", "reading the trash", trash.unseen)
+
+
+def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Store the entries; set aside those that cannot be understood."""
+    trash = step.context.cluster.trash
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if is_absent(outcome):
+            continue
+        try:
+            if not isinstance(outcome, Data):
+                raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
+            trash.topics[name] = TrashedTopic(znodes.decode_trash(name, outcome.data))
+        except znodes.MalformedZnode as problem:
+            trash.unreadable[name] = problem.reason
+            step.record(
+                EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=None, path=problem.path, reason=problem.reason
+            )
+
+
+def resume(step: StepContext) -> None:
+    """Continue with every topic in the trash, at the end of the takeover."""
+    context, cluster = step.context, step.context.cluster
+    if context.config.only_topics is not None:
+        return
+    gone: list[tuple[str, TrashEntry | None]] = []
+    thawing: list[tuple[str, TrashEntry]] = []
+    for name, found in cluster.trash.topics.items():
+        topic = cluster.topics.get(name)
+        is_same = topic is not None and topic.id == found.entry.topic_id
+        if found.phase is not TrashPhase.TRASHED and not is_same:
+            # Another controller has deleted it.
+            gone.append((name, None))
+        elif found.phase is TrashPhase.FREEZING and name not in cluster.marks:
+            thawing.append((name, found.entry))
+    _announce_absence(step)
+    if gone:
+        write_entries(step, gone)
+    thaw(step, thawing)
+    freezing = tuple(name for name, mark in cluster.marks.items() if mark.held_by is CauseKind.TRASH)
+    if freezing:
+        step.do(FreezeTopics(freezing))
+    arm(step)
+
+
+def _announce_absence(step: StepContext) -> None:
+    """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first."""
+    cluster = step.context.cluster
+    topics = {
+        name: found.entry
+        for name, found in cluster.trash.topics.items()
+        if found.phase is TrashPhase.TRASHED and name not in cluster.topics and name not in cluster.quarantined_topics
+    }
+    if not topics:
+        return
+    tombstones = tuple(_tombstone(step.context, name, entry) for name, entry in topics.items())
+    request = update_metadata(step.context, tombstones)
+    for broker in cluster.brokers:
+        step.send(broker, request)
+        stops = tuple(stop for name, entry in topics.items() if (stop := _stop(name, entry, broker)).partitions)
+        if stops:
+            step.send(broker, StopReplicaRequest(step.context.config.controller_id, cluster.epoch, stops))
+
+
+def _tombstone(context: Context, name: str, entry: TrashEntry) -> UpdateMetadataTopic:
+    epoch = context.cluster.epoch
+    rows = (
+        UpdateMetadataPartition(number, epoch, LEADER_DURING_DELETE, 0, saved.isr, 0, saved.replicas, ())
+        for number, saved in sorted(entry.partitions.items())
+    )
+    return UpdateMetadataTopic(name, entry.topic_id, tuple(rows))
+
+
+def _stop(name: str, entry: TrashEntry, broker: BrokerId) -> StopReplicaTopic:
+    numbers = (number for number, saved in sorted(entry.partitions.items()) if broker in saved.replicas)
+    return StopReplicaTopic(name, tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, False) for n in numbers))
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def due_at_ms(context: Context, found: TrashedTopic) -> int:
+    """Return when the topic's next step is due."""
+    waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
+    return max(found.entry.since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
+
+
+def arm(step: StepContext) -> None:
+    """Set the timer for the next step of any topic."""
+    context, trash = step.context, step.context.cluster.trash
+    at_ms = [due_at_ms(context, found) for found in trash.topics.values() if not found.is_asked]
+    at_ms += [*trash.retries.values(), *(look.ends_at_ms for look in trash.looks)]
+    if at_ms:
+        step.set_timer(WatchTrash(), max(min(at_ms), step.now_ms))
+
+
+def put_off(step: StepContext, name: str, what: str, why: str) -> None:
+    """Record why the topic's next step failed, and schedule another attempt."""
+    context, trash = step.context, step.context.cluster.trash
+    found = trash.topics.get(name)
+    mark = context.cluster.marks.get(name)
+    if found is None:
+        is_known = mark is not None and mark.last_error == why
+        trash.retries[name] = step.now_ms + context.config.retry_max_ms
+    else:
+        is_known = found.problem is not None and found.problem.what == why
+        found.problem = DeletionProblem.met(found.problem, why, step.now_ms)
+        back_off = BackOff(context.config.retry_min_ms, context.config.retry_max_ms)
+        found.retry_at_ms, found.is_asked = step.now_ms + back_off.wait_ms(found.problem.attempts), False
+    if not is_known:
+        step.refuse(f"topic/{name}", what, why)
+    if mark is not None and mark.held_by is CauseKind.TRASH:
+        context.cluster.marks[name] = mark._replace(last_error=why)
+
+
+# --- entries ------------------------------------------------------------------------------------------------------
+
+
+def entry_write(name: str, entry: TrashEntry) -> SetData:
+    """Return the write of an existing entry. Only controllers write entries, and every write is fenced."""
+    return SetData(paths.trashed(name), znodes.encode_trash(entry), ANY_VERSION)
+
+
+def entry_deletes(name: str, entry: TrashEntry) -> tuple[Operation, ...]:
+    """Return the deletes of an entry and its offsets."""
+    offsets = (Delete(paths.trashed_offsets(name, number)) for number in range(entry.offsets))
+    return (*offsets, Delete(paths.trashed(name)))
+
+
+def write_entries(step: StepContext, entries: Sequence[tuple[str, TrashEntry | None]]) -> None:
+    """Write these entries; remove those without content."""
+    topics = step.context.cluster.trash.topics
+    groups = [
+        entry_deletes(name, topics[name].entry) if entry is None else (entry_write(name, entry),)
+        for name, entry in entries
+    ]
+    step.write(groups, TrashWritten(tuple(entries)))
+
+
+def thaw(step: StepContext, topics: Sequence[tuple[str, TrashEntry]]) -> None:
+    """Give topics back their settings that were to go into the trash, and stay."""
+    if topics:
+        write_entries(step, [(name, entry.entering(TrashPhase.RESTORING, step.now_ms)) for name, entry in topics])
+
+
+def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[GroupOutcome]) -> None:
+    """Store the written entries; restore the settings of topics that stay."""
+    trash = step.context.cluster.trash
+    outcomes = outcomes[task.parents :]
+    restoring: list[str] = []
+    for (name, entry), outcome in zip(task.entries, outcomes, strict=True):
+        if isinstance(outcome, GroupFailed) and not (entry is None and outcome.error is ZkError.NO_NODE):
+            put_off(step, name, MOVING, outcome.error.name)
+        elif entry is None:
+            trash.topics.pop(name, None)
+            free_name(step, (name,))
+        else:
+            trash.retries.pop(name, None)
+            left = {} if name not in trash.topics else trash.topics[name].groups_left
+            trash.topics[name] = TrashedTopic(entry, groups_left=left)
+            if entry.phase is TrashPhase.OFFSETS:
+                trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
+            if entry.phase is TrashPhase.RESTORING:
+                restoring.append(name)
+    if restoring:
+        step.do(RestoreSettings(tuple(restoring)))
+    arm(step)
+
+
+def free_name(step: StepContext, names: Iterable[str]) -> None:
+    """Read topics again that were set aside because their names were reserved."""
+    aside = tuple(name for name in names if name in step.context.cluster.quarantined_topics)
+    if aside:
+        step.do(ReadTopics(aside))
+
+
+def parents() -> tuple[tuple[Operation, ...], ...]:
+    """Return the groups that create the parents of entries; each fails harmlessly if its znode exists."""
+    return ((Create(paths.lethe(), None),), (Create(paths.trash(), None),))
+
+
+def record(step: StepContext, name: str, what: str, entry: TrashEntry) -> None:
+    """Record an event of the topic."""
+    ranges = partition_ranges(entry.partitions)
+    step.record(EventRecordType.EVENT, f"topic/{name}", what=what, partitions=ranges)

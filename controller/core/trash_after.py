@@ -1,0 +1,189 @@
+"""Restores committed offsets and settings of topics that were brought back: see `trash`.
+
+An offset that a group has committed since is newer, and stays. A group with members takes no offsets from others: its
+offsets are tried again until the group is empty, or has committed its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lethe.controller.core import coordinators, trash
+from lethe.controller.core.effects import CommitOffsets, GroupCommit
+from lethe.controller.core.events import OffsetsCommitted
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_trash import (
+    RestoreOffsets,
+    RestoreSettings,
+    SavedOffsetsRead,
+    SettingsToRestoreRead,
+    TrashWritten,
+)
+from lethe.controller.core.trash import RESTORING, put_off
+from lethe.controller.core.trash_in import FROZEN, config_change
+from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Data,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    is_absent,
+    read_error,
+)
+from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
+
+ATTEMPTS_BEFORE_SETTINGS: Final = 5
+"""After so many attempts to commit offsets, retention is switched on again although some are not committed."""
+_BACK: Final = (TrashPhase.RESTORING, TrashPhase.OFFSETS)
+
+
+def restore_offsets(step: StepContext, task: RestoreOffsets) -> None:
+    """Read the saved offsets; restore the settings of topics without any."""
+    memory = step.context.cluster.trash
+    found = {name: entry.entry for name in task.topics if (entry := memory.in_phase(name, *_BACK)) is not None}
+    with_offsets = {name: entry.offsets for name, entry in found.items() if entry.offsets}
+    without = tuple(name for name in found if name not in with_offsets)
+    if without:
+        step.do(RestoreSettings(without))
+    if with_offsets:
+        reads = (GetData(paths.trashed_offsets(name, n)) for name, count in with_offsets.items() for n in range(count))
+        step.read(reads, SavedOffsetsRead(tuple(with_offsets), tuple(with_offsets.values())))
+    trash.arm(step)
+
+
+def on_saved_offsets_read(step: StepContext, task: SavedOffsetsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Commit the offsets of each group at its coordinator."""
+    context = step.context
+    at = 0
+    by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+    asked: list[str] = []
+    for name, count in zip(task.topics, task.counts, strict=True):
+        mine, at = outcomes[at : at + count], at + count
+        groups = _decoded(name, mine)
+        if isinstance(groups, str):
+            put_off(step, name, RESTORING, groups)
+            continue
+        asked.append(name)
+        for group, offsets in groups.items():
+            by_group.setdefault(group, {})[name] = offsets
+    commits: list[GroupCommit] = []
+    for group, topics in by_group.items():
+        endpoint = coordinators.of_group(context, group)
+        if isinstance(endpoint, str):
+            for name in [name for name in topics if name in asked]:
+                put_off(step, name, RESTORING, endpoint)
+                asked.remove(name)
+        else:
+            commits.append(GroupCommit(group, endpoint, topics))
+    if asked:
+        effect_id = step.next_effect_id()
+        context.cluster.trash.asked[effect_id] = tuple(asked)
+        for name in asked:
+            context.cluster.trash.topics[name].is_asked = True
+        step.emit(CommitOffsets(effect_id, tuple(commits)))
+    trash.arm(step)
+
+
+def _decoded(name: str, outcomes: Sequence[ReadOutcome]) -> dict[str, dict[int, CommittedOffset]] | str:
+    """Return the saved offsets by group, or why they cannot be read."""
+    groups: dict[str, dict[int, CommittedOffset]] = {}
+    for number, outcome in enumerate(outcomes):
+        path = paths.trashed_offsets(name, number)
+        if not isinstance(outcome, Data):
+            return f"{path} cannot be read: {'it is gone' if is_absent(outcome) else read_error(outcome)}"
+        try:
+            for group, offsets in znodes.decode_offsets(path, outcome.data).items():
+                groups.setdefault(group, {}).update(offsets)
+        except znodes.MalformedZnode as malformed:
+            return str(malformed)
+    return groups
+
+
+def on_offsets_committed(step: StepContext, event: OffsetsCommitted) -> None:
+    """Restore the settings; try again what was not committed."""
+    memory = step.context.cluster.trash
+    ready: list[str] = []
+    for name in memory.asked.pop(event.id, ()):
+        found = memory.in_phase(name, *_BACK)
+        if found is None:
+            continue
+        found.is_asked = False
+        found.groups_left = dict(event.problems.get(name, {}))
+        if found.groups_left and not _may_go_on(found):
+            put_off(step, name, RESTORING, _words(found.groups_left))
+        else:
+            ready.append(name)
+    if ready:
+        step.do(RestoreSettings(tuple(ready)))
+    trash.arm(step)
+
+
+def _may_go_on(found: TrashedTopic) -> bool:
+    """Whether the settings are restored although offsets are left. Errors that are not about a group's members may end
+    within seconds: brokers have just been sent the topic."""
+    attempts = found.problem.attempts if found.problem else 0
+    is_late = attempts + 1 >= ATTEMPTS_BEFORE_SETTINGS
+    return found.phase is TrashPhase.RESTORING and (is_late or set(found.groups_left.values()) == {HAS_MEMBERS})
+
+
+def _words(left: Mapping[str, str]) -> str:
+    shown = "; ".join(f"group {group}: {why}" for group, why in sorted(left.items())[:5])
+    return f"offsets are not committed yet: {shown}"
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+def restore_settings(step: StepContext, task: RestoreSettings) -> None:
+    """Read the present settings: a person may have changed others meanwhile."""
+    memory = step.context.cluster.trash
+    names = tuple(name for name in task.topics if memory.in_phase(name, *_BACK) is not None)
+    if names:
+        step.read((GetData(paths.config_topic(name)) for name in names), SettingsToRestoreRead(names))
+
+
+def on_settings_to_restore_read(
+    step: StepContext, task: SettingsToRestoreRead, outcomes: Sequence[ReadOutcome]
+) -> None:
+    """Write the settings, and remove the entry if every offset is committed, in one multi for each topic."""
+    memory = step.context.cluster.trash
+    groups: list[tuple[Operation, ...]] = []
+    entries: list[tuple[str, TrashEntry | None]] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        found = memory.topics[name]
+        settings = () if found.phase is TrashPhase.OFFSETS else _restored(name, found.entry, outcome)
+        if isinstance(settings, str):
+            put_off(step, name, RESTORING, settings)
+            continue
+        entry = replace(found.entry, phase=TrashPhase.OFFSETS, since_ms=step.now_ms) if found.groups_left else None
+        last = trash.entry_deletes(name, found.entry) if entry is None else (trash.entry_write(name, entry),)
+        groups.append((*settings, *last))
+        entries.append((name, entry))
+        if entry is None:
+            trash.record(step, name, "settings and offsets are restored", found.entry)
+    if groups:
+        step.write(groups, TrashWritten(tuple(entries)))
+    trash.arm(step)
+
+
+def _restored(name: str, entry: TrashEntry, outcome: ReadOutcome) -> tuple[Operation, ...] | str:
+    """Return the writes that undo what `trash_in` has frozen, or why they are unknown."""
+    path, before = paths.config_topic(name), entry.config or {}
+    if is_absent(outcome):
+        return (Create(path, znodes.encode_config(before)), config_change(name))
+    if not isinstance(outcome, Data):
+        return f"reading {path} failed with {read_error(outcome)}"
+    try:
+        present = znodes.decode_config(path, outcome.data)
+    except znodes.MalformedZnode as malformed:
+        return str(malformed)
+    kept = {key: value for key, value in present.items() if FROZEN.get(key) != value}
+    settings = {**{key: value for key, value in before.items() if key in FROZEN and key not in kept}, **kept}
+    ordered = {key: settings[key] for key in dict.fromkeys((*before, *settings)) if key in settings}
+    return (SetData(path, znodes.encode_config(ordered), outcome.stat.version), config_change(name))

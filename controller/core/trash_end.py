@@ -1,0 +1,81 @@
+"""Ends topics in the trash: when their time is over, or on request. See `trash`.
+
+The topic's znodes are created again with a marker, and the entry is removed, in one multi. So it is deleted as any
+marked topic is: replicas on brokers that are away are waited for or owed, every answer is awaited, and any controller
+can go on. The topic is not announced, so no broker serves it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lethe.controller.core import trash
+from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadStates, ReadTopics
+from lethe.controller.core.tasks_deletion import ListDeletions
+from lethe.controller.core.tasks_trash import LoadPurged, QueuePurged, TopicsPurged
+from lethe.controller.core.transitions import PartitionState
+from lethe.controller.core.trash import PURGING
+from lethe.controller.core.trash_out import next_state, topic_creates
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, Operation, ZkError
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import DeletionOrders, TrashPhase
+
+
+def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
+    """Mark these topics of the trash for deletion. With each topic the version of the request for it, if any."""
+    context = step.context
+    groups: list[tuple[Operation, ...]] = []
+    names: list[str] = []
+    for name, version in requests.items():
+        found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
+        if found is None or found.is_asked:
+            continue
+        states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
+        marker = znodes.encode_deletion_marker(DeletionOrders(grace_ms=0))
+        groups.append(
+            (
+                *topic_creates(name, found.entry, states),
+                Create(paths.delete_topic(name), marker),
+                *trash.entry_deletes(name, found.entry),
+                *(() if version is None else (Delete(paths.request(name), version),)),
+            )
+        )
+        names.append(name)
+    if groups:
+        step.write(groups, TopicsPurged(tuple(names)))
+
+
+def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[GroupOutcome]) -> None:
+    """Load the topics for their deletion."""
+    memory = step.context.cluster.trash
+    purged: list[str] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        if isinstance(outcome, GroupFailed):
+            what = "another topic has its name" if outcome.error is ZkError.NODE_EXISTS else outcome.error.name
+            trash.put_off(step, name, PURGING, what)
+        else:
+            memory.topics.pop(name, None)
+            purged.append(name)
+    if purged:
+        step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
+    trash.arm(step)
+
+
+def load(step: StepContext, task: LoadPurged) -> None:
+    """Read the states of those topics that are still there."""
+    known = tuple(name for name in task.topics if name in step.context.cluster.topics)
+    if known:
+        step.do(ReadStates(known), QueuePurged(known))
+
+
+def queue(step: StepContext, task: QueuePurged) -> None:
+    """Set first states, without telling brokers; then the markers are found."""
+    cluster = step.context.cluster
+    for name in task.topics:
+        if name in cluster.topics:
+            set_first_replica_states(cluster, name)
+            enter_partition_state(cluster, cluster.all_of((name,)), PartitionState.NEW)
+    step.do(ListDeletions())

@@ -1,0 +1,250 @@
+"""Moves topics into the trash: see `trash`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lethe.controller.core import coordinators, missed, owed, trash
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion import phase
+from lethe.controller.core.deletion_memory import LET_GO
+from lethe.controller.core.effects import ReadOffsets
+from lethe.controller.core.events import OffsetsRead
+from lethe.controller.core.mutation import queue_deletion, remove_topic
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
+from lethe.controller.core.trash import MOVING, put_off
+from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.protocol.causes import CauseKind
+from lethe.protocol.kafka.group_offsets import GroupOffsets
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    is_absent,
+    read_error,
+)
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import ConfigChange, SavedPartition, TrashEntry, TrashPhase
+
+FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""Settings under which brokers remove nothing."""
+MAX_PARTITIONS: Final = 2_000
+"""The znodes of a topic are created again in one multi, which ZooKeeper limits to a megabyte."""
+
+
+def grace_ms(context: Context, name: str) -> int:
+    """Return for how long the marked topic is to stay in the trash; 0: it is deleted at once, or that has begun."""
+    orders = context.cluster.marker_orders.get(name)
+    if orders is None or orders.grace_ms is None or orders.begun == context.cluster.topics[name].created_zxid:
+        return 0
+    return orders.grace_ms
+
+
+def ordered(context: Context, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these marked topics that are to go into the trash."""
+    return tuple(name for name in names if grace_ms(context, name)) if context.cluster.marker_orders else ()
+
+
+def let_go(step: StepContext, names: Sequence[str]) -> None:
+    """The markers of these topics are gone: switch retention on again where it was switched off."""
+    memory = step.context.cluster.trash
+    found = {name: entry.entry for name in names if (entry := memory.in_phase(name, TrashPhase.FREEZING)) is not None}
+    for name in names:
+        memory.retries.pop(name, None)
+    trash.thaw(step, tuple(found.items()))
+
+
+def freeze(step: StepContext, task: FreezeTopics) -> None:
+    """Read the settings of topics that have no entry yet; the others continue by the timer."""
+    cluster = step.context.cluster
+    new: list[str] = []
+    for name in task.topics:
+        if not _is_held(step.context, name):
+            continue
+        if cluster.trash.in_phase(name, TrashPhase.FREEZING) is None:
+            problem = _problem(step.context, name)
+            if problem is None:
+                new.append(name)
+            else:
+                put_off(step, name, MOVING, problem)
+    if new:
+        step.read((GetData(paths.config_topic(name)) for name in new), SettingsToFreezeRead(tuple(new)))
+    trash.arm(step)
+
+
+def _is_held(context: Context, name: str) -> bool:
+    mark = context.cluster.marks.get(name)
+    return mark is not None and mark.held_by is CauseKind.TRASH and name in context.cluster.topics
+
+
+def _problem(context: Context, name: str) -> str | None:
+    """Return why the topic cannot go into the trash; None if it can."""
+    cluster, topic = context.cluster, context.cluster.topics[name]
+    if context.config.only_topics is not None:
+        return "this controller is here for a rescue, and the trash needs one that stays"
+    if topic.id is None:
+        return "it has no id, by which brokers could tell its directories from those of a later topic"
+    if not topic.partitions:
+        return "it has no partitions"
+    if len(topic.partitions) > MAX_PARTITIONS:
+        return f"it has {len(topic.partitions)} partitions; topics with more than {MAX_PARTITIONS} do not fit"
+    if name in cluster.trash.topics:
+        return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
+    return cluster.trash.reserves(name, topic.id)
+
+
+def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Switch retention off, and create the entry, in one multi for each topic."""
+    context = step.context
+    groups: list[tuple[Operation, ...]] = [] if context.cluster.trash.parents_exist else [*trash.parents()]
+    parents = len(groups)
+    entries: list[tuple[str, TrashEntry | None]] = []
+    for name, outcome in zip(task.topics, outcomes, strict=True):
+        topic_id = context.cluster.topics[name].id
+        config = _settings(name, outcome)
+        if isinstance(config, str) or topic_id is None:
+            put_off(step, name, MOVING, str(config))
+            continue
+        entry = TrashEntry(TrashPhase.FREEZING, topic_id, step.now_ms, grace_ms(context, name), config)
+        groups.append((*_freezing(name, outcome, config), Create(paths.trashed(name), znodes.encode_trash(entry))))
+        entries.append((name, entry))
+    if entries:
+        step.write(groups, TrashWritten(tuple(entries), parents))
+    trash.arm(step)
+
+
+def _settings(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
+    """Return the topic's settings, None if it has no znode with settings, or why they are unknown or unsuitable."""
+    if is_absent(outcome):
+        return None
+    path = paths.config_topic(name)
+    if not isinstance(outcome, Data):
+        error = read_error(outcome)
+        return f"reading {path} failed with {'nothing' if error is None else error.name}"
+    try:
+        config = znodes.decode_config(path, outcome.data)
+    except znodes.MalformedZnode as malformed:
+        return str(malformed)
+    if config.get("remote.storage.enable", "").lower() == "true":
+        return "it has segments in remote storage, which the trash does not keep"
+    return config
+
+
+def _freezing(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, Operation]:
+    path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
+    write = SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
+    return write, config_change(name)
+
+
+def config_change(name: str) -> Create:
+    """Return the notification of brokers that the topic's settings have changed."""
+    return Create(paths.config_change(), znodes.encode_config_change(ConfigChange(f"topics/{name}")), sequential=True)
+
+
+# --- offsets ------------------------------------------------------------------------------------------------------
+
+
+def frozen(step: StepContext, names: Sequence[str]) -> None:
+    """Brokers had their time: read the offsets of all consumer groups."""
+    context = step.context
+    ready = tuple(name for name in names if _is_held(context, name) and context.cluster.paused is None)
+    if not ready:
+        return
+    found = coordinators.all_of(context)
+    if isinstance(found, str):
+        for name in ready:
+            put_off(step, name, MOVING, found)
+    elif not found:
+        _leave_service(step, ready, {})
+    else:
+        effect_id = step.next_effect_id()
+        context.cluster.trash.asked[effect_id] = ready
+        for name in ready:
+            context.cluster.trash.topics[name].is_asked = True
+        step.emit(ReadOffsets(effect_id, found, ready))
+
+
+def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
+    """Take the topics out of service, with the offsets; hold them if these are not complete."""
+    memory = step.context.cluster.trash
+    asked = tuple(name for name in memory.asked.pop(event.id, ()) if memory.in_phase(name, TrashPhase.FREEZING))
+    for name in asked:
+        memory.topics[name].is_asked = False
+        if event.offsets is None:
+            put_off(step, name, MOVING, f"offsets of consumer groups: {event.problem}")
+    if event.offsets is not None:
+        _leave_service(step, asked, event.offsets)
+    trash.arm(step)
+
+
+def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str, GroupOffsets]) -> None:
+    """Remove the topics' znodes and markers, and complete the entries, in one multi for each topic."""
+    context = step.context
+    entries: dict[str, TrashEntry] = {}
+    groups: list[tuple[Operation, ...]] = []
+    moving = context.cluster.reassigned_topics(names)
+    for name in names:
+        if not _is_held(context, name) or context.cluster.paused is not None or name in moving:
+            continue
+        topic = context.cluster.topics[name]
+        if topic.numbers != topic.led:
+            put_off(step, name, MOVING, "some of its partitions have no state yet")
+            continue
+        saved = {n: SavedPartition.of(each.assignment.replicas, state) for n, each, state in topic.leaders(topic.led)}
+        parts = znodes.encode_offsets(offsets.get(name, {}))
+        entry = context.cluster.trash.topics[name].entry.entering(TrashPhase.TRASHED, step.now_ms)
+        entries[name] = entry = replace(entry, partitions=saved, offsets=len(parts))
+        groups.append(
+            (
+                trash.entry_write(name, entry),
+                *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
+                *_deletes(name, saved, topic.version),
+            )
+        )
+    if groups:
+        step.write(groups, TopicsTrashed(entries))
+
+
+def _deletes(name: str, saved: Mapping[int, SavedPartition], version: int) -> tuple[Operation, ...]:
+    inner = (
+        Delete(path)
+        for number in saved
+        for path in (paths.partition_state(name, number), paths.topic_partition(name, number))
+    )
+    last = (Delete(paths.topic_partitions(name)), Delete(paths.topic(name), version), Delete(paths.delete_topic(name)))
+    return (*inner, *last)
+
+
+def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence[GroupOutcome]) -> None:
+    """Have brokers forget and stop the topics, and keep the records."""
+    context, cluster = step.context, step.context.cluster
+    gone: list[str] = []
+    for (name, entry), outcome in zip(task.entries.items(), outcomes, strict=True):
+        if isinstance(outcome, GroupFailed):
+            put_off(step, name, MOVING, outcome.error.name)
+        else:
+            cluster.trash.topics[name] = TrashedTopic(entry)
+            gone.append(name)
+    batch = step.batch()
+    for name in gone:
+        since_ms = cluster.marks[name].since_ms
+        phase(step, name, LET_GO, since_ms=since_ms)
+        trash.record(step, name, "in the trash", cluster.trash.topics[name].entry)
+        queue_deletion(cluster, name, step.now_ms)
+        for broker, partitions in cluster.topics[name].assigned().items():
+            batch.add_stop_replicas(broker, name, partitions, delete=False)
+    batch.add_update_metadata(cluster.brokers if gone else (), cluster.all_of(gone))
+    step.flush(batch)
+    for name in gone:
+        owed.note(step, name)
+        remove_topic(cluster, name)
+        missed.note_removed(context, name)
+    trash.arm(step)

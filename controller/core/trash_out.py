@@ -1,0 +1,224 @@
+"""Brings topics back from the trash: see `trash`.
+
+Brokers are asked first which directories they still have. Only a replica that was in sync, whose broker is live and
+has the directory, may lead or be in sync again: a broker that has returned with an empty disk would create an empty
+log, and the others would truncate theirs to it.
+
+    in-sync replicas of a partition          result
+    ---------------------------------------  ---------------------------------------------------------------
+    some are on live brokers that have them  these are in sync; the former leader leads, or else the first
+    all brokers are away                     no leader; the same ISR, as for any partition without brokers
+    live brokers do not have them, or have   the request is refused
+    not answered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lethe.controller.core import trash
+from lethe.controller.core.context import Context
+from lethe.controller.core.events import LogDirsDescribed
+from lethe.controller.core.mutation import enter_partition_state
+from lethe.controller.core.partition_sets import bits_of, chosen
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import AnnounceTopics, ReadTopics
+from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
+from lethe.controller.core.tasks_trash import (
+    AnnounceRestored,
+    RequestAnswer,
+    RestoreOffsets,
+    ServeRestored,
+    TopicRequestsAnswered,
+    TopicsBroughtBack,
+)
+from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.controller.core.trash_memory import DirectoryLook, TrashedTopic
+from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest
+from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData, ZkError
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
+
+LOOK_MS: Final = 10_000
+"""How long brokers may take to say which directories they have."""
+
+
+# --- looking ------------------------------------------------------------------------------------------------------
+
+
+def look(step: StepContext, requests: Mapping[str, int]) -> None:
+    """Ask the live brokers of these topics which directories they have. `requests`: the requests' versions."""
+    cluster = step.context.cluster
+    names = {name: version for name, version in requests.items() if not cluster.trash.topics[name].is_asked}
+    if not names:
+        return
+    rows: dict[BrokerId, dict[str, list[int]]] = {}
+    for name in names:
+        cluster.trash.topics[name].is_asked = True
+        for number, saved in cluster.trash.topics[name].entry.partitions.items():
+            for broker in saved.replicas:
+                if cluster.is_live(broker):
+                    rows.setdefault(BrokerId(broker), {}).setdefault(name, []).append(number)
+    waiting = {}
+    for broker, topics in sorted(rows.items()):
+        asked = tuple(DescribableTopic(name, tuple(numbers)) for name, numbers in topics.items())
+        waiting[broker] = step.send(broker, DescribeLogDirsRequest(asked))
+    looking = DirectoryLook(names, waiting, step.now_ms + LOOK_MS)
+    cluster.trash.looks.append(looking)
+    _end_if_complete(step, looking)
+    trash.arm(step)
+
+
+def described(step: StepContext, event: LogDirsDescribed) -> None:
+    """Store which directories the broker has; go on when every broker has answered."""
+    looks = step.context.cluster.trash.looks
+    looking = next((each for each in looks if each.waiting.get(event.broker) == event.request_id), None)
+    if looking is None:
+        return
+    del looking.waiting[event.broker]
+    if event.response.error == 0:
+        for directory in event.response.log_dirs:
+            for topic in directory.topics if directory.error == 0 else ():
+                here = bits_of(each.partition for each in topic.partitions if not each.is_future)
+                by_broker = looking.found.setdefault(topic.topic, {})
+                by_broker[event.broker] = by_broker.get(event.broker, 0) | here
+    _end_if_complete(step, looking)
+
+
+def end_looks(step: StepContext) -> None:
+    """Go on without the brokers that have not answered in time."""
+    for looking in list(step.context.cluster.trash.looks):
+        if looking.ends_at_ms <= step.now_ms:
+            looking.waiting.clear()
+        _end_if_complete(step, looking)
+
+
+def _end_if_complete(step: StepContext, looking: DirectoryLook) -> None:
+    context, memory = step.context, step.context.cluster.trash
+    if any(request_id in context.cluster.outstanding for request_id in looking.waiting.values()):
+        return
+    memory.looks.remove(looking)
+    names = [name for name in looking.requests if memory.in_phase(name, TrashPhase.TRASHED) is not None]
+    for name in names:
+        memory.topics[name].is_asked = False
+    _bring_back(step, {name: looking.requests[name] for name in names}, looking.found)
+
+
+# --- znodes -------------------------------------------------------------------------------------------------------
+
+
+def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[str, Mapping[BrokerId, int]]) -> None:
+    """Create the topics' znodes again, in one multi for each with its entry and request; refuse what loses records."""
+    context = step.context
+    entries: dict[str, TrashEntry] = {}
+    groups: list[tuple[Operation, ...]] = []
+    refusals: dict[str, str] = {}
+    for name, version in requests.items():
+        entry = context.cluster.trash.topics[name].entry
+        states = _states(context, entry, found.get(name, {}))
+        if isinstance(states, str):
+            refusals[name] = states
+            continue
+        entries[name] = entry.entering(TrashPhase.RESTORING, step.now_ms)
+        creates = topic_creates(name, entry, states)
+        groups.append((*creates, trash.entry_write(name, entries[name]), Delete(paths.request(name), version)))
+    if groups:
+        step.write(groups, TopicsBroughtBack(entries))
+    if refusals:
+        refuse(step, {name: (requests[name], why) for name, why in refusals.items()})
+
+
+def refuse(step: StepContext, refusals: Mapping[str, tuple[int, str]]) -> None:
+    """Write into requests to undelete, of these versions, why they are refused."""
+    request = TopicRequest(RequestedAction.UNDELETE)
+    groups: list[tuple[Operation, ...]] = []
+    answers = []
+    for name, (version, why) in refusals.items():
+        refused = request.refuse(why)
+        groups.append((SetData(paths.request(name), znodes.encode_topic_request(refused), version),))
+        answers.append(RequestAnswer(name, refused))
+    step.write(groups, TopicRequestsAnswered(tuple(answers)))
+
+
+def topic_creates(name: str, entry: TrashEntry, states: Mapping[int, LeaderAndIsr]) -> tuple[Operation, ...]:
+    """Return the creates of the topic's znodes: the same id and assignment, with these states."""
+    assignments = {number: ReplicaAssignment(saved.replicas) for number, saved in entry.partitions.items()}
+    topic = znodes.encode_topic(znodes.TopicZnode(assignments, entry.topic_id))
+    partitions = (
+        Create(path, data)
+        for number, state in states.items()
+        for path, data in (
+            (paths.topic_partition(name, number), None),
+            (paths.partition_state(name, number), znodes.encode_state(state)),
+        )
+    )
+    return (Create(paths.topic(name), topic), Create(paths.topic_partitions(name), None), *partitions)
+
+
+def _states(context: Context, entry: TrashEntry, found: Mapping[BrokerId, int]) -> dict[int, LeaderAndIsr] | str:
+    """Return the partitions' new states, or why the topic cannot be brought back without losing records."""
+    states: dict[int, LeaderAndIsr] = {}
+    for number, saved in sorted(entry.partitions.items()):
+        live = [broker for broker in saved.isr if context.cluster.is_live(broker)]
+        has = tuple(broker for broker in live if found.get(BrokerId(broker), 0) >> number & 1)
+        if live and not has:
+            which = ", ".join(map(str, live))
+            return (
+                f"partition {number} is not on the disks of broker {which}, or was not seen there; start the other "
+                f"brokers of its in-sync replicas ({', '.join(map(str, saved.isr))}), or ask again"
+            )
+        states[number] = next_state(context, saved, has)
+    return states
+
+
+def next_state(context: Context, saved: SavedPartition, has: tuple[int, ...]) -> LeaderAndIsr:
+    """Return the partition's next state, with these replicas in sync; without any it has no leader."""
+    leader = saved.leader if saved.leader in has else next((b for b in saved.replicas if b in has), LEADER_NONE)
+    epoch = context.cluster.epoch
+    return LeaderAndIsr(leader, saved.leader_epoch + 1, has or saved.isr, epoch, 0, saved.recovery_state)
+
+
+def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes: Sequence[GroupOutcome]) -> None:
+    """Read the topics' znodes, announce them, and serve them; then restore offsets and settings."""
+    memory = step.context.cluster.trash
+    back: list[str] = []
+    for (name, entry), outcome in zip(task.entries.items(), outcomes, strict=True):
+        if isinstance(outcome, GroupFailed):
+            # The request was withdrawn, or the topic exists.
+            what = "another topic has its name" if outcome.error is ZkError.NODE_EXISTS else outcome.error.name
+            trash.put_off(step, name, trash.RESTORING, what)
+        else:
+            memory.topics[name] = TrashedTopic(entry)
+            back.append(name)
+    trash.arm(step)
+    if back:
+        step.do(ReadTopics(tuple(back), loading=True), AnnounceRestored(tuple(back)))
+
+
+# --- service ------------------------------------------------------------------------------------------------------
+
+
+def announce(step: StepContext, task: AnnounceRestored) -> None:
+    """Announce those of these topics that are still there."""
+    known = tuple(name for name in task.topics if name in step.context.cluster.topics)
+    if known:
+        step.do(AnnounceTopics(known), ServeRestored(known))
+
+
+def serve(step: StepContext, task: ServeRestored) -> None:
+    """Set the first states, as at a takeover, and elect leaders where there are none."""
+    cluster = step.context.cluster
+    names = tuple(name for name in task.topics if name in cluster.topics)
+    assigned = {name: cluster.topics[name].assigned() for name in names}
+    absent = chosen(assigned, lambda _, broker, bits: 0 if broker in cluster.brokers else bits)
+    offline = {name: cluster.led_offline(name) for name in names}
+    for name in names:
+        topic = cluster.topics[name]
+        enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
+        enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
+        enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
+        trash.record(step, name, "back from the trash", cluster.trash.topics[name].entry)
+    step.do(MoveReplicas(absent, ReplicaState.OFFLINE), BringOnline(cluster.all_of(names)), RestoreOffsets(names))
