@@ -55,6 +55,7 @@ from lethe.protocol.zookeeper.operations import Delete, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 NOT_LISTED: Final = "the answer does not list the partition"
+KEPT: Final = "its topic was not deleted after all"
 ANOTHER_TOPIC: Final = "the broker has another topic of that name there"
 
 # --- asking -------------------------------------------------------------------------------------------------------
@@ -300,8 +301,24 @@ def on_closed(step: StepContext, task: DebtsClosed, outcomes: Iterable[GroupOutc
             record(step, key, debt.debt, PAID, partitions=partition_ranges(tuple(numbers_in(debt.paid))))
         if debt.void:
             void = partition_ranges(tuple(numbers_in(debt.void)))
-            record(step, key, debt.debt, VOID, partitions=void, why=ANOTHER_TOPIC)
+            why = KEPT if debts_policy.lives(step.context, key, debt) else ANOTHER_TOPIC
+            record(step, key, debt.debt, VOID, partitions=void, why=why)
     step.do(PayDebts(tuple(dict.fromkeys(key.broker for key in task.debts))))
+
+
+def void_kept(step: StepContext) -> None:
+    """Close the debts of topics that live, and that nobody has deleted any more: a deletion was called off after its
+    debts were written."""
+    context = step.context
+    cluster = context.cluster
+    kept: list[DebtKey] = []
+    for key, debt in cluster.debts.all():
+        is_marked = key.topic in cluster.deletions or key.topic in cluster.marks
+        if not is_marked and debts_policy.lives(context, key, debt):
+            debt.void = debt.left
+            kept.append(key)
+    if kept:
+        step.do(CloseDebts(tuple(kept)))
 
 
 # --- other topics of the name -------------------------------------------------------------------------------------

@@ -73,6 +73,14 @@ def is_compared(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
     return debt.debt.topic_id is not None and ids_are_compared(context) and (topic is None or topic.id is not None)
 
 
+def lives(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
+    """Return True if the debt's topic exists."""
+    topic = context.cluster.topics.get(key.topic)
+    return topic is not None and (
+        topic.created_zxid == key.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id)
+    )
+
+
 def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
     """Return the partitions that the broker may be asked to delete now.
 
@@ -85,7 +93,7 @@ def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
     topic = cluster.topics.get(key.topic)
     if topic is None:
         return debt.left
-    if topic.created_zxid == key.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id):
+    if lives(context, key, debt):
         return 0
     if is_compared(context, key, debt):
         return debt.left
@@ -106,7 +114,7 @@ def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
     found = 0
     for created_zxid, debt in cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
         key = DebtKey(broker, name, created_zxid)
-        if created_zxid == topic.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id):
+        if lives(context, key, debt):
             continue
         found |= debt.left if is_compared(context, key, debt) else _born_too_low(topic, broker, debt)
     return found & topic.numbers

@@ -176,6 +176,7 @@ def on_replicas_announced(step: StepContext) -> None:
         for number, partition, known in topic.leaders(topic.led):
             if without_foreign_isr_members(partition.assignment, known) is not known:
                 with_foreign_isr_members.append(TopicPartition(name, number))
+    debts.void_kept(step)
     step.do(
         BringOnline(),
         RemoveForeignIsrMembers(tuple(with_foreign_isr_members)),

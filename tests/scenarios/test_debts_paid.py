@@ -228,7 +228,24 @@ def test_the_debt_of_a_topic_that_exists_is_never_paid() -> None:
     world.start_broker(3)
     world.elect()
     assert told(to(world, 3)) == ["announce orders"]
-    assert set(debts(world)) == {"3/orders"}
+    assert closed(world) == [("void", "0")], "the same incarnation was brought back"
+
+
+def test_the_debt_of_a_topic_whose_deletion_was_called_off_is_void_at_the_takeover() -> None:
+    world = owing()
+    (path,) = (path for path in world.zookeeper.paths() if "orders@" in path)
+    data = world.read(path)
+    assert data is not None
+    world.crash()
+    world.write(Delete(path))
+    world.create_topic("orders", (1, 3))
+    topic = world.read(paths.topic("orders"))
+    assert topic is not None
+    world.write(Create(paths.debt(3, "orders", topic.stat.czxid), data.data))
+    world.elect()
+    assert debts(world) == {}
+    assert closed(world) == [("void", "0")]
+    assert told(back(world)) == ["announce orders"]
 
 
 def test_a_debt_is_paid_at_the_takeover_to_a_broker_that_is_registered() -> None:
