@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lethe.controller.core import controller, events
 from lethe.controller.core.config import CoreConfig
@@ -42,6 +42,7 @@ from lethe.protocol.zookeeper.operations import (
     Children,
     Data,
     Exists,
+    Present,
     Read,
     ReadFailed,
     ReadOutcome,
@@ -69,9 +70,9 @@ class CannedZooKeeper:
         if path in self.children:
             return Children(self.children[path])
         data = self.data.get(path)
-        if data is None or isinstance(read, Exists):
+        if data is None:
             return ReadFailed(ZkError.NO_NODE)
-        return Data(data, _APPLIED)
+        return Present(_APPLIED) if isinstance(read, Exists) else Data(data, _APPLIED)
 
     @staticmethod
     def write(effect: WriteZnodes) -> events.ZnodesWritten:
@@ -132,8 +133,11 @@ class CannedCluster:
             tuple(self.brokers[(number + r) % len(self.brokers)] for r in range(REPLICATION_FACTOR))
         )
 
-    def mark_topics(self) -> None:
-        self.zookeeper.children[paths.delete_topics()] = tuple(self.topics)
+    def mark_topics(self, names: Iterable[str] | None = None) -> None:
+        """Mark these topics, or all."""
+        marked = tuple(self.topics if names is None else names)
+        self.zookeeper.data |= {paths.delete_topic(name): b"" for name in marked}
+        self.zookeeper.children[paths.delete_topics()] = marked
 
     def stop_broker(self, broker: int) -> None:
         """Remove the broker's registration."""

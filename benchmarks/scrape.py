@@ -50,7 +50,7 @@ def loaded(partitions: int, brokers: int = 3) -> ControllerMetrics:
     world = CannedCluster(partitions)
     world.put_topics(with_states=True)
     world.run(events.SessionEstablished(1, bytes(32)))
-    world.zookeeper.children["/admin/delete_topics"] = tuple(world.topics[::2])
+    world.mark_topics(world.topics[::2])
     world.answering = False
     world.run(events.TopicDeletionsRequested())
     return metrics_over(world, brokers)

@@ -18,6 +18,7 @@ from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.causes import CauseKind
+from lethe.protocol.counting import counted
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -95,7 +96,9 @@ def _problem(context: Context, name: str) -> str | None:
     if not topic.partitions:
         return "it has no partitions"
     if len(topic.partitions) > MAX_PARTITIONS:
-        return f"it has {len(topic.partitions)} partitions; topics with more than {MAX_PARTITIONS} do not fit"
+        return (
+            f"it has {counted(len(topic.partitions), 'partition')}; topics with more than {MAX_PARTITIONS} do not fit"
+        )
     if name in cluster.trash.topics:
         return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
     return cluster.trash.reserves(name, topic.id)

@@ -317,6 +317,7 @@ async def test_the_journal_tells_what_was_freed_and_acknowledged(tmp_path: Path)
     config = agent_config(tmp_path, log_segment_delete_delay_ms=1, lethe_journal_dir=str(tmp_path / "journal"))
     async with running(config, zookeeper.open_session) as app, connected(app) as connection:
         await connection.ask(addressed(app, become(is_new=True, partitions=(0, 1, 2))))
+        await connection.ask(addressed(app, tombstone(partitions=(0, 1, 2))))
         await connection.ask(addressed(app, stop(partitions=(0, 1, 2))))
         await reach(lambda: not app.loop.state.removal.pending)
     lines = [line for path in (tmp_path / "journal").iterdir() for line in path.read_bytes().splitlines(keepends=True)]

@@ -57,6 +57,7 @@ def test_it_is_deleted_on_every_broker_and_its_tree_is_removed() -> None:
         zk delete /config/topics/orders
         zk delete /admin/delete_topics/orders
         * TopicsChanged
+        * DeletionMarkerModified orders
         * TopicDeletionsRequested
     """)
     assert is_gone(world, "orders")

@@ -21,8 +21,8 @@ VERDICTS = frozenset({"IN_MOTION", "IN_PROGRESS", "NOT_MARKED"})
 NAMES = frozenset(kind.name for kind in CauseKind if "_" in kind.name) - VERDICTS
 CODES = frozenset(name.lower() for name in NAMES)
 OPENINGS = tuple(re.split(r"[{(]", kind.value.sentence)[0].strip() for kind in CauseKind)
-OTHER_VOCABULARIES = frozenset({"protocol/findings.py"})
-"""Reasons of what is left over; one of them has the name of a cause."""
+OTHER_VOCABULARIES = frozenset({"protocol/findings.py", "admin/doctor_ills.py"})
+"""Reasons of what is left over, and ills; some have the name of a cause."""
 
 
 @pytest.mark.parametrize("kind", CauseKind, ids=lambda kind: kind.name)

@@ -46,7 +46,8 @@ def test_the_runbook_leaves_leftovers_to_the_one_table() -> None:
     entry = RUNBOOK.partition("## LetheLeftoversFound")[2].partition("\n## ")[0]
     repair = entry.partition("**Repair.**")[2].partition("**Do not**")[0]
     assert " ".join(repair.split()) == (
-        "By reason: [surveys.md](surveys.md#what-to-do-about-a-finding) has what to do about each."
+        "`lethe doctor --fix` repairs what is in ZooKeeper and in caches, after a backup ([doctor.md](doctor.md)). For "
+        "directories [surveys.md](surveys.md#what-to-do-about-a-finding) has what to do about each reason."
     )
 
 
