@@ -111,6 +111,10 @@ rescue-page: kafka ## rescue real Kafka (KAFKA="3.9.1 2.5.1") and write docs/res
 simulate: $(STAMP) ## the simulator over many seeds (SEEDS=1000, JOBS=2)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS)
 
+.PHONY: known-seeds
+known-seeds: $(STAMP) ## find a seed again for each planted bug of the simulator, after a change of the cores (SEEDS=1000)
+	$(BIN)/python -m tests.simulation --find-bugs --seeds $(SEEDS) --jobs $(JOBS)
+
 .PHONY: explore
 explore: $(STAMP) ## every state of a small world with the real core (EXPLORE=--short, EXPLORE="--crashes 1 --bug NAME")
 	$(BIN)/python -m tests.explore $(EXPLORE)

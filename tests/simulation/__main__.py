@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from tests import simulation
+from tests.simulation import known_seeds
 from tests.simulation.planted import BUGS
 from tests.simulation.runner import Result, simulate
 
@@ -23,6 +24,8 @@ LINES_SHOWN = 40
 def main(arguments: list[str] | None = None) -> int:
     """0: all is well; 1: some seed failed."""
     options = _parser().parse_args(arguments)
+    if options.find_bugs:
+        return _find_bugs(list(_seeds(options.seeds)), options.jobs)
     seeds = [options.seed] if options.seed is not None else list(_seeds(options.seeds))
     started_s = time.perf_counter()
     failed: list[Result] = []
@@ -51,6 +54,25 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
+def _find_bugs(seeds: list[int], jobs: int) -> int:
+    """Brings known_seeds.json up to date. 1: some bug is not found by any of the seeds."""
+    found: dict[str, int | None] = {}
+    before = known_seeds.known_seeds()
+    console = Console(stderr=True)
+    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("searching", total=len(BUGS))
+        for bug, seed in known_seeds.search_all(seeds, jobs):
+            found[bug] = seed
+            progress.advance(task)
+            if seed is None or seed != before.get(bug):
+                result = f"not found in {len(seeds)} seeds" if seed is None else f"seed {seed}"
+                console.print(f"{bug}: {result}", highlight=False)
+    known_seeds.keep(found)
+    missed = [bug for bug, seed in found.items() if seed is None]
+    console.print(f"{len(found) - len(missed)} of {len(found)} planted bugs found", highlight=False)
+    return 1 if missed else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=simulation.__doc__)
     parser.add_argument("--seed", type=int, help="one seed")
@@ -59,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each seed")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug: the seeds should fail")
+    parser.add_argument("--find-bugs", action="store_true", help="find a seed for each planted bug: known_seeds.json")
     parser.add_argument("--show", type=int, default=3, help="how many failed seeds to show (default: 3)")
     return parser
 
