@@ -27,9 +27,12 @@ DEBT_SCHEMA: Final = Schema(
                 ),
                 Key("broker", KeyKind.ID, "the broker that owes it"),
                 Key("topic_id", KeyKind.TEXT_OR_NULL, "the incarnation; null where there is no id"),
+                Key(
+                    "created_zxid", KeyKind.COUNT, "czxid of the topic's znode: with broker and topic it names the debt"
+                ),
                 Key("partitions", KeyKind.RANGES, "which partitions of the topic"),
                 Key("owed_since_ms", KeyKind.COUNT, "since when, in ms since 1970"),
-                Key("size_bytes", KeyKind.COUNT, "bytes of these replicas, where they are known", optional=True),
+                Key("size_bytes", KeyKind.COUNT, "bytes of the whole debt, where they are known", optional=True),
                 Key("why", KeyKind.TEXT, "why it is closed without being paid", optional=True),
             ),
         ),

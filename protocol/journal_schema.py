@@ -13,6 +13,7 @@ from typing import Final
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_debts import DEBT_SCHEMA
 from lethe.protocol.journal_forms import Form, Key, KeyKind, Schema, problems_with
+from lethe.protocol.journal_trash import TOPIC_EVENT_FORM
 
 _TOPIC: Final = r"topic/.+"
 _BROKER: Final = r"broker/\d+"
@@ -92,14 +93,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         ),
                     ),
                 ),
-                Form(
-                    "controller, for the partitions of a topic",
-                    _TOPIC,
-                    (
-                        Key("what", KeyKind.TEXT, "such as `partitions added`, `in the trash`"),
-                        _PARTITIONS,
-                    ),
-                ),
+                TOPIC_EVENT_FORM,
                 Form(
                     "controller, for its dynamic configuration",
                     _CONTROLLER,

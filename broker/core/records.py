@@ -82,6 +82,7 @@ def record_paid(state: AgentState, found: FoundDebt) -> Record:
                 "what": PAID,
                 "broker": state.settings.broker_id,
                 "topic_id": id_text(found.topic_id),
+                "created_zxid": found.created_zxid,
                 "partitions": partition_ranges(found.partitions),
                 "owed_since_ms": found.since_ms,
                 **size,

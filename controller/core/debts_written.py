@@ -143,6 +143,7 @@ def record(step: StepContext, key: DebtKey, debt: Debt, what: str, **more: str) 
         what=what,
         broker=key.broker,
         topic_id=None if debt.topic_id is None else topic_id_to_text(debt.topic_id),
+        created_zxid=key.created_zxid,
         owed_since_ms=debt.since_ms,
         **({} if debt.size_bytes is None else {"size_bytes": debt.size_bytes}),
         **({"partitions": partition_ranges(debt.partitions)} | more),

@@ -46,6 +46,7 @@ from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType, partition_ranges
+from lethe.protocol.journal_trash import TRASHED
 from lethe.protocol.kafka.control import (
     StopReplicaPartition,
     StopReplicaRequest,
@@ -53,7 +54,7 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataPartition,
     UpdateMetadataTopic,
 )
-from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, BrokerId
+from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, BrokerId, topic_id_to_text
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
@@ -280,5 +281,6 @@ def parents() -> tuple[tuple[Operation, ...], ...]:
 
 def record(step: StepContext, name: str, what: str, entry: TrashEntry) -> None:
     """Record an event of the topic."""
-    ranges = partition_ranges(entry.partitions)
-    step.record(EventRecordType.EVENT, f"topic/{name}", what=what, partitions=ranges)
+    said = {"until_ms": entry.until_ms} if what == TRASHED else {}
+    topic_id, ranges = topic_id_to_text(entry.topic_id), partition_ranges(entry.partitions)
+    step.record(EventRecordType.EVENT, f"topic/{name}", what=what, partitions=ranges, topic_id=topic_id, **said)

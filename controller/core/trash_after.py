@@ -24,6 +24,7 @@ from lethe.controller.core.tasks_trash import (
 from lethe.controller.core.trash import RESTORING, put_off
 from lethe.controller.core.trash_in import FROZEN, config_change
 from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -166,7 +167,7 @@ def on_settings_to_restore_read(
         groups.append((*settings, *last))
         entries.append((name, entry))
         if entry is None:
-            trash.record(step, name, "settings and offsets are restored", found.entry)
+            trash.record(step, name, RESTORED, found.entry)
     if groups:
         step.write(groups, TrashWritten(tuple(entries)))
     trash.arm(step)

@@ -18,6 +18,7 @@ from lethe.controller.core.tasks_trash import LoadPurged, QueuePurged, TopicsPur
 from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.trash import PURGING
 from lethe.controller.core.trash_out import next_state, topic_creates
+from lethe.protocol.journal_trash import EXPIRED, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -57,7 +58,9 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
             what = "another topic has its name" if outcome.error is ZkError.NODE_EXISTS else outcome.error.name
             trash.put_off(step, name, PURGING, what)
         else:
-            memory.topics.pop(name, None)
+            if (found := memory.topics.pop(name, None)) is not None:
+                how = EXPIRED if step.now_ms >= found.entry.until_ms else PURGED
+                trash.record(step, name, how, found.entry)
             purged.append(name)
     if purged:
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))

@@ -35,6 +35,7 @@ from lethe.controller.core.tasks_trash import (
 )
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.controller.core.trash_memory import DirectoryLook, TrashedTopic
+from lethe.protocol.journal_trash import BACK
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
@@ -220,5 +221,5 @@ def serve(step: StepContext, task: ServeRestored) -> None:
         enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
         enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
         enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
-        trash.record(step, name, "back from the trash", cluster.trash.topics[name].entry)
+        trash.record(step, name, BACK, cluster.trash.topics[name].entry)
     step.do(MoveReplicas(absent, ReplicaState.OFFLINE), BringOnline(cluster.all_of(names)), RestoreOffsets(names))

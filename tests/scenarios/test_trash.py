@@ -6,6 +6,9 @@ import pytest
 
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer, LogDirsDescribed
+from lethe.protocol.journal import EventRecordType
+from lethe.protocol.journal_schema import schema_problems
+from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ReplicaAssignment
@@ -71,6 +74,15 @@ def made_by_another(world: OneController) -> None:
     world.write(Create(paths.topic("orders"), encode_topic(TopicZnode({0: ReplicaAssignment((3,))}))))
 
 
+def told_of_trash(world: OneController) -> list[object]:
+    """What the journal says of the trash; each line names partitions and incarnation."""
+    lines = [line for line in world.recorded(EventRecordType.EVENT) if line.subject == "topic/orders"]
+    of_trash = [line for line in lines if "topic_id" in line.data]
+    assert all(line.data["partitions"] and line.data["topic_id"] for line in of_trash)
+    assert not [problem for line in of_trash for problem in schema_problems(line)]
+    return [line.data["what"] for line in of_trash]
+
+
 def purge(world: OneController, name: str = "orders") -> None:
     found = entry(world, name)
     assert found is not None
@@ -112,6 +124,8 @@ def test_topic_goes_into_the_trash_after_its_retention_is_off() -> None:
     found = entry(world)
     assert found is not None
     assert (found.phase, found.until_ms) == (TrashPhase.TRASHED, world.now_ms + DAY_MS)
+    (line,) = (line for line in world.recorded(EventRecordType.EVENT) if line.data["what"] == TRASHED)
+    assert line.data["until_ms"] == found.until_ms
     assert settings(world)["retention.ms"] == "-1"
 
 
@@ -131,6 +145,7 @@ def test_topic_comes_back_as_the_same_incarnation_at_the_next_leader_epoch() -> 
     assert settings(world) == {}
     assert entry(world) is None
     assert not world.exists(paths.request("orders"))
+    assert told_of_trash(world) == [TRASHED, BACK, RESTORED]
     world.stop_broker(1)
     world.run()
     assert led(world, "orders") == (2, 2, (2,)), "it is led as if it had never been away"
@@ -255,6 +270,7 @@ def test_topic_is_deleted_when_its_time_is_over() -> None:
     assert "leader 1" not in story, "nobody serves it meanwhile"
     assert "StopReplica" in story
     assert is_gone(world, "orders")
+    assert told_of_trash(world) == [TRASHED, EXPIRED]
 
 
 def test_expired_topic_waits_for_a_broker_that_is_away() -> None:
@@ -273,6 +289,7 @@ def test_purge_on_request() -> None:
     world = trashed()
     purge(world)
     assert is_gone(world, "orders")
+    assert told_of_trash(world) == [TRASHED, PURGED]
 
 
 def test_purge_of_another_incarnation_or_during_a_pause_is_refused() -> None:
