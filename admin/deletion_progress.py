@@ -18,6 +18,7 @@ topic with something unseen is not done, even if nothing of it was seen.
     no      no       clean, 3 refuses       is_blind: waiting does not help
     no      no       clean, 3 is silent     none of these: 3 may answer later
     no      no       clean, absent 3 owes   is_done, with the debt
+    no      no       in the trash           is_trashed: kept on purpose
 
 "Stored" ends when the directory is renamed. So a done topic is *deleted*; its bytes may not be *reclaimed* yet.
 """
@@ -31,10 +32,11 @@ from typing import Final, NamedTuple
 from lethe.adapters.debts import DebtsRead, OpenDebt, read_znodes
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import live_brokers
+from lethe.admin.trash import read_trash
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
-from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_topic
+from lethe.protocol.zookeeper.znodes import MalformedZnode, TrashEntry, TrashPhase, decode_topic
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
 from lethe.survey.znodes import ZnodeUnreadable, data_of, stat_of
@@ -104,6 +106,13 @@ class TopicDeletionProgress:
     unseen_znodes: tuple[UnseenZnode, ...] = ()
     owed: tuple[OpenDebt, ...] = ()
     """What absent brokers still have: promised to be deleted when they return, and so neither left nor unseen."""
+    trashed_until_ms: int | None = None
+    """Until when the topic stays in the trash; None: it is not there."""
+
+    @property
+    def is_trashed(self) -> bool:
+        """True if the topic is out of service and kept in the trash."""
+        return self.trashed_until_ms is not None and not self.is_marked and not self.has_znode
 
     @property
     def is_left(self) -> bool:
@@ -135,7 +144,7 @@ class TopicDeletionProgress:
     @property
     def is_settled(self) -> bool:
         """True where another look is useless."""
-        return self.is_done or self.is_given_up or self.is_blind
+        return self.is_done or self.is_given_up or self.is_blind or self.is_trashed
 
     def is_unseen_at(self, place: BrokerPlace) -> bool:
         """True if that place of some broker was not seen."""
@@ -218,8 +227,10 @@ async def look(
     Marks are read before topics. A controller removes the mark last, so "no mark, but a topic" never means a deletion
     that has just ended.
     """
-    reads = [read for t in wanted for read in (Exists(paths.delete_topic(t.name)), Exists(paths.topic(t.name)))]
+    places = (paths.delete_topic, paths.topic)
+    reads = [Exists(place(target.name)) for target in wanted for place in places]
     outcomes = await session.read(reads)
+    trash = {view.name: view.entry for view in await read_trash(session, [target.name for target in wanted])}
     brokers, malformed = await live_brokers(session)
     answers = await ask_all(brokers, ask(_scope(wanted)), at_once=MAX_AT_ONCE_BRIEFLY)
     told = _Answers(answers, tuple(broker for each in malformed if (broker := _number(each.path)) is not None))
@@ -244,9 +255,15 @@ async def look(
                 is_recreated=is_recreated,
                 unseen_znodes=tuple(unseen_znodes),
                 owed=debts.of(target),
+                trashed_until_ms=_trashed_until_ms(target, trash.get(target.name)),
             )
         )
     return progress
+
+
+def _trashed_until_ms(target: DeletionTarget, entry: TrashEntry | None) -> int | None:
+    is_there = entry is not None and entry.phase is TrashPhase.TRASHED and entry.topic_id == target.topic_id
+    return entry.until_ms if entry is not None and is_there else None
 
 
 class _Debts(NamedTuple):

@@ -57,13 +57,14 @@ async def read_trash(session: ZooKeeperSession, names: Sequence[str] | None = No
 
 
 async def mark_for_trash(session: ZooKeeperSession, names: Sequence[str], grace_ms: int) -> list[Outcome]:
-    """Mark each topic for deletion with this grace period; return the outcomes in the order of the names.
+    """Mark each topic for deletion with this grace period; return the outcomes in the order of the names. 0: it is not
+    to go into the trash, whatever the controller's configuration says.
 
     A topic that is marked already is refused: its deletion may have begun. Raises NoCluster under a KRaft controller,
     Refusal unless the active controller is Lethe's."""
     await demand_zookeeper_controller(session)
     acting = await acting_controller(session)
-    if not acting.is_lethe:
+    if grace_ms and not acting.is_lethe:
         raise Refusal(
             f"--grace is an order to Lethe's controller, and {acting.text}. Kafka's would delete the topic at once"
         )

@@ -39,6 +39,7 @@ class State(enum.Enum):
 
     DELETED = "deleted"
     OWED = "deleted, the rest is owed"
+    TRASHED = "in the trash"
     UNSEEN = "gone, as far as could be seen"
     WAITING = "waiting"
     REFUSED = "refused"
@@ -48,6 +49,8 @@ def state_of(progress: TopicDeletionProgress) -> State:
     """Return the state; UNSEEN only where nothing of the topic was seen."""
     if progress.is_done:
         return State.OWED if progress.owed else State.DELETED
+    if progress.is_trashed:
+        return State.TRASHED
     if progress.is_given_up:
         return State.REFUSED
     return State.WAITING if progress.is_left else State.UNSEEN
@@ -111,6 +114,11 @@ def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
         f"broker {owing.broker} owes {owing.text}: it deletes them when it returns"
         for owing in by_broker(debt for progress in waited.progress for debt in progress.owed)
     ]
+    if trashed := states.count(State.TRASHED):
+        lines.append(
+            f"{counted(trashed, 'topic is', 'topics are')} in the trash (lethe.deletion.grace): "
+            "`lethe topics trash list` says until when"
+        )
     if unseen := states.count(State.UNSEEN):
         has_hidden_znodes = any(progress.unseen_znodes for progress in waited.progress)
         lines.append(
@@ -162,6 +170,8 @@ def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
 
 
 def _causes(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> tuple[str, ...]:
+    if progress.is_trashed:
+        return ()
     return (MARK_DROPPED,) if progress.is_given_up else waited.why.get(progress.name) or progress.waits
 
 
@@ -187,6 +197,7 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
     return {
         "topic": progress.name,
         "deleted": progress.is_done,
+        "trashed_until_ms": progress.trashed_until_ms if progress.is_trashed else None,
         "marked": progress.is_marked,
         "znode": progress.has_znode,
         "cached_by": [*progress.cached_by],

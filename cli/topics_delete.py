@@ -29,6 +29,7 @@ from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_plans import deletion_problem
 from lethe.admin.topic_znodes import ListedTopics
+from lethe.admin.trash import mark_for_trash
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.deletion_display import progress_display
@@ -43,6 +44,7 @@ from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.topics_plan_delete import PlanOptions, checked_plan, plan_options
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
+from lethe.protocol.durations import parse_duration_ms
 from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
 from lethe.survey.brokers import AskAbout, reused_connections
 
@@ -144,8 +146,8 @@ Grace = Annotated[
     typer.Option(
         "--grace",
         metavar="DURATION",
-        help="Keep the topics in the trash for so long (90s, 30m, 24h, 7d): `lethe topics undelete` brings them back. "
-        "With --wait: until they are there.",
+        help="Keep the topics in the trash for so long (90s, 30m, 24h, 7d; 0: delete them at once), whatever "
+        "lethe.deletion.grace says: `lethe topics undelete` brings them back. With --wait: until they are there.",
         show_default=False,
     ),
 ]
@@ -243,7 +245,7 @@ def delete(
         names = await selected(session, expressions, if_exists=if_exists, confirm=None if agreed else ask_user)
         if not names:
             return Answer([], ("Nothing to delete.",))
-        if grace is not None and not dry_run:
+        if grace is not None and parse_duration_ms(grace) and not dry_run:
             return await deletion_with_grace(session, names, grace, wait=wait, timeout_ms=timeout_ms)
         async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
             expected = (await forecast(session, names, ask)).lines() if owe else ()
@@ -256,6 +258,7 @@ def delete(
                 names,
                 ask=ask if wait else None,
                 owe=owe,
+                mark=None if grace is None else lambda: mark_for_trash(session, names, 0),
                 timeout_ms=timeout_ms,
                 show_progress=not as_json,
                 detail=detail,

@@ -107,7 +107,7 @@ class CauseKind(enum.Enum):
     TRASH = CauseTexts(
         "stays in service until it is in the trash{since}{detail}",
         "nothing, unless an error is shown, which has to end first; to keep the topic: lethe topics undelete {topic}; "
-        "to delete it without the trash: that, then lethe topics delete {topic}",
+        "to delete it without the trash: that, then lethe topics delete --grace 0 {topic}",
     )
     REASSIGNMENT = CauseTexts(
         "waits for the reassignment of {partitions} to end{since}{detail}",

@@ -1,4 +1,4 @@
-"""Durations as people write them: `90s`, `30m`, `24h`, `7d`."""
+"""Durations as people write them: `90s`, `30m`, `24h`, `7d`, `0`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return the milliseconds of a whole number with a unit. Raises ValueError."""
+    """Return the milliseconds of a whole number with a unit; 0 needs none. Raises ValueError."""
+    if text.strip() == "0":
+        return 0
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(f"{text!r} is no duration: write a whole number and its unit, such as 90s, 30m, 24h or 7d")

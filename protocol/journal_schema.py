@@ -107,6 +107,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                             "topics_per_second", KeyKind.NUMBER, "limit of deletions that begin; 0: none", optional=True
                         ),
                         Key("bytes_per_second", KeyKind.NUMBER, "the same for their bytes", optional=True),
+                        Key("deletion_grace", KeyKind.TEXT, "grace periods by pattern, by comma", optional=True),
                     ),
                 ),
             ),

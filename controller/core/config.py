@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
+from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
@@ -48,6 +49,8 @@ class CoreConfig:
     and its silent brokers owe the answer. 0: no limit."""
     offline_replicas: OfflineReplicas = OfflineReplicas.WAIT
     """What deletions do about replicas on brokers that are not registered, unless a marker orders something else."""
+    grace: tuple[GraceRule, ...] = ()
+    """For how long deleted topics stay in the trash, unless a marker orders something else."""
     trash_freeze_ms: int = 10_000
     """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
     stand_back_off_min_ms: int = 500
@@ -105,6 +108,7 @@ class DynamicConfig(NamedTuple):
     """In thousandths."""
     bytes_per_second: int | None = None
     """In thousandths."""
+    grace: tuple[GraceRule, ...] | None = None
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

@@ -8,6 +8,7 @@ Precedence: the controller's own id, the default, the properties file. These set
     `unclean.leader.election.enable`  true                         leaderless partitions are tried again
     `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
     `lethe.protected.topics`          a pattern                    the same for protected topics (`protection`)
+    `lethe.deletion.grace`            a rule                       topics that are not queued go by the new rules
     `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
     `lethe.deletion.topics.per.second`, `lethe.deletion.bytes.per.second`
                                       a number                     topics whose turn has come are queued (`pace`)
@@ -33,6 +34,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
+from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
@@ -110,15 +112,18 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     may_delete, not_known = _boolean(step, config, DELETE_TOPIC, before.delete_topic_enable)
     may_be_unclean, _ = _boolean(step, config, UNCLEAN_ELECTION, before.unclean_leader_election_enable)
     protected, no_patterns = _patterns(step, config, before.protected_topics)
+    grace, no_rules = _grace(step, config, before.grace)
     # A value that was known in this term stays in force.
-    unknown = problem or not_known or no_patterns if task.loading or before.deletion_unknown is not None else None
+    unknown = (
+        problem or not_known or no_patterns or no_rules if task.loading or before.deletion_unknown is not None else None
+    )
     if unknown is not None and before.deletion_unknown is not None:
         unknown = unknown._replace(since_ms=before.deletion_unknown.since_ms)
     offline_replicas = _offline_replicas(step, config, before.offline_replicas)
     topics_per_s = _rate(step, config, TOPICS_PER_SECOND, before.topics_per_second)
     bytes_per_s = _rate(step, config, BYTES_PER_SECOND, before.bytes_per_second)
     cluster.dynamic = DynamicConfig(
-        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s
+        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s, grace
     )
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause())
@@ -134,17 +139,21 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         deletion_offline_replicas=context.offline_replicas.value,
         topics_per_second=context.pace.topics / 1_000,
         bytes_per_second=context.pace.bytes / 1_000,
+        deletion_grace=",".join(rule.text for rule in context.grace),
     )
     if task.loading:
         return
     if in_force.protected != context.protected_topics:
         note_queued(step)
+    if in_force.grace != context.grace:
+        # The next controller would put them into the trash.
+        note_begun(step, tuple(cluster.deletions))
     if in_force.pace != context.pace:
         if in_force.pace.is_nothing:
             # Under a limit the next controller would hold them back.
             note_begun(step, tuple(cluster.deletions))
         pace.go_on(step)
-    if in_force[:2] != _in_force(context)[:2]:
+    if in_force[:3] != _in_force(context)[:3]:
         step.do(ListDeletions())
     if context.unclean_leader_election_enable and not in_force.unclean:
         step.do(BringOnline())
@@ -155,6 +164,7 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
 class _InForce(NamedTuple):
     deleting: bool
     protected: tuple[str, ...]
+    grace: tuple[GraceRule, ...]
     unclean: bool
     offline_replicas: OfflineReplicas
     pace: PaceLimits
@@ -164,6 +174,7 @@ def _in_force(context: Context) -> _InForce:
     return _InForce(
         context.delete_topic_enable,
         context.protected_topics,
+        context.grace,
         context.unclean_leader_election_enable,
         context.offline_replicas,
         context.pace,
@@ -224,6 +235,21 @@ def _patterns(
     problem = f"{parsed[:60]!r} matches no topic"
     step.refuse("cluster", f"configuring {PROTECTED_TOPICS}", problem)
     return before, UnreadableConfiguration(value.path, f"{PROTECTED_TOPICS}: {problem}", step.now_ms)
+
+
+def _grace(
+    step: StepContext, config: dict[str, _Value] | None, before: tuple[GraceRule, ...] | None
+) -> tuple[tuple[GraceRule, ...] | None, UnreadableConfiguration | None]:
+    """As `_boolean`, for the rules by which topics go into the trash."""
+    value = None if config is None else config.get(DELETION_GRACE)
+    if value is None:
+        return (before if config is None else None), None
+    parsed = parse_grace(value.text)
+    if not isinstance(parsed, str):
+        return parsed, None
+    problem = f"{parsed[:60]!r} is not a pattern and a duration, such as orders.*:24h"
+    step.refuse("cluster", f"configuring {DELETION_GRACE}", problem)
+    return before, UnreadableConfiguration(value.path, f"{DELETION_GRACE}: {problem}", step.now_ms)
 
 
 def _offline_replicas(

@@ -25,6 +25,7 @@ from lethe.controller.core.endpoints import control_endpoint
 from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.takeover_history import TakeoverHistory
+from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
@@ -154,6 +155,15 @@ class Context:
         without a pattern."""
         dynamic = self.cluster.dynamic.protected_topics
         return self.config.protected_topics if dynamic is None else dynamic
+
+    @property
+    def grace(self) -> tuple[GraceRule, ...]:
+        """For how long deleted topics stay in the trash, unless a marker orders something else. A controller that is
+        here for some topics only (`CoreConfig.only_topics`) has no such rules."""
+        if self.config.only_topics is not None:
+            return ()
+        dynamic = self.cluster.dynamic.grace
+        return self.config.grace if dynamic is None else dynamic
 
     @property
     def offline_replicas(self) -> OfflineReplicas:

@@ -35,11 +35,11 @@ def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
         if found is None or found.is_asked:
             continue
         states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
-        marker = znodes.encode_deletion_marker(DeletionOrders(grace_ms=0))
+        orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
         groups.append(
             (
                 *topic_creates(name, found.entry, states),
-                Create(paths.delete_topic(name), marker),
+                Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
                 *trash.entry_deletes(name, found.entry),
                 *(() if version is None else (Delete(paths.request(name), version),)),
             )

@@ -9,7 +9,7 @@ from typing import Final
 from lethe.controller.core import coordinators, missed, owed, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion import phase
-from lethe.controller.core.deletion_memory import LET_GO
+from lethe.controller.core.deletion_memory import LET_GO, NO_ORDERS
 from lethe.controller.core.effects import ReadOffsets
 from lethe.controller.core.events import OffsetsRead
 from lethe.controller.core.mutation import queue_deletion, remove_topic
@@ -19,6 +19,7 @@ from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
+from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -42,16 +43,24 @@ MAX_PARTITIONS: Final = 2_000
 
 
 def grace_ms(context: Context, name: str) -> int:
-    """Return for how long the marked topic is to stay in the trash; 0: it is deleted at once, or that has begun."""
-    orders = context.cluster.marker_orders.get(name)
-    if orders is None or orders.grace_ms is None or orders.begun == context.cluster.topics[name].created_zxid:
+    """Return for how long the marked topic is to stay in the trash; 0: it is deleted at once, or that has begun.
+
+    An order of the marker comes first; then what holds since its retention was switched off; then the configuration."""
+    cluster, topic = context.cluster, context.cluster.topics[name]
+    orders = cluster.marker_orders.get(name, NO_ORDERS)
+    if topic.is_made_up or orders.begun == topic.created_zxid:
         return 0
-    return orders.grace_ms
+    if orders.grace_ms is not None:
+        return orders.grace_ms
+    freezing = cluster.trash.in_phase(name, TrashPhase.FREEZING)
+    is_same = freezing is not None and freezing.entry.topic_id == topic.id
+    return freezing.entry.grace_ms if freezing is not None and is_same else grace_of(name, context.grace)
 
 
 def ordered(context: Context, names: Sequence[str]) -> tuple[str, ...]:
     """Return those of these marked topics that are to go into the trash."""
-    return tuple(name for name in names if grace_ms(context, name)) if context.cluster.marker_orders else ()
+    may_be = context.cluster.marker_orders or context.grace or context.cluster.trash.topics
+    return tuple(name for name in names if grace_ms(context, name)) if may_be else ()
 
 
 def let_go(step: StepContext, names: Sequence[str]) -> None:
@@ -116,7 +125,10 @@ def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, ou
         if isinstance(config, str) or topic_id is None:
             put_off(step, name, MOVING, str(config))
             continue
-        entry = TrashEntry(TrashPhase.FREEZING, topic_id, step.now_ms, grace_ms(context, name), config)
+        owing = context.cluster.marker_orders.get(name, NO_ORDERS).offline_replicas
+        entry = TrashEntry(
+            TrashPhase.FREEZING, topic_id, step.now_ms, grace_ms(context, name), config, offline_replicas=owing
+        )
         groups.append((*_freezing(name, outcome, config), Create(paths.trashed(name), znodes.encode_trash(entry))))
         entries.append((name, entry))
     if entries:

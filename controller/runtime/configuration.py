@@ -23,6 +23,7 @@ from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.kafka.config_values import parse_thousandths
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
@@ -44,6 +45,15 @@ CONTROLLER: Final = (
         "Patterns of topics that are never deleted, with `*` and `?`. Whoever marks such a topic, the controller "
         "removes the marker, and the topic stays. A deletion that is queued already goes on. Internal topics "
         "(`__consumer_offsets`, `__transaction_state`) need no pattern.",
+    ),
+    Property(
+        DELETION_GRACE,
+        PropertyKind.LIST,
+        None,
+        "For how long deleted topics stay in the trash, from which `lethe topics undelete` brings them back, whoever "
+        "marks them: patterns with durations, such as `orders.*:24h, tmp-*:0, *:1h`. The first pattern that matches "
+        "counts; 0, or no pattern: the topic is deleted at once. `lethe topics delete --grace` comes first. A topic "
+        "that cannot go into the trash stays in service, and `lethe explain` says why.",
     ),
     Property(
         TOPICS_PER_SECOND,
@@ -247,6 +257,7 @@ class ControllerConfig(DaemonConfig):
     delete_topic_enable: bool
     protected_topics: tuple[str, ...]
     pace: PaceLimits
+    grace: tuple[GraceRule, ...]
     control_plane_listener: str | None
     unclean_leader_election: bool
     auto_leader_rebalance: bool
@@ -282,6 +293,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         delete_topic_enable=values.boolean("delete.topic.enable"),
         protected_topics=_patterns(values),
         pace=PaceLimits(_rate(values, TOPICS_PER_SECOND), _rate(values, BYTES_PER_SECOND)),
+        grace=_grace(values),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),
@@ -319,6 +331,15 @@ def _patterns(values: Values) -> tuple[str, ...]:
         values.wrong(PROTECTED_TOPICS, f"has {patterns!r}, which matches no topic", "write names with * and ?")
         return ()
     return patterns
+
+
+def _grace(values: Values) -> tuple[GraceRule, ...]:
+    """Return the rules by which topics go into the trash; if one is invalid, note that and return none."""
+    rules = parse_grace(values.text(DELETION_GRACE) or "")
+    if isinstance(rules, str):
+        values.wrong(DELETION_GRACE, f"has {rules!r}", "write a pattern and a duration, such as orders.*:24h or *:0")
+        return ()
+    return rules
 
 
 def _rate(values: Values, name: str) -> int:

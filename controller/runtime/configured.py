@@ -23,6 +23,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         delete_topic_enable=config.delete_topic_enable,
         protected_topics=config.protected_topics,
         pace=config.pace,
+        grace=config.grace,
         unclean_leader_election_enable=config.unclean_leader_election,
         auto_leader_rebalance_enable=config.auto_leader_rebalance,
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,

@@ -104,7 +104,7 @@ def decode_deletion_marker(data: bytes | None) -> DeletionOrders:
             # Identity, since 1 == True == 1.0: a similar value by another writer is no order.
             unreadable=fields.get("unreadable") is True,
             begun=_begun(fields),
-            offline_replicas=_offline_replicas(fields),
+            offline_replicas=offline_replicas(paths.DELETE_TOPICS, fields),
             grace_ms=_grace_ms(fields),
         )
     except MalformedZnode as malformed:
@@ -121,15 +121,16 @@ def _begun(fields: Mapping[str, object]) -> int | None:
         return None
 
 
-def _offline_replicas(fields: Mapping[str, object]) -> OfflineReplicas | None:
+def offline_replicas(path: str, fields: Mapping[str, object]) -> OfflineReplicas | None:
+    """Return the order about absent brokers, if any; raises MalformedZnode."""
     value = fields.get("offline_replicas")
     if value is None:
         return None
-    text = string(paths.DELETE_TOPICS, "'offline_replicas'", value)
+    text = string(path, "'offline_replicas'", value)
     try:
         return OfflineReplicas(text)
     except ValueError:
-        malformed(paths.DELETE_TOPICS, f"'offline_replicas' must be wait or owe, found {kind_of(text)}")
+        malformed(path, f"'offline_replicas' must be wait or owe, found {kind_of(text)}")
 
 
 def _grace_ms(fields: Mapping[str, object]) -> int | None:

@@ -34,6 +34,7 @@ from lethe.protocol.zookeeper.json_fields import (
     partition_number,
     string,
 )
+from lethe.protocol.zookeeper.znodes_lethe import OfflineReplicas, offline_replicas
 
 OFFSETS_BYTES: Final = 512 * 1024
 """Limit of one znode with offsets."""
@@ -85,6 +86,8 @@ class TrashEntry:
     """Empty before it was in the trash."""
     offsets: int = 0
     """Number of znodes with offsets."""
+    offline_replicas: OfflineReplicas | None = None
+    """What its marker ordered about absent brokers, for its deletion."""
 
     @property
     def until_ms(self) -> int:
@@ -98,6 +101,7 @@ class TrashEntry:
 
 def encode_trash(entry: TrashEntry) -> bytes:
     """Return the data of `/lethe/trash/<topic>`."""
+    owe = entry.offline_replicas
     return dump(
         {
             "version": _VERSION,
@@ -109,6 +113,7 @@ def encode_trash(entry: TrashEntry) -> bytes:
             "partitions": {str(number): _saved_fields(each) for number, each in sorted(entry.partitions.items())},
             "offsets": entry.offsets,
         }
+        | ({} if owe is None else {"offline_replicas": owe.value})
     )
 
 
@@ -142,6 +147,7 @@ def decode_trash(topic: str, data: bytes | None) -> TrashEntry:
         None if config is None else _texts(path, mapping(path, "'config'", config)),
         {partition_number(path, "'partitions'", number): _saved(path, each) for number, each in saved.items()},
         integer(path, "'offsets'", fields.get("offsets"), minimum=0),
+        offline_replicas(path, fields),
     )
 
 

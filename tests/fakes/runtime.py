@@ -101,6 +101,7 @@ def controller_config(
         delete_topic_enable=True,
         protected_topics=(),
         pace=NO_LIMITS,
+        grace=(),
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         control_plane_listener=None,

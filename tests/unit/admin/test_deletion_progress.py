@@ -24,7 +24,7 @@ from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.protocol.zookeeper.znodes import encode_broker
+from lethe.protocol.zookeeper.znodes import SavedPartition, TrashEntry, TrashPhase, encode_broker, encode_trash
 from lethe.survey.brokers import AskBroker, QueryScope
 from lethe.survey.views import (
     BrokerAnswers,
@@ -293,3 +293,18 @@ async def test_a_refused_topic_is_not_gone(session: FakeSession) -> None:
     assert progress.waits_for == "a look at /brokers/topics/orders (NO_AUTH)"
     (progress,) = await look(blind, Brokers(b1=view(stored=["orders"])), wanted)
     assert not progress.is_settled, "waiting helps against what was seen"
+
+
+async def test_topic_in_the_trash_settles_it(session: FakeSession) -> None:
+    wanted = await targets(session, ["orders"])
+    await topic_znodes.mark_for_deletion(session, ["orders"])
+    await complete_deletion(session, "orders")
+    kept = {0: SavedPartition((1,), 1, 0, (1,))}
+    for topic_id in (NEW, OLD):
+        entry = TrashEntry(TrashPhase.TRASHED, topic_id, 1_000, 500, None, kept)
+        await session.multi([Create(path, None) for path in (paths.LETHE, paths.TRASH)])
+        await session.multi([Create(paths.trashed("orders"), encode_trash(entry))])
+        progress = await seen(session, wanted, Brokers(b2=view(stored=["orders"])))
+        assert progress.is_settled is progress.is_trashed is (topic_id == OLD), "another topic of the name is none"
+        assert progress.trashed_until_ms == (1_500 if topic_id == OLD else None)
+        await session.multi([Delete(paths.trashed("orders"))])
