@@ -224,7 +224,7 @@ async def _in_trash(session: ZooKeeperSession, names: Sequence[str]) -> dict[str
     outcomes = await session.read([Exists(paths.trashed(name)) for name in names]) if names else ()
     return {
         name: f"the name {name} is reserved by a topic in the trash: bring that back (lethe topics undelete {name}) "
-        f"or delete it for good (lethe topics trash --purge {name})"
+        f"or delete it for good (lethe topics trash purge {name})"
         for name, outcome in zip(names, outcomes, strict=True)
         if stat_of(outcome, paths.trashed(name)) is not None
     }

@@ -16,7 +16,7 @@ app = typer.Typer(
             "delete": "topics_delete:delete",
             "plan-delete": "topics_plan_delete:plan",
             "undelete": "topics_undelete:bring_back",
-            "trash": "topics_trash:trash",
+            "trash": "topics_trash:app",
             "pause-deletions": "topics_pause_deletions:pause",
             "resume-deletions": "topics_resume_deletions:resume",
         }

@@ -9,7 +9,7 @@ from lethe.admin.outcomes import exit_of
 from lethe.admin.refusal import Exit
 from lethe.admin.trash import mark_for_trash, wait_until_trashed
 from lethe.cli.answer import Answer
-from lethe.cli.topics_trash import until_text
+from lethe.cli.topics_trash_list import until_text
 from lethe.protocol.durations import parse_duration_ms
 from lethe.protocol.journal import JsonValue
 

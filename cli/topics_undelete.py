@@ -56,7 +56,7 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
         elif each.name in left:
             lines.append(
                 f"Topic {each.name} is back. Committed offsets of some groups are not restored yet: a group takes them "
-                "only while it has no members. The controller tries again; see `lethe topics trash`."
+                "only while it has no members. The controller tries again; see `lethe topics trash list`."
             )
         else:
             lines.append(f"Topic {each.name} is back, with its settings and committed offsets.")

@@ -107,7 +107,7 @@ async def test_many_topics_come_back_with_records_and_offsets(kafka_cluster: Mak
             assert gone.code == 0, gone
             assert [await identity(cluster, name) for name in NAMES] == [None] * len(NAMES)
             assert all(directories(cluster, name) for name in NAMES)
-            listed = await lethe("topics", "trash", "--json")
+            listed = await lethe("topics", "trash", "list", "--json")
             assert [each["topic"] for each in listed.data] == list(NAMES)
             # One broker restarts meanwhile, with its logs loaded and nobody to host them.
             await cluster.kafka_brokers[1].stop()
@@ -139,7 +139,7 @@ async def test_time_is_over(kafka_cluster: MakeCluster, version: str) -> None:
             await produce(bootstrap(cluster), name, range(RECORDS))
         assert (await lethe("topics", "delete", "--grace", "1h", "--wait", "purged")).code == 0
         assert (await lethe("topics", "delete", "--grace", "5s", "--wait", "short")).code == 0
-        purged = await lethe("topics", "trash", "--purge", "purged", "--yes")
+        purged = await lethe("topics", "trash", "purge", "purged", "--yes")
         assert purged.code == 0, purged
         await until(has_no_directories(cluster, "short", "purged"), "their bytes are gone", limit_s=120.0)
 
@@ -148,7 +148,7 @@ async def test_time_is_over(kafka_cluster: MakeCluster, version: str) -> None:
             return not any(isinstance(each, Present) for each in await session.read([Exists(path) for path in names]))
 
         await until(are_gone, "their znodes are gone")
-        assert (await lethe("topics", "trash")).out == "The trash is empty.\n"
+        assert (await lethe("topics", "trash", "list")).out == "The trash is empty.\n"
 
 
 async def _is_long(sent: list[int], at_least: int) -> bool:
