@@ -67,11 +67,12 @@ def _parser() -> argparse.ArgumentParser:
         "gone": "broker 2, once dead, never returns",
         "undelete": "the operator pauses deletions, requests the topic back, and resumes them",
         "kafka": "controller 1001 knows no debts, as Kafka's",
+        "away": "broker 2 has died and topic A has been marked before the search begins",
     }
     for name in Scene._fields:
         parser.add_argument(f"--{name}", action="store_true", help=kinds[name])
     several = parser.add_mutually_exclusive_group()
-    several.add_argument("--short", action="store_true", help="the searches of .ci/run: one fault each")
+    several.add_argument("--short", action="store_true", help="those of make test: one fault each")
     several.add_argument("--long", action="store_true", help="those of make explore: two faults besides")
     parser.add_argument("--max-states", type=int, default=5_000_000, help="stop there (default: 5000000)")
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug: the search should find it")

@@ -47,6 +47,8 @@ class Scene(NamedTuple):
     """The operator pauses deletions, requests the marked topic back, resumes deletions: each once, at any moment."""
     kafka: bool = False
     """Controller 1001 does what Kafka's does about debts: it sees none, pays none, and waits for absent brokers."""
+    away: bool = False
+    """The search begins after broker 2 has died and topic A was marked. With `owe`, A's znodes are gone by then."""
 
 
 class Bounds(NamedTuple):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from lethe.controller.core import debts, debts_written, undeleting
 from lethe.controller.core.context import Context
+from lethe.controller.core.events import LeaderAndIsrResponseReceived
+from lethe.controller.core.step_context import StepContext
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.zookeeper.operations import ReadOutcome
 from tests.explore.actions import Bounds, Scene
@@ -22,8 +26,19 @@ def debts_unwritten() -> AbstractContextManager[object]:
 
 
 def compare_unread() -> AbstractContextManager[object]:
-    """A debt is deleted whatever the compare was answered, so a later topic of that name is deleted instead."""
-    return everywhere(debts._confirming, lambda is_compared: tuple(ErrorCode))
+    """Every answer to a compare is taken for NONE, so a later topic of that name is deleted instead of the owed one."""
+    compared = debts.compared
+
+    def unread(step: StepContext, event: LeaderAndIsrResponseReceived, request: LeaderAndIsrRequest) -> bool:
+        rows = [
+            TopicIdError(None, topic.topic_id, row.partition, ErrorCode.NONE)
+            for topic in request.topics
+            for row in topic.partitions
+        ]
+        response = LeaderAndIsrResponse.of_rows(ErrorCode.NONE, rows)
+        return compared(step, replace(event, response=response), request)
+
+    return everywhere(compared, unread)
 
 
 def inherited_mark_trusted() -> AbstractContextManager[object]:
@@ -45,11 +60,12 @@ class Planted(NamedTuple):
     problem: str
     scene: Scene = Scene()
     is_slow: bool = False
-    """Its shortest path is long: the search takes minutes."""
+    """The search takes more than ten seconds."""
 
 
 _NONE: Final = Bounds(crashes=0, absences=0)
 _ABSENCE: Final = Bounds(crashes=0, absences=1)
+_CRASH: Final = Bounds(crashes=1, absences=0)
 _STUCK: Final = "from here no path"
 
 BUGS: Final[Mapping[str, Planted]] = {
@@ -60,7 +76,7 @@ BUGS: Final[Mapping[str, Planted]] = {
         Planted(bugs_deletion.never_retried, _ABSENCE, _STUCK),
         Planted(bugs_control.bounce_unnoticed, _ABSENCE, _STUCK),
         Planted(debts_unwritten, _ABSENCE, "S1", Scene(owe=True)),
-        Planted(inherited_mark_trusted, Bounds(crashes=1, absences=0), "back", Scene(undelete=True), is_slow=True),
-        Planted(compare_unread, Bounds(crashes=1, absences=1), "S2", Scene(owe=True), is_slow=True),
+        Planted(inherited_mark_trusted, _CRASH, "back", Scene(undelete=True), is_slow=True),
+        Planted(compare_unread, _CRASH, "S2", Scene(owe=True, away=True)),
     )
 }

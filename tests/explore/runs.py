@@ -1,4 +1,4 @@
-"""The searches of `make explore`, and their short form for every change."""
+"""The searches of `make explore`, and their short form, which `make test` takes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ SHORT: Final = (
     Run(_ABSENCE, Scene()),
     Run(_ABSENCE, Scene(owe=True)),
     Run(_ABSENCE, Scene(owe=True, gone=True)),
+    Run(_CRASH, Scene(owe=True, away=True)),
     Run(_NONE, Scene(undelete=True)),
 )
-"""One fault each."""
+"""One fault each; where broker 2 is away at the start, that is one more."""
 
 LONG: Final = (
     *SHORT,
