@@ -108,6 +108,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                         ),
                         Key("bytes_per_second", KeyKind.NUMBER, "the same for their bytes", optional=True),
                         Key("deletion_grace", KeyKind.TEXT, "grace periods by pattern, by comma", optional=True),
+                        Key("trash_free_percent", KeyKind.NUMBER, "`lethe.trash.free.percent`", optional=True),
                     ),
                 ),
             ),

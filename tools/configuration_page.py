@@ -21,7 +21,7 @@ once.
 
 Environment variables override or replace the file: the property's name in capitals, `_` for `.`, `__` for `_`, `___`
 for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id` is `KAFKA_BROKER_ID`.
-`delete.topic.enable`, `lethe.protected.topics`, `lethe.deletion.grace` and
+`delete.topic.enable`, `lethe.protected.topics`, `lethe.deletion.grace`, `lethe.trash.free.percent` and
 `unclean.leader.election.enable` can also be changed in ZooKeeper
 while a controller runs
 ([0018](decisions/0018-configuration-at-run-time.md)).

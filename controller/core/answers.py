@@ -20,6 +20,7 @@ from lethe.controller.core import (
     power,
     reassignment_end,
     tombstones,
+    trash_disks,
     trash_out,
 )
 from lethe.controller.core.cluster_state import Outstanding
@@ -92,6 +93,7 @@ def received(step: StepContext, event: Answer) -> None:
             evidence.described(step, event)
             pace.described(step, event, request)
             trash_out.described(step, event)
+            trash_disks.described(step, event)
         case _:
             step.refuse(f"broker/{event.broker}", type(event).__name__, "it answers a request of another kind")
 

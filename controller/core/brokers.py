@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from lethe.controller.core import caches, debts, owed, reassignment_end
+from lethe.controller.core import caches, debts, owed, reassignment_end, trash
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import BrokerRead, BrokersListed, BrokersRead
@@ -170,6 +170,7 @@ def started(step: StepContext, task: BrokersStarted) -> None:
     if any(broker.id in cluster.forgotten for broker in task.brokers):
         step.context.tasks.append(ReadForgets())
     debts.pay(step, PayDebts(tuple(broker.id for broker in task.brokers)))
+    trash.look_soon(step)
     replicas = cluster.replicas_on(ids)
     doomed = tuple(name for name in replicas if cluster.is_queued(name))
     take_back(step, doomed)

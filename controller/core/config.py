@@ -53,6 +53,10 @@ class CoreConfig:
     """For how long deleted topics stay in the trash, unless a marker orders something else."""
     trash_freeze_ms: int = 10_000
     """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
+    trash_free_percent: int = 0
+    """A topic leaves the trash early while a log directory with its replicas has less free space; 0: never."""
+    trash_look_ms: int = 60_000
+    """How often brokers are asked for that; 0: they are not asked for the trash's bytes at all."""
     stand_back_off_min_ms: int = 500
     """Wait after a fault before standing for election again; doubles up to `stand_back_off_max_ms`."""
     stand_back_off_max_ms: int = 30_000
@@ -109,6 +113,7 @@ class DynamicConfig(NamedTuple):
     bytes_per_second: int | None = None
     """In thousandths."""
     grace: tuple[GraceRule, ...] | None = None
+    trash_free_percent: int | None = None
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

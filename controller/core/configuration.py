@@ -9,6 +9,7 @@ Precedence: the controller's own id, the default, the properties file. These set
     `delete.topic.enable` (*)         false                        markers of topics that are not queued are removed
     `lethe.protected.topics`          a pattern                    the same for protected topics (`protection`)
     `lethe.deletion.grace`            a rule                       topics that are not queued go by the new rules
+    `lethe.trash.free.percent`        a number                     log directories are looked at (`trash_disks`)
     `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
     `lethe.deletion.topics.per.second`, `lethe.deletion.bytes.per.second`
                                       a number                     topics whose turn has come are queued (`pace`)
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from lethe.controller.core import pace
+from lethe.controller.core import pace, trash
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
@@ -34,6 +35,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
+from lethe.controller.core.trash_memory import FREE_PERCENT
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
@@ -122,8 +124,9 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     offline_replicas = _offline_replicas(step, config, before.offline_replicas)
     topics_per_s = _rate(step, config, TOPICS_PER_SECOND, before.topics_per_second)
     bytes_per_s = _rate(step, config, BYTES_PER_SECOND, before.bytes_per_second)
+    free_percent = _percent(step, config, before.trash_free_percent)
     cluster.dynamic = DynamicConfig(
-        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s, grace
+        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s, grace, free_percent
     )
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause())
@@ -140,18 +143,14 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         topics_per_second=context.pace.topics / 1_000,
         bytes_per_second=context.pace.bytes / 1_000,
         deletion_grace=",".join(rule.text for rule in context.grace),
+        trash_free_percent=context.trash_free_percent,
     )
     if task.loading:
         return
-    if in_force.protected != context.protected_topics:
-        note_queued(step)
-    if in_force.grace != context.grace:
-        # The next controller would put them into the trash.
-        note_begun(step, tuple(cluster.deletions))
+    _note_begun(step, in_force)
+    if in_force.trash_free_percent != context.trash_free_percent:
+        trash.look_soon(step)
     if in_force.pace != context.pace:
-        if in_force.pace.is_nothing:
-            # Under a limit the next controller would hold them back.
-            note_begun(step, tuple(cluster.deletions))
         pace.go_on(step)
     if in_force[:3] != _in_force(context)[:3]:
         step.do(ListDeletions())
@@ -168,6 +167,16 @@ class _InForce(NamedTuple):
     unclean: bool
     offline_replicas: OfflineReplicas
     pace: PaceLimits
+    trash_free_percent: int
+
+
+def _note_begun(step: StepContext, before: _InForce) -> None:
+    """Note what has begun where the next controller would refuse topics, put them into the trash, or hold them back."""
+    context = step.context
+    if before.protected != context.protected_topics:
+        note_queued(step)
+    if before.grace != context.grace or (before.pace != context.pace and before.pace.is_nothing):
+        note_begun(step, tuple(context.cluster.deletions))
 
 
 def _in_force(context: Context) -> _InForce:
@@ -178,6 +187,7 @@ def _in_force(context: Context) -> _InForce:
         context.unclean_leader_election_enable,
         context.offline_replicas,
         context.pace,
+        context.trash_free_percent,
     )
 
 
@@ -276,3 +286,15 @@ def _rate(step: StepContext, config: dict[str, _Value] | None, name: str, before
         step.refuse("cluster", f"configuring {name}", f"{value.text[:60]!r} is not a number, such as 20 or 0.5")
         return before
     return parsed
+
+
+def _percent(step: StepContext, config: dict[str, _Value] | None, before: int | None) -> int | None:
+    """As `_rate`, for the free space below which the trash gives way: 0 to 99."""
+    value = None if config is None else config.get(FREE_PERCENT)
+    if value is None:
+        return before if config is None else None
+    text = value.text.strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 2):
+        step.refuse("cluster", f"configuring {FREE_PERCENT}", f"{value.text[:60]!r} is not a number from 0 to 99")
+        return before
+    return int(text)

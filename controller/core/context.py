@@ -166,6 +166,12 @@ class Context:
         return self.config.grace if dynamic is None else dynamic
 
     @property
+    def trash_free_percent(self) -> int:
+        """How much of a log directory must stay free for the trash in it to stay whole; 0: nothing."""
+        dynamic = self.cluster.dynamic.trash_free_percent
+        return self.config.trash_free_percent if dynamic is None else dynamic
+
+    @property
     def offline_replicas(self) -> OfflineReplicas:
         """What deletions do about absent brokers, unless a marker orders something else."""
         return self.cluster.dynamic.offline_replicas or self.config.offline_replicas

@@ -45,7 +45,7 @@ from lethe.controller.core.tasks_trash import (
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.journal import EventRecordType, partition_ranges
+from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.journal_trash import TRASHED
 from lethe.protocol.kafka.control import (
     StopReplicaPartition,
@@ -79,6 +79,9 @@ RESTORING: Final = "bringing the topic back"
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""
 
+
+LOOK_SOON_MS: Final = 5_000
+"""Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
 
 # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,7 @@ def resume(step: StepContext) -> None:
         step.do(FreezeTopics(freezing))
     arm(step)
 
+    look_soon(step)
 
 def _announce_absence(step: StepContext) -> None:
     """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first."""
@@ -195,10 +199,24 @@ def arm(step: StepContext) -> None:
 
 
 def put_off(step: StepContext, name: str, what: str, why: str) -> None:
+    if (look_ms := trash.disks.due_at_ms) is not None:
+        at_ms.append(look_ms)
     """Record why the topic's next step failed, and schedule another attempt."""
     context, trash = step.context, step.context.cluster.trash
     found = trash.topics.get(name)
     mark = context.cluster.marks.get(name)
+def look_soon(step: StepContext) -> None:
+    """Ask brokers for their log directories soon, if anything is in the trash (`trash_disks`)."""
+    context, memory = step.context, step.context.cluster.trash
+    if not context.config.trash_look_ms or context.config.only_topics is not None:
+        return
+    if memory.disks.giving is None and not any(each.phase is TrashPhase.TRASHED for each in memory.topics.values()):
+        return
+    at_ms = step.now_ms + LOOK_SOON_MS
+    memory.disks.look_at_ms = at_ms if memory.disks.look_at_ms is None else min(at_ms, memory.disks.look_at_ms)
+    arm(step)
+
+
     if found is None:
         is_known = mark is not None and mark.last_error == why
         trash.retries[name] = step.now_ms + context.config.retry_max_ms
@@ -279,8 +297,9 @@ def parents() -> tuple[tuple[Operation, ...], ...]:
     return ((Create(paths.lethe(), None),), (Create(paths.trash(), None),))
 
 
-def record(step: StepContext, name: str, what: str, entry: TrashEntry) -> None:
+def record(step: StepContext, name: str, what: str, entry: TrashEntry, **said: JsonValue) -> None:
     """Record an event of the topic."""
-    said = {"until_ms": entry.until_ms} if what == TRASHED else {}
+    if what == TRASHED:
+        said["until_ms"] = entry.until_ms
     topic_id, ranges = topic_id_to_text(entry.topic_id), partition_ranges(entry.partitions)
     step.record(EventRecordType.EVENT, f"topic/{name}", what=what, partitions=ranges, topic_id=topic_id, **said)

@@ -263,3 +263,5 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
         remove_topic(cluster, name)
         missed.note_removed(context, name)
     trash.arm(step)
+    if gone:
+        trash.look_soon(step)

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.partition_sets import Bits
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
+
+FREE_PERCENT: Final = "lethe.trash.free.percent"
 
 
 @dataclass(slots=True)
@@ -47,6 +51,65 @@ class DirectoryLook:
 
 @dataclass(slots=True)
 class Trash:
+class SeenLogDir(NamedTuple):
+    """A log directory, as its broker described it."""
+
+    path: str
+    total_bytes: int
+    """-1: the broker does not tell."""
+    usable_bytes: int
+    topics: Mapping[str, int]
+    """Bytes of the topics that were asked for."""
+
+    def is_low(self, free_percent: int) -> bool:
+        """Return whether less of it is free; False if that is not known."""
+        return self.total_bytes > 0 <= self.usable_bytes and self.usable_bytes * 100 < free_percent * self.total_bytes
+
+
+class SeenDisks(NamedTuple):
+    """What a broker said of its log directories, or why they are unseen."""
+
+    at_ms: int
+    log_dirs: tuple[SeenLogDir, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivingWay:
+    """A topic that left the trash for a full disk. The next one waits until its bytes are gone there."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    """Those with a replica on the broker."""
+    broker: BrokerId
+    path: str
+    size_bytes: int
+    usable_bytes: int
+    """How much was free before."""
+    since_ms: int
+    deleted_since_ms: int | None = None
+    """Since when the broker does not list the topic there any more, or its deletion has ended."""
+
+
+@dataclass(slots=True)
+class Disks:
+    """The log directories with topics in the trash: see `trash_disks`."""
+
+    seen: dict[BrokerId, SeenDisks] = field(default_factory=dict)
+    waiting: dict[int, BrokerId] = field(default_factory=dict)
+    """Brokers that have not answered, by id of the question."""
+    ends_at_ms: int = 0
+    """When the answers are not waited for any more."""
+    look_at_ms: int | None = None
+    """When brokers are asked again."""
+    giving: GivingWay | None = None
+
+    @property
+    def due_at_ms(self) -> int | None:
+        """When the next step is due, if one is."""
+        return self.ends_at_ms if self.waiting else self.look_at_ms
+
+
     """All of it; the modules `trash*` change it."""
 
     topics: dict[str, TrashedTopic] = field(default_factory=dict)
@@ -62,6 +125,7 @@ class Trash:
     looks: list[DirectoryLook] = field(default_factory=list)
 
     def in_phase(self, name: str, *phases: TrashPhase) -> TrashedTopic | None:
+    disks: Disks = field(default_factory=Disks)
         """Return the topic if it is in the trash in one of these phases."""
         found = self.topics.get(name)
         return found if found is not None and found.phase in phases else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lethe.controller.core import trash, trash_end, trash_in, trash_out
+from lethe.controller.core import trash, trash_disks, trash_end, trash_in, trash_out
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import FreezeTopics, RestoreOffsets
 from lethe.protocol.zookeeper.znodes import TrashPhase
@@ -33,4 +33,5 @@ def due(step: StepContext) -> None:
         trash_end.purge(step, dict.fromkeys(names[TrashPhase.TRASHED]))
         if again:
             step.do(FreezeTopics(again))
+    trash_disks.due(step)
     trash.arm(step)

@@ -23,6 +23,7 @@ from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.trash_memory import FREE_PERCENT
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.kafka.config_values import parse_thousandths
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
@@ -54,6 +55,18 @@ CONTROLLER: Final = (
         "marks them: patterns with durations, such as `orders.*:24h, tmp-*:0, *:1h`. The first pattern that matches "
         "counts; 0, or no pattern: the topic is deleted at once. `lethe topics delete --grace` comes first. A topic "
         "that cannot go into the trash stays in service, and `lethe explain` says why.",
+    ),
+    Property(
+        FREE_PERCENT,
+        PropertyKind.INTEGER,
+        "0",
+        "How much of each log directory is to stay free. While one with replicas of topics in the trash has less, the "
+        "topic that is there for longest is deleted for good, one at a time, each when the bytes of the one before are "
+        "gone. Brokers tell from 3.3 on how full a disk is; the trash does not give way to a disk that is not seen. "
+        "0: it never gives way.",
+        unit="percent",
+        minimum=0,
+        maximum=99,
     ),
     Property(
         TOPICS_PER_SECOND,
@@ -258,6 +271,7 @@ class ControllerConfig(DaemonConfig):
     protected_topics: tuple[str, ...]
     pace: PaceLimits
     grace: tuple[GraceRule, ...]
+    trash_free_percent: int
     control_plane_listener: str | None
     unclean_leader_election: bool
     auto_leader_rebalance: bool
@@ -294,6 +308,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         protected_topics=_patterns(values),
         pace=PaceLimits(_rate(values, TOPICS_PER_SECOND), _rate(values, BYTES_PER_SECOND)),
         grace=_grace(values),
+        trash_free_percent=values.integer(FREE_PERCENT),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
         control_plane_listener=None if control_plane is None else control_plane.upper(),

@@ -24,6 +24,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         protected_topics=config.protected_topics,
         pace=config.pace,
         grace=config.grace,
+        trash_free_percent=config.trash_free_percent,
         unclean_leader_election_enable=config.unclean_leader_election,
         auto_leader_rebalance_enable=config.auto_leader_rebalance,
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,

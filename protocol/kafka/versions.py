@@ -126,10 +126,6 @@ OLDEST: Final = InterBrokerProtocol.parse("2.2-IV0")
 """The oldest supported IBP; older ones are in the table, so that messages can name them."""
 
 
-DESCRIBE_LOG_DIRS: Final = 1
-"""Version in which a controller sends it: every broker from 2.0 to 3.9 supports it."""
-
-
 class ControlVersions(NamedTuple):
     """Versions of the requests between controller and brokers under one IBP."""
 
@@ -137,6 +133,8 @@ class ControlVersions(NamedTuple):
     update_metadata: int
     stop_replica: int
     controlled_shutdown: int
+    describe_log_dirs: int = 1
+    """From 4 on the answer tells how full the disks are (KIP-827)."""
 
     def of(self, api: ApiKey) -> int:
         """Return the version of one of the four APIs, or of DescribeLogDirs. Raises KeyError for another one."""
@@ -145,7 +143,7 @@ class ControlVersions(NamedTuple):
             ApiKey.UPDATE_METADATA: self.update_metadata,
             ApiKey.STOP_REPLICA: self.stop_replica,
             ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
-            ApiKey.DESCRIBE_LOG_DIRS: DESCRIBE_LOG_DIRS,
+            ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
         }[api]
 
 
@@ -161,7 +159,8 @@ _CONTROL_VERSIONS: Final = (
     ("2.6-IV0", ControlVersions(4, 6, 3, 3)),
     ("2.8-IV1", ControlVersions(5, 7, 3, 3)),
     ("3.2-IV0", ControlVersions(6, 7, 3, 3)),
-    ("3.4-IV0", ControlVersions(7, 8, 4, 3)),
+    ("3.3-IV0", ControlVersions(6, 7, 3, 3, 4)),
+    ("3.4-IV0", ControlVersions(7, 8, 4, 3, 4)),
 )
 """(first IBP, versions from there on), oldest first. 2.2 and later are supported."""
 

@@ -102,6 +102,7 @@ def controller_config(
         protected_topics=(),
         pace=NO_LIMITS,
         grace=(),
+        trash_free_percent=0,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         control_plane_listener=None,

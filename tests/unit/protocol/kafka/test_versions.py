@@ -101,7 +101,12 @@ def test_each_gate_opens_where_kafka_opens_it() -> None:
     ],
 )
 def test_request_versions_by_ibp(text: str, expected: tuple[int, int, int, int]) -> None:
-    assert control_versions(parse(text)) == expected
+    assert control_versions(parse(text))[:4] == expected
+
+
+@pytest.mark.parametrize("text, version", [("2.2", 1), ("3.2", 1), ("3.3-IV0", 4), ("3.9", 4)])
+def test_disks_are_asked_how_full_they_are_where_every_broker_can_tell(text: str, version: int) -> None:
+    assert control_versions(parse(text)).of(ApiKey.DESCRIBE_LOG_DIRS) == version
 
 
 def test_the_newest_ibp_uses_the_newest_versions_that_are_spoken() -> None:
