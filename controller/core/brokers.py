@@ -5,6 +5,8 @@ everything again. Within one event the order is Kafka's: new, bounced, dead brok
 
     known       found        tasks, in order
     1:10, 2:11  1:15, 3:16   BrokersStarted(3), BrokersFailed(1), BrokersStarted(1), BrokersFailed(2)
+
+If broker 3 owes something, ReadDebts(3) comes first.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from lethe.controller.core.tasks import (
     TakeReplicasOffline,
 )
 from lethe.controller.core.tasks_advertising import EvictReplicas, Register
-from lethe.controller.core.tasks_debts import PayDebts, ReadForgets
+from lethe.controller.core.tasks_debts import PayDebts, ReadDebts, ReadForgets
 from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
@@ -81,11 +83,14 @@ def on_brokers_read(step: StepContext, task: BrokersRead, outcomes: Sequence[Rea
     new = tuple(broker for broker_id, broker in found.items() if broker_id not in known)
     bounced = tuple(b for broker_id, b in found.items() if broker_id in known and b.epoch > known[broker_id].epoch)
     dead = tuple(broker_id for broker_id in known if broker_id not in found)
-    tasks: list[BrokersStarted | BrokersFailed] = [BrokersStarted(new)] if new else []
+    tasks: list[ReadDebts | BrokersStarted | BrokersFailed] = [BrokersStarted(new)] if new else []
     for broker in bounced:
         tasks += [BrokersFailed((broker.id,), returned=True), BrokersStarted((broker,))]
     if dead:
         tasks.append(BrokersFailed(dead))
+    if owing := tuple(broker.id for broker in (*new, *bounced) if broker.id in cluster.debts.by_broker):
+        # An agent pays before it registers: see `debts`.
+        tasks.insert(0, ReadDebts(owing))
     step.do(*tasks)
 
 

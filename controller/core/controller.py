@@ -358,7 +358,7 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
         case tasks_deletion.FailReplicaDeletions():
             deletion.fail(step, task)
         case tasks_debts.ReadDebts():
-            debts_written.read(step)
+            debts_written.read(step, task)
         case tasks_debts.ReadForgets():
             forgetting.read(step)
         case tasks_debts.SettleForgets():

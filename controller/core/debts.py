@@ -20,11 +20,15 @@ latest tombstone of the name, which may be that of a later topic.
 Until a partition is paid or void, the broker hears nothing of a later topic's partition of that number (`withheld` in
 `debts_policy`); then it is announced as usual. A broker that registers again begins anew: no earlier answer counts.
 Nothing is paid while deletions are paused, or while this controller is about to give control up.
+
+An agent pays most of its debts itself before it registers, and removes their znodes. So when a broker registers, its
+debts are listed before it is asked. A compare where nothing is left creates an empty directory, as in Kafka's brokers.
+If this controller ended before it had that directory deleted, the directory would stay: no znode names it any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lethe.controller.core import confirmations, debts_policy
@@ -36,7 +40,7 @@ from lethe.controller.core.effects import RetryDebts
 from lethe.controller.core.events import LeaderAndIsrResponseReceived, StopReplicaResponseReceived
 from lethe.controller.core.partition_sets import Bits, bits_of, numbers_in
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_debts import CloseDebts, DebtsClosed, PayDebts
+from lethe.controller.core.tasks_debts import CloseDebts, DebtsClosed, DebtsLeftListed, PayDebts
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import partition_ranges
 from lethe.protocol.journal_debts import PAID, VOID
@@ -51,7 +55,8 @@ from lethe.protocol.kafka.control import (
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.partition_errors import PartitionErrors
 from lethe.protocol.vocabulary import LEADER_NONE, NO_LEADER_EPOCH, BrokerId
-from lethe.protocol.zookeeper.operations import Delete, ZkError
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Children, Delete, ReadOutcome, ZkError, read_error
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 NOT_LISTED: Final = "the answer does not list the partition"
@@ -304,6 +309,25 @@ def on_closed(step: StepContext, task: DebtsClosed, outcomes: Iterable[GroupOutc
             why = KEPT if debts_policy.lives(step.context, key, debt) else ANOTHER_TOPIC
             record(step, key, debt.debt, VOID, partitions=void, why=why)
     step.do(PayDebts(tuple(dict.fromkeys(key.broker for key in task.debts))))
+
+
+def on_left_listed(step: StepContext, task: DebtsLeftListed, outcomes: Sequence[ReadOutcome]) -> None:
+    """Record as paid, and forget, the debts whose znodes are gone: their brokers removed them. After an error all
+    debts of the broker are kept."""
+    debts = step.context.cluster.debts
+    for broker, outcome in zip(task.brokers, outcomes, strict=True):
+        if (error := read_error(outcome)) is not None:
+            step.refuse(f"broker/{broker}", f"reading {paths.debts_of(broker)}", error.name)
+            continue
+        if not isinstance(outcome, Children):
+            debts.parents.pop(broker, None)
+        left = {paths.debt_named(name) for name in outcome.names} if isinstance(outcome, Children) else set()
+        known = debts.by_broker.get(broker, {})
+        for name, created_zxid in [(name, created_zxid) for name, by_zxid in known.items() for created_zxid in by_zxid]:
+            key = DebtKey(broker, name, created_zxid)
+            if (name, created_zxid) not in left and (debt := debts.drop(key)) is not None:
+                debts.paid_count += 1
+                record(step, key, debt.debt, PAID)
 
 
 def void_kept(step: StepContext) -> None:

@@ -23,6 +23,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import (
     DebtorsListed,
     DebtParentsCreated,
+    DebtsLeftListed,
     DebtsListed,
     DebtsRead,
     DebtsWritten,
@@ -153,9 +154,12 @@ def record(step: StepContext, key: DebtKey, debt: Debt, what: str, **more: str) 
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read(step: StepContext) -> None:
-    """List the brokers that owe something."""
-    step.read((GetChildren(paths.debts()),), DebtorsListed())
+def read(step: StepContext, task: ReadDebts) -> None:
+    """List the brokers that owe something; or what of the known debts of these brokers is left."""
+    if task.brokers is None:
+        step.read((GetChildren(paths.debts()),), DebtorsListed())
+    else:
+        step.read((GetChildren(paths.debts_of(broker)) for broker in task.brokers), DebtsLeftListed(task.brokers))
 
 
 def on_debtors_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:

@@ -189,6 +189,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             debts_written.on_debtors_listed(step, outcomes)
         case tasks_debts.DebtsListed():
             debts_written.on_debts_listed(step, then, outcomes)
+        case tasks_debts.DebtsLeftListed():
+            debts.on_left_listed(step, then, outcomes)
         case tasks_debts.ForgetsListed():
             forgetting.on_listed(step, outcomes)
         case tasks_debts.ForgetsRead():

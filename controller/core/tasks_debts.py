@@ -11,7 +11,9 @@ from lethe.protocol.zookeeper.znodes import Debt
 
 @dataclass(frozen=True, slots=True)
 class ReadDebts:
-    """Read all debts: control was taken over."""
+    """Read all debts, at a takeover; or what of the known debts of these brokers is left, which register."""
+
+    brokers: tuple[BrokerId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,13 @@ class DebtorsListed:
 @dataclass(frozen=True, slots=True)
 class DebtsListed:
     """After listing what each of these brokers owes."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebtsLeftListed:
+    """After listing what of the debts of these brokers is left."""
 
     brokers: tuple[BrokerId, ...]
 
@@ -128,5 +137,7 @@ class ForgetsAnswered:
     brokers: tuple[BrokerId, ...]
 
 
-DebtReadContinuation = DebtorsListed | DebtsListed | DebtsRead | OrdersRead | ForgetsListed | ForgetsRead
+DebtReadContinuation = (
+    DebtorsListed | DebtsListed | DebtsLeftListed | DebtsRead | OrdersRead | ForgetsListed | ForgetsRead
+)
 DebtWriteContinuation = DebtParentsCreated | DebtsWritten | DebtsClosed | DebtsWrittenOff | ForgetsAnswered

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,7 @@ from tests.fakes.command_line import Lethe
 pytestmark = [pytest.mark.zookeeper, pytest.mark.processes]
 
 FILL_BYTES = 2_000
+SHOWN = 10
 Found = dict[tuple[str, str], int]
 """Directories of a broker by name and topic id, with their sizes."""
 
@@ -53,6 +56,14 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: fl
     deadline = time.monotonic() + limit_s
     while not await condition():
         assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
+        await asyncio.sleep(0.1)
+
+
+async def until_all_have(cluster: LocalCluster, made: Sequence[TopicPlan], limit_s: float) -> None:
+    """Waits until every agent has its directories of these topics and no other; fails with the difference."""
+    deadline = time.monotonic() + limit_s
+    while left := [each async for each in differences(cluster, made)]:
+        assert time.monotonic() < deadline, f"not within {limit_s} s: {'; '.join(left)}"
         await asyncio.sleep(0.1)
 
 
@@ -94,6 +105,16 @@ def wanted_on(made: Sequence[TopicPlan], broker: int) -> set[tuple[str, str]]:
     return found
 
 
+async def differences(cluster: LocalCluster, made: Sequence[TopicPlan]) -> AsyncIterator[str]:
+    """Which agent lacks which of its directories of these topics, and which other ones it has."""
+    for broker in cluster.log_dirs:
+        found = (await asyncio.to_thread(on_disk, cluster, broker)).keys()
+        wanted = wanted_on(made, broker)
+        for what, names in (("lacks", wanted - found), ("should not have", found - wanted)):
+            if names:
+                yield f"broker {broker} {what} {len(names)} directories: {sorted(names)[:SHOWN]}"
+
+
 async def fail_over(cluster: LocalCluster) -> None:
     """The active controller dies, another one takes over, and it comes back to stand by."""
     active = await cluster.active_controller()
@@ -111,12 +132,13 @@ async def fail_over(cluster: LocalCluster) -> None:
 )
 @pytest.mark.parametrize("seed", [1])
 async def test_what_is_owed_goes_when_they_return_and_nothing_else(
-    zookeeper_chroot: str, size: Size, seed: int
+    zookeeper_chroot: str, tmp_path: Path, size: Size, seed: int
 ) -> None:
     source = random.Random(seed)
     settings = ClusterSettings(
         controllers=2,
         brokers=size.agents,
+        work_dir=tmp_path,
         zookeeper_connect=zookeeper_chroot,
         broker_properties={"lethe.fill.bytes": str(FILL_BYTES), "log.segment.delete.delay.ms": "100"},
     )
@@ -177,11 +199,7 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
         await until(all_is_settled, "nothing is owed any more", size.limit_s)
         present = [*kept, *again]
 
-        async def all_have_theirs() -> bool:
-            found = {broker: await asyncio.to_thread(on_disk, cluster, broker) for broker in everyone}
-            return all(found[broker].keys() == wanted_on(present, broker) for broker in everyone)
-
-        await until(all_have_theirs, "every agent has what exists, and nothing else", size.limit_s)
+        await until_all_have(cluster, present, size.limit_s)
         for broker in dead:
             now = await asyncio.to_thread(on_disk, cluster, broker)
             for directory in wanted_on(kept, broker):
@@ -192,6 +210,8 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
             return seen.is_complete and not leftovers(seen)
 
         await until(is_clean, "the survey is clean", size.limit_s)
+    # Logs and journals are of use after a failure only, and in the long form they are large.
+    await asyncio.to_thread(shutil.rmtree, tmp_path)
 
 
 @pytest.mark.slow

@@ -20,10 +20,10 @@ from lethe.protocol.kafka.control import (
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.one_controller import OneController, consent
-from tests.scenarios.plot import cluster, is_gone, led, text, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 from tests.scenarios.test_debts_written import debts, without
 
 BEFORE_IDS = InterBrokerProtocol.parse("2.5")
@@ -259,6 +259,68 @@ def test_a_debt_is_paid_at_the_takeover_to_a_broker_that_is_registered() -> None
     sends = told(to(world, 3))
     assert sends.index("delete orders") < sends.index("announce orders")
     assert debts(world) == {}
+
+
+def paid_by_itself(world: OneController, *topics: str) -> None:
+    """Broker 3 deletes what it owes of these topics, and removes the debts: agents do so before they register."""
+    for path in [path for path in world.zookeeper.paths() if path.startswith(f"{paths.debts_of(3)}/")]:
+        if path.rsplit("/", 1)[1].split("@")[0] in topics:
+            world.write(Delete(path))
+
+
+def test_what_a_broker_has_paid_before_it_registered_is_not_compared() -> None:
+    """The compare would create an empty directory, which stays if the controller ends before it has that deleted."""
+    world = owing()
+    world.create_topic("orders", (1, 3))
+    world.run()
+    paid_by_itself(world, "orders")
+    assert told(back(world)) == ["announce orders"]
+    assert list(world.context.cluster.debts.all()) == []
+    assert closed(world) == [("paid", "0")]
+
+
+def test_only_debts_whose_znodes_are_left_are_compared() -> None:
+    world = owing()
+    with_topic(world, "others", (1, 3))
+    world.mark("others")
+    world.run()
+    paid_by_itself(world, "orders")
+    assert told(back(world)) == ["compare others", "delete others"]
+    assert debts(world) == {}
+    assert closed(world) == [("paid", "0"), ("paid", "0")]
+
+
+def test_a_broker_that_restarts_before_anybody_notices_may_have_paid_too() -> None:
+    world = owing()
+    world.answer = answering(ErrorCode.KAFKA_STORAGE_ERROR, to_compare=True)
+    assert told(back(world)) == ["compare orders"]
+    world.stop_broker(3)
+    paid_by_itself(world, "orders")
+    assert told(back(world)) == []
+    world.advance(60_000)
+    assert told(to(world, 3)) == []
+    assert list(world.context.cluster.debts.all()) == []
+
+
+def test_debts_that_cannot_be_listed_are_compared_as_they_are_known() -> None:
+    world = owing()
+    world.refusals[paths.debts_of(3)] = ZkError.NO_AUTH
+    assert told(back(world)) == ["compare orders", "delete orders"]
+    assert debts(world) == {}
+    assert refusals(world, "broker/3") == ["NO_AUTH"]
+
+
+def test_the_whole_parent_of_the_debts_may_be_gone() -> None:
+    world = owing()
+    paid_by_itself(world, "orders")
+    world.write(Delete(paths.debts_of(3)))
+    assert told(back(world)) == []
+    without(world, 3)
+    with_topic(world, "orders", (1, 3))
+    world.mark("orders")
+    world.run()
+    assert is_gone(world, "orders")
+    assert set(debts(world)) == {"3/orders"}
 
 
 def test_a_name_that_nobody_can_read_keeps_the_debt_open_until_it_is_repaired() -> None:
