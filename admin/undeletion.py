@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -36,11 +36,13 @@ from lethe.protocol.zookeeper.znodes import (
     TopicRequest,
     TrashPhase,
     decode_topic_request,
+    decode_trash,
     encode_topic_request,
 )
-from lethe.survey.znodes import read_data
+from lethe.survey.znodes import ZnodeUnreadable, data_of, read_data
 
 POLL_MS: Final = 50
+_OTHERS: Final = "another process has withdrawn the request"
 
 
 async def undelete(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[Outcome]:
@@ -89,9 +91,8 @@ async def _requested(session: ZooKeeperSession, requests: Mapping[str, TopicRequ
     deadline = time.monotonic() + timeout_ms / 1000
     while left := [name for name in requests if name not in settled]:
         outcomes = await session.read([each for name in left for each in _look_at(name)])
-        for name, request, marker in zip(left, outcomes[::2], outcomes[1::2], strict=True):
-            is_undeletion = requests[name].action is RequestedAction.UNDELETE
-            if (answer := await _answer(session, name, request, marker if is_undeletion else None)) is not None:
+        for name, look in zip(left, map(_Look, *(outcomes[nth::4] for nth in range(4))), strict=True):
+            if (answer := await _answer(session, name, requests[name], look)) is not None:
                 settled[name] = answer
         if time.monotonic() >= deadline:
             for name in left:
@@ -111,8 +112,22 @@ async def _demand_lethe(session: ZooKeeperSession) -> None:
         )
 
 
-def _look_at(name: str) -> tuple[GetData, Exists]:
-    return GetData(paths.request(name)), Exists(paths.delete_topic(name))
+class _Look(NamedTuple):
+    """What tells how a request was answered. ZooKeeper answers in this order, so the request is not younger."""
+
+    request: ReadOutcome
+    marker: ReadOutcome
+    topic: ReadOutcome
+    trashed: ReadOutcome
+
+
+def _look_at(name: str) -> tuple[GetData | Exists, ...]:
+    return (
+        GetData(paths.request(name)),
+        Exists(paths.delete_topic(name)),
+        Exists(paths.topic(name)),
+        GetData(paths.trashed(name)),
+    )
 
 
 async def _request(session: ZooKeeperSession, name: str, request: TopicRequest) -> Outcome:
@@ -132,26 +147,44 @@ async def _request(session: ZooKeeperSession, name: str, request: TopicRequest) 
     return given_up(name, f"the request for topic {name}")
 
 
-async def _answer(
-    session: ZooKeeperSession, name: str, request: ReadOutcome, marker: ReadOutcome | None
-) -> Outcome | None:
-    """Return what the controller has answered; None if it has not. `marker`: the topic must not have one now."""
-    if is_absent(request):
-        if marker is None or is_absent(marker):
-            return Outcome(name)
-        if (error := read_error(marker)) is not None:
-            return Outcome(name, f"whether topic {name} is back is unknown: {error.name}", is_unknown=True)
-        return Outcome(name, f"topic {name} is marked again: another client has deleted it")
-    if not isinstance(request, Data):
+async def _answer(session: ZooKeeperSession, name: str, wanted: TopicRequest, look: _Look) -> Outcome | None:
+    """Return what the controller has answered; None if it has not.
+
+    A request that is gone may be carried out, or withdrawn by another process: the topic itself tells which."""
+    if is_absent(look.request):
+        return _undeleted(name, look) if wanted.action is RequestedAction.UNDELETE else _purged(name, wanted, look)
+    if not isinstance(look.request, Data):
         return None
     try:
-        refused = decode_topic_request(name, request.data).refused
+        refused = decode_topic_request(name, look.request.data).refused
     except MalformedZnode as malformed:
         refused = f"another process has replaced the request: {malformed}"
     if refused is None:
         return None
-    await session.multi([Delete(paths.request(name), request.stat.version)])
+    await session.multi([Delete(paths.request(name), look.request.stat.version)])
     return Outcome(name, f"topic {name}: the controller refuses: {refused}")
+
+
+def _undeleted(name: str, look: _Look) -> Outcome:
+    for outcome in (look.marker, look.topic):
+        if (error := read_error(outcome)) is not None:
+            return Outcome(name, f"whether topic {name} is back is unknown: {error.name}", is_unknown=True)
+    if not is_absent(look.marker):
+        return Outcome(name, f"topic {name} is still marked, or marked again: {_OTHERS}, or has deleted the topic")
+    if is_absent(look.topic):
+        return Outcome(name, f"topic {name} is not there: {_OTHERS}, or has deleted the topic")
+    return Outcome(name)
+
+
+def _purged(name: str, wanted: TopicRequest, look: _Look) -> Outcome:
+    if is_absent(look.trashed):
+        return Outcome(name)
+    try:
+        data = data_of(look.trashed, paths.trashed(name))
+        is_another = data is not None and decode_trash(name, data.data).topic_id != wanted.topic_id
+    except (MalformedZnode, ZnodeUnreadable) as unseen:
+        return Outcome(name, f"whether topic {name} is still in the trash is unknown: {unseen}", is_unknown=True)
+    return Outcome(name, None if is_another else f"topic {name} is still in the trash: {_OTHERS}")
 
 
 async def _withdraw(session: ZooKeeperSession, name: str, timeout_ms: int) -> Outcome | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -11,29 +12,19 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.topics_trash_purge import purging
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Data, Delete, GetData, SetData
 from lethe.protocol.zookeeper.znodes import (
     RequestedAction,
-    SavedPartition,
     TopicRequest,
-    TrashEntry,
     TrashPhase,
     decode_topic_request,
     encode_topic_request,
     encode_trash,
 )
+from tests.fakes.trash import ENTRY, ID, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
 from tests.unit.cli.test_topics_undelete import requested
-
-ID = TopicId(uuid.UUID(int=1 << 100))
-ENTRY = TrashEntry(TrashPhase.TRASHED, ID, 1_000, 500, None, {0: SavedPartition((1,), 1, 0, (1,))})
-
-
-async def in_trash(session: FakeSession, **entries: TrashEntry) -> None:
-    await session.ensure_path(paths.TRASH)
-    for name, entry in entries.items():
-        await apply(session, Create(paths.trashed(name), encode_trash(entry)))
 
 
 async def test_incarnation_that_was_listed_is_purged(session: FakeSession) -> None:
@@ -46,13 +37,33 @@ async def test_incarnation_that_was_listed_is_purged(session: FakeSession) -> No
     request = decode_topic_request("orders", found.data)
     assert request == TopicRequest(RequestedAction.PURGE, ID)
     refused = encode_topic_request(request.refuse("deletions are paused"))
-    await apply(session, Delete(paths.request("orders")), SetData(paths.request("bills"), refused, ANY_VERSION))
+    await apply(session, Delete(paths.trashed("orders")), Delete(paths.request("orders")))
+    await apply(session, SetData(paths.request("bills"), refused, ANY_VERSION))
     answer = await command
     assert answer.lines == (
         "Topic orders is being deleted.",
         "topic bills: the controller refuses: deletions are paused",
     )
     assert answer.exit is Exit.NO
+
+
+@pytest.mark.parametrize(
+    "left, told",
+    [
+        (encode_trash(ENTRY), "topic orders is still in the trash: another process has withdrawn the request"),
+        (encode_trash(replace(ENTRY, topic_id=TopicId(uuid.UUID(int=7)))), "Topic orders is being deleted."),
+        (b"?", "whether topic orders is still in the trash is unknown"),
+    ],
+)
+async def test_request_that_is_gone_is_judged_by_the_trash(session: FakeSession, left: bytes, told: str) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await in_trash(session, orders=ENTRY)
+    command = asyncio.create_task(purging(session, ["orders"], confirm=None, timeout_ms=5_000))
+    await requested(session, "orders")
+    await apply(session, SetData(paths.trashed("orders"), left, ANY_VERSION), Delete(paths.request("orders")))
+    answer = await command
+    assert answer.lines[0].startswith(told)
+    assert answer.exit is (Exit.OK if told.startswith("Topic") else Exit.UNREACHABLE if left == b"?" else Exit.NO)
 
 
 async def test_what_is_not_in_the_trash_is_refused(session: FakeSession) -> None:

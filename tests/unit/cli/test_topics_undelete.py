@@ -14,6 +14,7 @@ from lethe.cli.topics_undelete import bringing_back
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
 from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, encode_topic_request
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
 
@@ -74,7 +75,31 @@ async def test_topic_that_is_marked_again_is_not_said_to_be_back(session: FakeSe
     command = asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=5_000))
     await requested(session, "orders")
     await apply(session, Delete(paths.request("orders")))
-    assert (await command).lines == ("topic orders is marked again: another client has deleted it",)
+    answer = await command
+    why = "another process has withdrawn the request, or has deleted the topic"
+    assert answer.lines == (f"topic orders is still marked, or marked again: {why}",)
+    assert answer.exit is Exit.NO
+
+
+async def test_topic_whose_request_another_command_withdrew_is_not_said_to_be_back(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await in_trash(session, orders=ENTRY)
+    commands = [asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=ms)) for ms in (1, 5_000)]
+    withdrawn, waiting = await asyncio.gather(*commands)
+    assert "has not answered" in withdrawn.lines[0]
+    why = "another process has withdrawn the request, or has deleted the topic"
+    assert waiting.lines == (f"topic orders is not there: {why}",)
+    assert waiting.exit is Exit.NO
+
+
+async def test_topic_whose_deletion_has_ended_does_not_stay(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await session.ensure_path(paths.DELETE_TOPICS)
+    await apply(session, Create(paths.delete_topic("orders"), None))
+    command = asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=5_000))
+    await requested(session, "orders")
+    await apply(session, Delete(paths.delete_topic("orders")), Delete(paths.request("orders")))
+    assert "topic orders is not there" in (await command).lines[0]
 
 
 async def test_kafkas_controller_is_not_asked(session: FakeSession) -> None:
