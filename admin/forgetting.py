@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from lethe.adapters.debts import UnseenDebts
+from lethe.adapters.debts import UnseenDebts, read_debts_of
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
@@ -22,7 +22,7 @@ from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, o
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted, listed
-from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Create,
@@ -40,7 +40,7 @@ from lethe.protocol.zookeeper.znodes import (
     decode_forget_request,
     encode_forget_request,
 )
-from lethe.survey.debts import BrokerDebts
+from lethe.survey.debts import BrokerDebts, by_broker
 from lethe.survey.znodes import read_data
 
 POLL_MS: Final = 50
@@ -188,7 +188,7 @@ async def _answer(session: ZooKeeperSession, broker: int) -> Outcome | None:
     """Return what the controller has answered; None if it has not."""
     (request,) = await session.read([GetData(paths.forget(broker))])
     if is_absent(request):
-        return Outcome(str(broker))
+        return await _forgotten(session, broker)
     if not isinstance(request, Data):
         return None
     try:
@@ -200,6 +200,19 @@ async def _answer(session: ZooKeeperSession, broker: int) -> Outcome | None:
     gone = await session.multi([Delete(paths.forget(broker), request.stat.version)])
     stays = "" if gone != MultiFailed(0, ZkError.BAD_VERSION) else " (another process has requested it again)"
     return Outcome(str(broker), f"broker {broker} is not forgotten: {refused}{stays}")
+
+
+async def _forgotten(session: ZooKeeperSession, broker: int) -> Outcome:
+    """Return the outcome of a request that is gone: carried out, unless debts are left. Another command that shares the
+    request may have withdrawn it."""
+    left = await read_debts_of(session, [BrokerId(broker)])
+    for unseen in left.unseen:
+        why = f"{unseen.path} stays, and is unseen ({unseen.reason})"
+        return Outcome(str(broker), f"whether broker {broker} is forgotten is unknown: {why}", is_unknown=True)
+    for owing in by_broker(left.debts):
+        why = f"its request is gone, and it still owes {owing.text}: another process may have withdrawn the request"
+        return Outcome(str(broker), f"broker {broker} is not forgotten: {why}", is_unknown=True)
+    return Outcome(str(broker))
 
 
 async def _withdraw(session: ZooKeeperSession, broker: int, timeout_ms: int) -> Outcome | None:

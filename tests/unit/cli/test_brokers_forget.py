@@ -110,6 +110,23 @@ async def test_without_an_answer_the_request_is_withdrawn(cluster: FakeSession) 
     assert await request(cluster) is None
 
 
+async def test_a_request_that_another_command_withdrew_forgets_nothing(cluster: FakeSession) -> None:
+    commands = [forgetting(cluster, 3, confirm=None, timeout_ms=ms) for ms in (1, 60_000)]
+    withdrawn, waiting = await asyncio.gather(*commands)
+    assert withdrawn.lines[-1].endswith("the request is withdrawn")
+    why = "its request is gone, and it still owes 2 partitions of 1 deleted topic"
+    assert waiting.lines[-1].startswith(f"broker 3 is not forgotten: {why}")
+    assert waiting.exit is Exit.UNREACHABLE
+
+
+async def test_debts_that_stay_unseen_are_not_written_off(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.debt(3, "odd", 18), b"?"))
+    forgotten = forgetting(cluster, 3, confirm=None, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster))
+    assert answer.lines[-1].startswith("whether broker 3 is forgotten is unknown: /lethe/debts/3/odd@18")
+    assert answer.exit is Exit.UNREACHABLE
+
+
 async def test_a_registered_broker_is_not_forgotten(cluster: FakeSession) -> None:
     with pytest.raises(Refusal, match="broker 1 is registered"):
         await forgetting(cluster, 1, confirm=None)
