@@ -175,7 +175,7 @@ async def test_an_absent_broker_without_a_debt_that_can_be_read_is_unseen(
         await apply(cluster, Create(paths.debt(2, "orders", target.czxid or 0), data))
     wanted = [target]
     await complete_deletion(cluster, "orders")
-    waited = await wait_until_gone(cluster, wanted, brokers({}), timeout_ms=60_000, display=lambda _: None)
+    waited = await wait_until_gone(cluster, wanted, brokers({}), timeout_ms=1_000, display=lambda _: None)
     (progress,) = waited.progress
     assert not progress.is_done
     assert [each.broker for each in progress.unseen] == [2]
