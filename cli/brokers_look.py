@@ -13,7 +13,7 @@ from lethe.admin.broker_loads import (
 )
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
-from lethe.survey.debts import debt_json
+from lethe.survey.debts import debt_json, settling_text
 
 if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
@@ -41,11 +41,12 @@ def debts_line(seen: ClusterLoad, number: int) -> str | None:
     owing = seen.debts.get(number)
     if owing is None:
         return None
-    if number in seen.views.brokers or number in seen.unreadable:
-        return f"Broker {number} owes {owing.text}. It is registered, and they are being settled."
-    return (
-        f"Broker {number} owes {owing.text}. It deletes them when it is back; if never: lethe brokers forget {number}"
-    )
+    is_registered = number in seen.views.brokers or number in seen.unreadable
+    is_lethe = None if seen.acting.problem is not None else seen.acting.is_lethe
+    then = settling_text(number, is_registered=is_registered, is_lethe=is_lethe)
+    forget = f"lethe brokers forget {number}" if is_lethe else f"lethe rescue --forget {number}"
+    never = "" if is_registered else f". If it never returns: {forget}"
+    return f"Broker {number} owes {owing.text}: {then}{never}"
 
 
 def unseen_debts_lines(seen: ClusterLoad) -> list[str]:

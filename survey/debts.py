@@ -14,6 +14,7 @@ from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, partition_ranges, time_to_text
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, topic_id_to_text
+from lethe.protocol.zookeeper import paths
 from lethe.survey.views import NOT_SEEN, Directory, Problem, Survey, ZooKeeperTree
 
 
@@ -105,17 +106,37 @@ class OwedDirectories:
         return found == owed
 
 
+def settling_text(broker: int, *, is_registered: bool | None, is_lethe: bool | None) -> str:
+    """Return what becomes of the broker's debts. `is_lethe`: a controller of Lethe's is active; None: unseen.
+
+    Kafka's controllers do nothing about debts, also where the broker is registered."""
+    ask = f"lethe brokers settle {broker} has them deleted"
+    match is_registered, is_lethe:
+        case None, _:
+            return "whether it is registered is not known"
+        case True, True:
+            return "it is registered, and Lethe's controller settles them unless deletions are paused"
+        case True, False:
+            return f"it is registered, and no controller of Lethe's is seen that settles them: {ask}"
+        case False, True:
+            return "they are deleted when it is back"
+        case False, False:
+            return f"Kafka's controllers leave them when it is back: then {ask}"
+        case _:
+            known = "it is registered" if is_registered else "it is not registered"
+            return f"{known}, and whether a controller of Lethe's is active is not known"
+
+
 def debts_lines(tree: ZooKeeperTree) -> list[str]:
     """Return a line for each broker that owes something."""
     registered = {broker.id for broker in tree.brokers}
+    is_lethe = None
+    if tree.could_read(paths.CONTROLLER):
+        is_lethe = tree.controller is not None and tree.controller.admin is not None
     lines = []
     for owing in by_broker(tree.debts):
-        if owing.broker in registered:
-            then = "it is registered, and they are being settled"
-        elif tree.knows_brokers:
-            then = "they are deleted when it is back"
-        else:
-            then = "whether it is registered is not known"
+        is_there = True if owing.broker in registered else False if tree.knows_brokers else None
+        then = settling_text(owing.broker, is_registered=is_there, is_lethe=is_lethe)
         lines.append(f"broker {owing.broker} owes {owing.text}; {then}")
     return lines
 

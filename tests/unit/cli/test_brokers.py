@@ -197,8 +197,15 @@ async def test_what_brokers_owe_is_told_and_names_brokers_too(cluster: FakeSessi
     await owe(cluster, 12)
     answer = await broker_list(cluster, None)
     owed = "2 partitions of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z"
-    assert f"Broker 2 owes {owed}. It is registered, and they are being settled." in answer.lines
-    assert f"Broker 12 owes {owed}. It deletes them when it is back; if never: lethe brokers forget 12" in answer.lines
+    registered = "it is registered, and no controller of Lethe's is seen that settles them"
+    assert f"Broker 2 owes {owed}: {registered}: lethe brokers settle 2 has them deleted" in answer.lines
+    back = "Kafka's controllers leave them when it is back: then lethe brokers settle 12 has them deleted"
+    assert f"Broker 12 owes {owed}: {back}. If it never returns: lethe rescue --forget 12" in answer.lines
+    await apply(cluster, Delete(paths.CONTROLLER))
+    await elect(cluster, 1001, admin="http://localhost:1")
+    lines = (await broker_list(cluster, None)).lines
+    never = "If it never returns: lethe brokers forget 12"
+    assert f"Broker 12 owes {owed}: they are deleted when it is back. {never}" in lines
     assert "Broker 12 is not registered: dead or decommissioned. 0 replicas are assigned to it." in answer.lines
     missing = {each["id"]: each["debts"] for each in _data(answer)["missing"]}
     assert [debt["path"] for debt in missing[12]] == ["/lethe/debts/12/gone@17"]

@@ -164,7 +164,7 @@ async def test_what_brokers_owe_stands_apart_and_is_no_leftover(alone: FakeSessi
     assert answer.lines[-2:] == (
         (
             "Owed: broker 3 owes 1 partition of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z; "
-            "they are deleted when it is back"
+            "Kafka's controllers leave them when it is back: then lethe brokers settle 3 has them deleted"
         ),
         "Nothing is left over.",
     )

@@ -11,7 +11,7 @@ from lethe.adapters.debts import OpenDebt
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.znodes import Debt
+from lethe.protocol.zookeeper.znodes import ControllerZnode, Debt
 from lethe.survey.debts import OwedDirectories, by_broker, debt_json, debts_lines
 from lethe.survey.views import Directory, Problem, TopicTree, ZooKeeperTree
 
@@ -103,16 +103,47 @@ def test_where_topics_could_not_be_read_only_the_id_counts() -> None:
     assert owed.debt_of(BrokerId(3), replica("a-0", None)) is None
 
 
+LETHE, KAFKA = ControllerZnode(BrokerId(1), admin="http://localhost:1"), ControllerZnode(BrokerId(1))
+
+
 @pytest.mark.parametrize(
-    "registered, is_read, words",
+    "registered, controller, unread, words",
     [
-        ((), True, "they are deleted when it is back"),
-        ((3,), True, "it is registered, and they are being settled"),
-        ((), False, "whether it is registered is not known"),
+        ((), LETHE, None, "they are deleted when it is back"),
+        (
+            (),
+            KAFKA,
+            None,
+            "Kafka's controllers leave them when it is back: then lethe brokers settle 3 has them deleted",
+        ),
+        ((3,), LETHE, None, "it is registered, and Lethe's controller settles them unless deletions are paused"),
+        (
+            (3,),
+            KAFKA,
+            None,
+            "it is registered, and no controller of Lethe's is seen that settles them: lethe brokers settle 3 has them "
+            "deleted",
+        ),
+        (
+            (3,),
+            None,
+            None,
+            "it is registered, and no controller of Lethe's is seen that settles them: lethe brokers settle 3 has them "
+            "deleted",
+        ),
+        (
+            (3,),
+            None,
+            paths.CONTROLLER,
+            "it is registered, and whether a controller of Lethe's is active is not known",
+        ),
+        ((), LETHE, paths.BROKER_IDS, "whether it is registered is not known"),
     ],
 )
-def test_what_becomes_of_them(registered: tuple[int, ...], is_read: bool, words: str) -> None:
-    problems = () if is_read else (Problem(paths.BROKER_IDS, "NO_AUTH"),)
-    tree = replace(survey_tree(owed(3, "a", 1, size=7), registered=registered), problems=problems)
-    (line,) = debts_lines(tree)
+def test_what_becomes_of_them(
+    registered: tuple[int, ...], controller: ControllerZnode | None, unread: str | None, words: str
+) -> None:
+    problems = () if unread is None else (Problem(unread, "NO_AUTH"),)
+    tree = survey_tree(owed(3, "a", 1, size=7), registered=registered)
+    (line,) = debts_lines(replace(tree, controller=controller, problems=problems))
     assert line == f"broker 3 owes 2 partitions of 1 deleted topic, 7 bytes, since 1970-01-01T00:00:02.000Z; {words}"
