@@ -34,8 +34,12 @@ async def ask_active_controller(
 ) -> ControllerReport:
     """Return the active controller's answer about the topic, or (None) about all marked ones, `at_most` of them.
     `problem` says why there is none. Without `url`, the URL in `/controller` is used."""
-    if url is not None:
-        return await ask_controller(url, topic, timeout_ms, at_most)
+    found = await _active_url(session) if url is None else url
+    return found if isinstance(found, ControllerReport) else await ask_controller(found, topic, timeout_ms, at_most)
+
+
+async def _active_url(session: ZooKeeperSession) -> str | ControllerReport:
+    """Return the URL of the active controller; or a report that says why it is unknown."""
     try:
         data = await read_data(session, paths.CONTROLLER)
         if data is None:
@@ -45,32 +49,46 @@ async def ask_active_controller(
         return ControllerReport(problem=str(unseen))
     if controller.admin is None:
         return ControllerReport(problem=f"controller {controller.broker_id} names no HTTP port in {paths.CONTROLLER}")
-    return await ask_controller(controller.admin, topic, timeout_ms, at_most)
+    return controller.admin
 
 
 async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> ControllerReport:
     """Return the answer of the controller at that URL, as `ask_active_controller`. Never raises for its failures:
     `problem` has them."""
-    import aiohttp
-
     where = url.rstrip("/") + (
         f"{EXPLAIN}?at_most={ALL if at_most is None else at_most}" if topic is None else f"{EXPLAIN}/{topic}"
     )
+    # 404: the topic is not marked; the document has what is known about it.
+    document = await _document(where, timeout_ms, accepted=(200, 404))
+    return ControllerReport(problem=document) if isinstance(document, str) else parse_explanation(document)
+
+
+async def ask_state(session: ZooKeeperSession, timeout_ms: int = 5_000) -> Mapping[str, Any] | str:
+    """Return what the active controller answers at `/state`; or why there is no answer."""
+    url = await _active_url(session)
+    if isinstance(url, ControllerReport):
+        return url.problem or "none is active"
+    return await _document(f"{url.rstrip('/')}/state", timeout_ms)
+
+
+async def _document(where: str, timeout_ms: int, accepted: tuple[int, ...] = (200,)) -> Mapping[str, Any] | str:
+    """Return the JSON object at this URL; or why there is none."""
+    import aiohttp
+
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_ms / 1000)) as session,
             session.get(where) as response,
         ):
             document = await response.json()
-            # 404: the topic is not marked; the document has what is known about it.
-            if response.status not in (200, 404):
-                error = document.get("error") if isinstance(document, Mapping) else None
-                return ControllerReport(problem=f"{where} answered {response.status}: {error}")
-            return parse_explanation(document)
     except TimeoutError:
-        return ControllerReport(problem=f"{url} did not answer within {timeout_ms} ms")
+        return f"{where} did not answer within {timeout_ms} ms"
     except (aiohttp.ClientError, ValueError, OSError) as error:
-        return ControllerReport(problem=f"{where} cannot be asked: {error}")
+        return f"{where} cannot be asked: {error}"
+    if response.status not in accepted:
+        error_text = document.get("error") if isinstance(document, Mapping) else None
+        return f"{where} answered {response.status}: {error_text}"
+    return document if isinstance(document, Mapping) else "it answered something else than was asked"
 
 
 def parse_explanation(document: object) -> ControllerReport:

@@ -83,7 +83,8 @@ def _spoken() -> Iterator[str]:
 
 
 def _by_release() -> Iterator[str]:
-    yield "| release | LeaderAndIsr | UpdateMetadata | StopReplica | ControlledShutdown |\n|---|---:|---:|---:|---:|"
+    titles = "LeaderAndIsr | UpdateMetadata | StopReplica | ControlledShutdown | DescribeLogDirs"
+    yield f"| release | {titles} |\n|---|---:|---:|---:|---:|---:|"
     before = None
     for release in RELEASES:
         versions = control_versions(InterBrokerProtocol.parse(release))

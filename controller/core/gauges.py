@@ -10,6 +10,7 @@ from lethe.controller.core import caches
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, DeletionStage
 from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.trash_view import TrashSummary, summary
 from lethe.protocol.vocabulary import BrokerId
 
 
@@ -61,10 +62,13 @@ class Gauges:
     """Owed tombstones of registered brokers, without brokers that owe none."""
     debts: Mapping[BrokerId, OpenDebts] = field(default_factory=dict)
     """Debts of brokers, absent or not, without brokers that owe none."""
+    trash: TrashSummary = field(default_factory=TrashSummary)
 
 
 def gauges(context: Context) -> Gauges:
-    """Return the gauges as of the last event, at constant cost for any number of topics; debts are counted."""
+    """Return the gauges as of the last event, at constant cost for any number of topics.
+
+    Debts and trash are counted."""
     cluster = context.cluster
     if not context.is_leading:
         return Gauges()
@@ -95,6 +99,7 @@ def gauges(context: Context) -> Gauges:
             if broker in cluster.brokers
         },
         debts=_debts(context),
+        trash=summary(context),
     )
 
 

@@ -200,20 +200,3 @@ def _are_bytes_gone(step: StepContext, giving: GivingWay) -> bool:
     memory.disks.giving = replace(giving, deleted_since_ms=since_ms)
     is_free = not is_listed and log_dir.usable_bytes >= giving.usable_bytes + giving.size_bytes
     return is_free or step.now_ms >= since_ms + BYTES_GO_MS
-
-
-# --- views --------------------------------------------------------------------------------------------------------
-
-
-def size_bytes(context: Context, name: str) -> tuple[int, tuple[BrokerId, ...]]:
-    """Return the bytes of the topic's replicas that were seen, and the brokers whose replicas were not."""
-    memory = context.cluster.trash
-    brokers = {BrokerId(b): None for saved in memory.topics[name].entry.partitions.values() for b in saved.replicas}
-    total, unseen = 0, []
-    for broker in sorted(brokers):
-        seen = memory.disks.seen.get(broker)
-        sizes = [each.topics[name] for each in seen.log_dirs if name in each.topics] if seen is not None else []
-        if not sizes:
-            unseen.append(broker)
-        total += sum(sizes)
-    return total, tuple(unseen)

@@ -24,6 +24,7 @@ from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.controller.runtime.pace_document import pace_document
 from lethe.controller.runtime.powers import PowerWatch, Problems, power_json
 from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.trash_document import trash_document
 from lethe.protocol.journal import JsonValue, partition_ranges
 from lethe.protocol.vocabulary import NO_BROKER
 
@@ -129,6 +130,7 @@ class AdminPages:
                 "ghosts_cured": context.ghosts_cured,
             },
             "debts": debts_document(context),
+            "trash": trash_document(context) if context.is_leading else None,
             "requests_outstanding": len(context.cluster.outstanding),
         }
         return json_reply(document)

@@ -24,6 +24,19 @@ def debts_document(context: Context) -> JsonValue:
     }
 
 
+def debts_summary(context: Context) -> JsonValue:
+    """Return the open debts in numbers, for the board; None where there are none. Bytes as far as they are known."""
+    found = list(context.cluster.debts.all())
+    if not found:
+        return None
+    return {
+        "open": len(found),
+        "brokers": [*sorted({int(key.broker) for key, _ in found})],
+        "size_bytes": sum(each.debt.size_bytes or 0 for _, each in found),
+        "since_ms": min(each.debt.since_ms for _, each in found),
+    }
+
+
 def _rows(context: Context) -> Iterator[JsonValue]:
     for key, each in islice(context.cluster.debts.all(), MAX_DEBTS_SHOWN):
         topic_id, problem = each.debt.topic_id, each.problem

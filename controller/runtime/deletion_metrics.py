@@ -87,6 +87,37 @@ DEBTS_CLOSED: Final = Metric(
     "Debts that were closed: paid, void (the broker had nothing of that topic) or written off (it was forgotten)",
     ("how",),
 )
+TRASH: Final = Metric(
+    "lethe_controller_trash_topics",
+    MetricKind.GAUGE,
+    "Deleted topics that can be brought back (trashed), are on their way into the trash (freezing), or are back while "
+    "settings (restoring) or offsets are still to be restored",
+    ("phase",),
+)
+TRASH_BYTES: Final = Metric(
+    "lethe_controller_trash_bytes", MetricKind.GAUGE, "Bytes of the replicas in the trash, as far as they are known"
+)
+TRASH_DUE: Final = Metric(
+    "lethe_controller_trash_oldest_due_timestamp_seconds",
+    MetricKind.GAUGE,
+    "When the first topic in the trash is deleted for good, in seconds since 1970; 0: none",
+)
+TRASH_FULL_DISKS: Final = Metric(
+    "lethe_controller_trash_full_disks",
+    MetricKind.GAUGE,
+    "Log directories with topics in the trash that have less free than lethe.trash.free.percent",
+)
+TRASH_UNSEEN: Final = Metric(
+    "lethe_controller_trash_unseen_brokers",
+    MetricKind.GAUGE,
+    "Brokers with replicas in the trash that do not tell how full their disks are: the trash does not give way to them",
+)
+TRASH_ENDED: Final = Metric(
+    "lethe_controller_trash_left_total",
+    MetricKind.COUNTER,
+    "Topics that left the trash: back, expired, or purged; gave_way: those of the purged that a full disk has purged",
+    ("how",),
+)
 REFUSED: Final = Metric(
     "lethe_controller_refused_deletions_total",
     MetricKind.COUNTER,
@@ -113,6 +144,12 @@ METRICS: Final = (
     DEBT_BYTES,
     OLDEST_DEBT,
     DEBTS_CLOSED,
+    TRASH,
+    TRASH_BYTES,
+    TRASH_DUE,
+    TRASH_FULL_DISKS,
+    TRASH_UNSEEN,
+    TRASH_ENDED,
     REFUSED,
     RECORDS,
 )

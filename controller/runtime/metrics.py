@@ -29,14 +29,18 @@ from lethe.controller.core.deletion_memory import DELETING, REFUSAL_REASONS, Del
 from lethe.controller.core.gauges import Gauges
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.trash_view import TrashSummary
 from lethe.controller.runtime import broker_metrics, deletion_metrics, metric_catalog
 from lethe.controller.runtime.metric_families import histograms, labelled, summaries
 from lethe.controller.runtime.samples import LONG_SECONDS_BUCKETS, Buckets, Sample
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_debts import PAID, VOID, WRITTEN_OFF
+from lethe.protocol.journal_trash import BACK, EXPIRED, GAVE_WAY, PURGED
+from lethe.protocol.zookeeper.znodes import TrashPhase
 
 _TERMS: Final = ("elected", "resigned")
 """Values of `what` in election event records when a term begins and ends."""
+_LEFT_TRASH: Final = {BACK: "back", EXPIRED: "expired", PURGED: "purged", GAVE_WAY: "gave_way"}
 
 
 @dataclass(slots=True)
@@ -151,6 +155,7 @@ class ControllerMetrics:
         self._phases: dict[str, Buckets] = {}
         self._records = dict.fromkeys(EventRecordType, 0)
         self._refused = dict.fromkeys(REFUSAL_REASONS.values(), 0)
+        self._trash_left = dict.fromkeys(_LEFT_TRASH.values(), 0)
         self._debts_closed = dict.fromkeys((PAID, VOID, WRITTEN_OFF), 0)
         self._terms = dict.fromkeys(_TERMS, 0)
         self._takeover = Buckets()
@@ -206,6 +211,8 @@ class ControllerMetrics:
                 self._refused[reason] += 1
         elif record.type is EventRecordType.DEBT and (how := record.data.get("what")) in self._debts_closed:
             self._debts_closed[str(how)] += 1
+        elif record.type is EventRecordType.EVENT and (how := record.data.get("what")) in _LEFT_TRASH:
+            self._trash_left[_LEFT_TRASH[str(how)]] += 1
         elif record.type is EventRecordType.ELECTION:
             what, loading_ms = record.data.get("what"), record.data.get("loading_ms")
             if what in self._terms:
@@ -244,6 +251,7 @@ class ControllerMetrics:
             yield values(deletion_metrics.RETRIES, rows)
         yield histograms(deletion_metrics.PHASES, labelled("phase", self._phases))
         yield values(deletion_metrics.DEBTS_CLOSED, labelled("how", self._debts_closed))
+        yield values(deletion_metrics.TRASH_ENDED, labelled("how", self._trash_left))
         yield values(deletion_metrics.REFUSED, [({"reason": why}, count) for why, count in self._refused.items()])
         yield values(deletion_metrics.RECORDS, [({"type": kind.value}, count) for kind, count in self._records.items()])
         if sources.term is not None:
@@ -324,6 +332,16 @@ def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
     yield values(deletion_metrics.DEBTS, [(labels, each.debts) for labels, each in debts])
     yield values(deletion_metrics.DEBT_BYTES, [(labels, each.size_bytes) for labels, each in debts])
     yield values(deletion_metrics.OLDEST_DEBT, [(labels, each.since_ms / 1000) for labels, each in debts])
+    yield from _trash(gauges.trash)
+
+
+def _trash(trash: TrashSummary) -> Iterator[Family]:
+    phases = {phase.value: trash.topics.get(phase, 0) for phase in TrashPhase}
+    yield values(deletion_metrics.TRASH, labelled("phase", phases))
+    yield single(deletion_metrics.TRASH_BYTES, trash.size_bytes)
+    yield single(deletion_metrics.TRASH_DUE, (trash.oldest_due_ms or 0) / 1000)
+    yield single(deletion_metrics.TRASH_FULL_DISKS, trash.full_disks)
+    yield single(deletion_metrics.TRASH_UNSEEN, trash.unseen_brokers)
 
 
 def _oldest(oldest: OldestView | None) -> Iterator[Family]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer, LogDirsDescribed
-from lethe.controller.core.trash_disks import AWAY, BYTES_GO_MS, SILENT, UNTOLD, size_bytes
+from lethe.controller.core.trash_disks import AWAY, BYTES_GO_MS, SILENT, UNTOLD
+from lethe.controller.core.trash_view import size_bytes
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_trash import GAVE_WAY
 from lethe.protocol.kafka.queries import (

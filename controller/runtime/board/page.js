@@ -1,5 +1,5 @@
 // The board: takes in a snapshot and deltas (both of one form), keeps what they say, and shows it.
-import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, make, nowMs, number, paceText, queueBody, rounded, setClock, some, termRow, tick } from "./parts.js";
+import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, keptNotices, make, nowMs, number, paceText, queueBody, rounded, setClock, some, termRow, tick } from "./parts.js";
 import { openExplain } from "./explain.js";
 
 const SILENT_MS = 12000;
@@ -282,6 +282,7 @@ function showController(controller) {
     notices.push(make("p", "notice attention", "Every marked topic ", pause.meaning, `, since ${clock(pause.since_ms)}`, why, ". What helps: ", pause.unblock, "."));
   }
   if (controller.leads && !controller.delete_topic_enable) notices.push(make("p", "notice attention", "delete.topic.enable is false: markers are removed, topics stay."));
+  notices.push(...keptNotices(controller));
   if (controller.pace) notices.push(make("p", "notice", paceText(controller.pace)));
   const before = at("notices").textContent;
   at("notices").replaceChildren(...notices);

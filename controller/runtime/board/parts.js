@@ -62,6 +62,32 @@ export function paceText(pace) {
   return `Deletions begin at ${limits.join(" and ")} a second at most: ${waiting}.`;
 }
 
+// What is in the trash, and why it may leave it early.
+function trashText(trash) {
+  const { counts, giving_way: giving } = trash;
+  const others = ["freezing", "restoring", "offsets"].filter((phase) => counts[phase]).map((phase) => `${number(counts[phase])} ${phase}`);
+  const due = trash.oldest_due_ms === null ? "" : `, the first is deleted at ${clock(trash.oldest_due_ms)}`;
+  const size = trash.size_bytes ? ` with ${bytes(trash.size_bytes)}` : "";
+  const parts = [`In the trash: ${some(counts.trashed, "topic")}${size}${due}${others.length ? `; ${others.join(", ")}` : ""}.`];
+  if (giving) parts.push(`${giving.topic} has given way to ${giving.path} of broker ${giving.broker}; its bytes are waited for.`);
+  else if (trash.full_disk_count) parts.push(`${some(trash.full_disk_count, "log directory", "log directories")} with less than ${trash.free_percent} % free: the oldest topic there gives way.`);
+  if (trash.free_percent && trash.unseen_disk_count) parts.push(`${some(trash.unseen_disk_count, "broker")} not seen: nothing gives way there.`);
+  return parts.join(" ");
+}
+
+// What absent brokers still have.
+function debtsText(debts) {
+  const size = debts.size_bytes ? ` (${bytes(debts.size_bytes)})` : "";
+  return `${debts.brokers.length === 1 ? "Broker" : "Brokers"} ${debts.brokers.slice(0, 8).join(", ")}${debts.brokers.length > 8 ? " and others" : ""} ${debts.brokers.length === 1 ? "owes" : "owe"} the replicas of ${some(debts.open, "deleted topic")}${size} since ${clock(debts.since_ms)}.`;
+}
+
+export function keptNotices({ trash, debts }) {
+  const notices = [];
+  if (trash) notices.push(make("p", trash.full_disk_count ? "notice attention" : "notice", trashText(trash)));
+  if (debts) notices.push(make("p", "notice", debtsText(debts)));
+  return notices;
+}
+
 // A time that goes on; `tick` keeps it up to date.
 export function age(sinceMs) {
   const node = make("time", "age", duration(nowMs() - sinceMs));

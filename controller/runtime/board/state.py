@@ -28,6 +28,7 @@ from lethe.controller.core.deletion_memory import PAUSED, RESUMED
 from lethe.controller.runtime.board.pace import Pace
 from lethe.protocol.causes import HELD_BY, sentence
 from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
+from lethe.protocol.journal_trash import BACK, EXPIRED, GAVE_WAY, PURGED, TRASHED
 from lethe.protocol.vocabulary import NO_BROKER
 
 MAX_DONE: Final = 200
@@ -57,6 +58,7 @@ class Phase(enum.StrEnum):
     DONE = "done"
 
 
+TRASH_EVENTS: Final = (TRASHED, BACK, EXPIRED, PURGED, GAVE_WAY)
 GOING_ON: Final = (Phase.HELD, Phase.QUEUED, Phase.STARTED, Phase.ACKNOWLEDGED, Phase.REMOVING)
 
 
@@ -90,7 +92,18 @@ class TermRow:
 
 
 HistoryKind = Literal[
-    "deleted", "held", "let go", "vanished", "refusal", "broker", "term", "quarantined", "fault", "pause"
+    "deleted",
+    "held",
+    "let go",
+    "vanished",
+    "refusal",
+    "broker",
+    "term",
+    "quarantined",
+    "fault",
+    "pause",
+    "trash",
+    "debt",
 ]
 """Kind of a line of history; page.css gives some a colour."""
 
@@ -162,6 +175,9 @@ class BoardState:
                 self._note_election(record, now_ms)
             case EventRecordType.EVENT:
                 self._note_event(record, now_ms)
+            case EventRecordType.DEBT:
+                what, broker = _text(record, "what"), record.data.get("broker")
+                self._line("debt", record.subject, f"debt of broker {broker}: {what}", None, now_ms)
             case _:
                 pass
 
@@ -278,6 +294,9 @@ class BoardState:
         what = record.data.get("what")
         if what in (PAUSED, RESUMED):
             self._line("pause", record.subject, str(what), _text(record, "reason") or None, now_ms)
+        elif what in TRASH_EVENTS:
+            disk = f"broker {record.data.get('broker')}, {_text(record, 'path')}" if what == GAVE_WAY else None
+            self._line("trash", record.subject, str(what), disk, now_ms)
         elif record.data.get("outcome") == "fault":
             self._line("fault", record.subject, f"a fault in {_text(record, 'event')}", _text(record, "error"), now_ms)
 

@@ -22,12 +22,14 @@ from lethe.controller.runtime.board.document import Document, Row, Rows
 from lethe.controller.runtime.board.groups import Groups, words
 from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, DeletionRow, Phase
 from lethe.controller.runtime.board.surroundings import Surroundings
+from lethe.controller.runtime.debts import debts_summary
 from lethe.controller.runtime.explanation import path_of, pause_document
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
 from lethe.controller.runtime.pace_document import pace_document
 from lethe.controller.runtime.powers import Problems
 from lethe.controller.runtime.sessions import SessionKeeper
+from lethe.controller.runtime.trash_document import trash_summary
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import BrokerId
@@ -75,6 +77,8 @@ class BoardView:
         self._clock = clock
         self.surroundings = Surroundings(loop.context.config.controller_id)
         self._lists: dict[str, Rows] = {}
+        self._kept: dict[str, JsonValue] = {"trash": None, "debts": None}
+        """What grows with the trash and the debts, as of the last look at the columns."""
         self._seen_changes = -1
         self._look_again_ms = 0
         self._rest_until_s = 0.0
@@ -94,6 +98,9 @@ class BoardView:
                 groups: dict[str, Row] = {}
                 self._lists |= {phase.value: self._column(context, phase, groups) for phase in Phase}
                 self._lists["groups"] = Rows(len(groups), groups)
+                leads = context.is_leading
+                self._kept["trash"] = trash_summary(context) if leads else None
+                self._kept["debts"] = debts_summary(context) if leads else None
             self._lists["terms"] = Rows(len(state.terms), {str(t.id): _term(t) for t in reversed(state.terms)})
             self._lists["history"] = Rows(len(state.history), {str(h.id): _line(h) for h in reversed(state.history)})
             # A look during a step is incomplete: look again after it.
@@ -129,6 +136,7 @@ class BoardView:
             "pauses": [pause_document(pause) for pause in pauses(context)],
             "delete_topic_enable": context.delete_topic_enable,
             "pace": None if stepping or not context.is_leading else pace_document(context, self._clock.now_ms()),
+            **self._kept,
             "zookeeper": None if sessions.session is not None else str(sessions.problem)[:MAX_TEXT],
             "topics": len(context.cluster.topics),
             "cluster_id": self.surroundings.cluster_id,

@@ -11,6 +11,7 @@ from lethe.controller.core.gauges import Gauges, OpenDebts, OwedTombstones
 from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import PowerView
 from lethe.controller.core.transitions import ReplicaState
+from lethe.controller.core.trash_view import TrashSummary
 from lethe.controller.runtime import metric_catalog
 from lethe.controller.runtime.metrics import (
     ChannelCounts,
@@ -25,7 +26,9 @@ from lethe.controller.runtime.metrics import (
     written,
 )
 from lethe.protocol.journal import EventRecord, EventRecordType
+from lethe.protocol.journal_trash import GAVE_WAY
 from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper.znodes import TrashPhase
 from tools.metrics_page import page
 
 
@@ -45,6 +48,7 @@ def busy() -> ControllerMetrics:
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
             owed_tombstones={BrokerId(4): OwedTombstones(12, 1_000)},
             debts={BrokerId(5): OpenDebts(3, 4_096, 2_000)},
+            trash=TrashSummary({TrashPhase.TRASHED: 9}, 2_048, 5_000, 1, 2),
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
         retries=lambda: {(RetriedAction.ZNODES, "NO_AUTH"): 4},
@@ -65,6 +69,7 @@ def busy() -> ControllerMetrics:
     metrics.note_record(
         EventRecord(EventRecordType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500})
     )
+    metrics.note_record(EventRecord(EventRecordType.EVENT, "topic/a", {"what": GAVE_WAY}))
     metrics.note_record(EventRecord(EventRecordType.ELECTION, "controller/1", {"what": "elected"}))
     metrics.note_record(EventRecord(EventRecordType.ELECTION, "controller/1", {"what": "active", "loading_ms": 250}))
     return metrics
@@ -101,7 +106,7 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
     names = [metric.name for _, _, metrics in metric_catalog.GROUPS for metric in metrics]
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
-    by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones", "debts"}
+    by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones", "debts", "trash"}
     assert set(metric_catalog.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
 
 
@@ -130,6 +135,13 @@ def test_values_come_through() -> None:
     assert found["lethe_controller_debts", of_five] == 3
     assert found["lethe_controller_debt_bytes", of_five] == 4_096
     assert found["lethe_controller_oldest_debt_timestamp_seconds", of_five] == 2
+    assert found["lethe_controller_trash_topics", (("phase", "trashed"),)] == 9
+    assert found["lethe_controller_trash_topics", (("phase", "freezing"),)] == 0
+    assert found["lethe_controller_trash_bytes", ()] == 2_048
+    assert found["lethe_controller_trash_oldest_due_timestamp_seconds", ()] == 5
+    assert found["lethe_controller_trash_full_disks", ()] == 1
+    assert found["lethe_controller_trash_unseen_brokers", ()] == 2
+    assert found["lethe_controller_trash_left_total", (("how", "gave_way"),)] == 1
     assert found["lethe_controller_tenures_total", ()] == 1
     assert found["lethe_controller_takeover_seconds_sum", ()] == 0.25
     assert found["lethe_controller_tenure_seconds", ()] == 12.5

@@ -6,6 +6,7 @@ from typing import get_args
 
 from lethe.controller.runtime.board.state import GOING_ON, MAX_DONE, MAX_HISTORY, BoardState, HistoryKind, Phase
 from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
+from lethe.protocol.journal_trash import GAVE_WAY, TRASHED
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.one_controller import OneController
@@ -176,3 +177,15 @@ def test_the_page_colours_only_kinds_of_history_that_there_are() -> None:
     style = (files("lethe.controller.runtime.board") / "page.css").read_text()
     coloured = set(re.findall(r"\.kind-([a-z-]+)", style))
     assert {"quarantined", "deleted"} <= coloured <= {re.sub("[^a-z]", "-", kind) for kind in get_args(HistoryKind)}
+
+
+def test_trash_and_debts_are_lines_of_history() -> None:
+    board = BoardState(1001)
+    board.note(EventRecord(EventRecordType.EVENT, "topic/orders", {"what": TRASHED}), 1)
+    board.note(EventRecord(EventRecordType.EVENT, "topic/orders", {"what": GAVE_WAY, "broker": 1, "path": "/d"}), 2)
+    board.note(EventRecord(EventRecordType.DEBT, "topic/bills", {"what": "paid", "broker": 3}), 3)
+    assert [(line.kind, line.subject, line.what, line.why) for line in board.history] == [
+        ("trash", "topic/orders", TRASHED, None),
+        ("trash", "topic/orders", GAVE_WAY, "broker 1, /d"),
+        ("debt", "topic/bills", "debt of broker 3: paid", None),
+    ]
