@@ -249,6 +249,10 @@ class Ill:
     """The evidence, beyond what the kind's sentence says."""
     names: tuple[str, ...] = ()
     """Children of `what`, or keys in it, that are to be removed."""
+    absent: tuple[int, ...] = ()
+    """Brokers that it names and that are not registered."""
+    mzxid: int | None = None
+    """When `what` was written, by ZooKeeper, of a request that another write makes another one."""
     is_repairable: bool = True
     """False where this one has to be left to a person, although others of its kind are repaired."""
     cause: ObservedCause | None = None
@@ -259,9 +263,11 @@ class Ill:
         return self.kind.value.way if self.is_repairable else RepairWay.PERSON
 
     @property
-    def key(self) -> tuple[IllKind, str, str | None, BrokerId | None]:
-        """What two looks have to agree on."""
-        return self.kind, self.what, self.topic, self.broker
+    def key(self) -> tuple[object, ...]:
+        """What two looks have to agree on. Stuck partitions of one topic are ills of their own: not each of them is
+        repairable."""
+        partitions = self.partitions if self.kind is IllKind.REASSIGNMENT_STUCK else ()
+        return self.kind, self.what, self.topic, self.broker, partitions
 
     def sentence(self, now_ms: int) -> str:
         """Return what is wrong, with the evidence."""

@@ -6,6 +6,9 @@ writes and of those that it concludes from, and the absence of the topic or brok
     CONFIG_WITHOUT_TOPIC of gone      create and delete /brokers/topics/gone (fails if it exists), and the same for
                                       /lethe/trash/gone; delete /config/topics/gone with the version that was read
     REASSIGNMENT_WITHOUT_TOPIC        the same checks; write the request without the topic's entries, or delete it
+    REASSIGNMENT_TO_ABSENT_BROKER     check the version of /brokers/topics/T and that the brokers are absent; write the
+                                      request without the partitions that still name them
+    PREFERRED_ELECTION_LEFT           delete the request, if it is the one that was found
     THROTTLE_WITHOUT_REASSIGNMENT     check the version of /brokers/topics/T, which a reassignment writes first;
                                       write the settings without the throttles; notify the brokers
 
@@ -14,7 +17,7 @@ writes and of those that it concludes from, and the absence of the topic or brok
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -70,8 +73,8 @@ class ZnodeRepair:
     operations: tuple[Operation, ...]
     absent: tuple[str, ...] = ()
     """Znodes that the operations require to be absent; so does taking the repair back."""
-    untrashed: tuple[str, ...] = ()
-    """Znodes that only the operations require to be absent, since the topic may be in the trash otherwise."""
+    absent_now: tuple[str, ...] = ()
+    """Znodes that only the operations require to be absent: a topic in the trash, brokers that a request names."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -81,7 +84,7 @@ class ZnodeRepair:
 
     @property
     def required_absent(self) -> tuple[str, ...]:
-        return self.absent + self.untrashed
+        return self.absent + self.absent_now
 
 
 RepairPlan = ZnodeRepair | Impossible | Unneeded
@@ -94,7 +97,9 @@ def paths_of(ill: Ill) -> tuple[str, ...]:
     if ill.kind in (IllKind.CONFIG_WITHOUT_TOPIC, IllKind.MARKER_WITHOUT_TOPIC, IllKind.REASSIGNMENT_WITHOUT_TOPIC):
         return ill.what, *_OF_TRASH
     if ill.kind in (IllKind.REASSIGNMENT_TO_ABSENT_BROKER, IllKind.THROTTLE_WITHOUT_REASSIGNMENT):
-        return ill.what, paths.topic(ill.topic or "")
+        return ill.what, paths.topic(ill.topic or ""), *map(paths.broker_id, ill.absent)
+    if ill.kind is IllKind.REQUEST_FOR_LETHE:
+        return ill.what, paths.CONTROLLER
     return (ill.what,)
 
 
@@ -184,7 +189,7 @@ def _is_moving(ill: Ill, topic: Data) -> bool:
 
 
 def _request_without_topic(ill: Ill, read: Read) -> RepairPlan:
-    withdrawn = _withdrawn(ill, read, lambda partition: partition.topic == ill.topic)
+    withdrawn = _withdrawn(ill, read, lambda partition, _: partition.topic == ill.topic)
     return _without_topic(ill, read, withdrawn) if withdrawn is not None else Unneeded()
 
 
@@ -193,16 +198,28 @@ def _request_to_absent_broker(ill: Ill, read: Read) -> RepairPlan:
     found = _found(read, topic)
     if _is_moving(ill, found):
         return Impossible("a reassignment of the topic has begun")
+    absent = frozenset(broker for broker in ill.absent if read[paths.broker_id(broker)] is None)
     those = {TopicPartition(ill.topic or "", number) for number in ill.partitions}
-    withdrawn = _withdrawn(ill, read, lambda partition: partition in those)
-    return ZnodeRepair((Check(topic, found.stat.version), withdrawn)) if withdrawn is not None else Unneeded()
+    named = dict[int, None]()
+
+    def drops(partition: TopicPartition, target: Sequence[int]) -> bool:
+        away = absent.intersection(target) if partition in those else ()
+        named.update(dict.fromkeys(sorted(away)))
+        return bool(away)
+
+    withdrawn = _withdrawn(ill, read, drops)
+    if withdrawn is None:
+        return Unneeded()
+    brokers = tuple(map(paths.broker_id, named))
+    checks = (each for path in brokers for each in absence_check(path))
+    return ZnodeRepair((Check(topic, found.stat.version), *checks, withdrawn), absent_now=brokers)
 
 
-def _withdrawn(ill: Ill, read: Read, drops: Callable[[TopicPartition], bool]) -> Operation | None:
+def _withdrawn(ill: Ill, read: Read, drops: Callable[[TopicPartition, Sequence[int]], bool]) -> Operation | None:
     """Return the write that takes these partitions out of the request; None if it has none of them."""
     data = _found(read, ill.what)
     asked = decode_reassignment(data.data)
-    kept = {partition: target for partition, target in asked.items() if not drops(partition)}
+    kept = {partition: target for partition, target in asked.items() if not drops(partition, target)}
     if kept == asked:
         return None
     version = data.stat.version
@@ -217,8 +234,17 @@ def _config_change(ill: Ill, read: Read) -> RepairPlan:
     return Unneeded()
 
 
-def _delete_it(ill: Ill, read: Read) -> RepairPlan:
+def _of_request(ill: Ill, read: Read) -> RepairPlan:
+    if _found(read, ill.what).stat.mzxid != ill.mzxid:
+        return Impossible("it was written anew since it was found")
     return ZnodeRepair((_delete(read, ill.what),))
+
+
+def _of_request_for_lethe(ill: Ill, read: Read) -> RepairPlan:
+    holder = read[paths.CONTROLLER]
+    if holder is not None and decode_controller(holder.data).admin is not None:
+        return Unneeded()  # it is answered; the fence holds until the write
+    return _of_request(ill, read)
 
 
 _REPAIRS: Final[Mapping[IllKind, Callable[[Ill, Read], RepairPlan]]] = MappingProxyType(
@@ -227,8 +253,8 @@ _REPAIRS: Final[Mapping[IllKind, Callable[[Ill, Read], RepairPlan]]] = MappingPr
         IllKind.MARKER_WITHOUT_TOPIC: _of_absent_topic,
         IllKind.REASSIGNMENT_WITHOUT_TOPIC: _request_without_topic,
         IllKind.REASSIGNMENT_TO_ABSENT_BROKER: _request_to_absent_broker,
-        IllKind.PREFERRED_ELECTION_LEFT: _delete_it,
-        IllKind.REQUEST_FOR_LETHE: _delete_it,
+        IllKind.PREFERRED_ELECTION_LEFT: _of_request,
+        IllKind.REQUEST_FOR_LETHE: _of_request_for_lethe,
         IllKind.CONFIG_CHANGE_UNREADABLE: _config_change,
         IllKind.CONFIG_WITHOUT_TOPIC: _of_absent_topic,
         IllKind.ACL_WITHOUT_TOPIC: _acl,

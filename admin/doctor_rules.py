@@ -239,16 +239,16 @@ def _stuck(topic: TopicTree, registered: set[int]) -> Iterator[Ill]:
 def _of_requests(view: DoctorView) -> Iterator[Ill]:
     if view.stood(paths.REASSIGN_PARTITIONS):
         yield from _requested(view.survey.zookeeper)
-    waits = sorted(each.path for each in view.standing if each.mzxid >= 0)
-    if paths.PREFERRED_REPLICA_ELECTION in waits:
-        yield Ill(IllKind.PREFERRED_ELECTION_LEFT, paths.PREFERRED_REPLICA_ELECTION)
+    waits = dict(sorted(each for each in view.standing if each.mzxid >= 0))
+    if (mzxid := waits.get(paths.PREFERRED_REPLICA_ELECTION)) is not None:
+        yield Ill(IllKind.PREFERRED_ELECTION_LEFT, paths.PREFERRED_REPLICA_ELECTION, mzxid=mzxid)
     for parent in (paths.ISR_CHANGE_NOTIFICATION, paths.LOG_DIR_EVENT_NOTIFICATION):
         names = tuple(name for path in waits if (name := paths.child_of(parent, path)) is not None)
         if names:
             yield Ill(IllKind.NOTIFICATIONS_UNREAD, parent, detail=listed(names, 3), names=names)
-    for path in waits if _lethe_is_away(view.survey.zookeeper) else ():
+    for path, mzxid in waits.items() if _lethe_is_away(view.survey.zookeeper) else ():
         if paths.parent_of(path) in REQUESTS_TO_LETHE:
-            yield Ill(IllKind.REQUEST_FOR_LETHE, path)
+            yield Ill(IllKind.REQUEST_FOR_LETHE, path, mzxid=mzxid)
     for path in view.others.bad_config_changes:
         yield Ill(IllKind.CONFIG_CHANGE_UNREADABLE, path)
 
@@ -273,6 +273,7 @@ def _requested(tree: ZooKeeperTree) -> Iterator[Ill]:
             name,
             partitions=numbers,
             detail=f"{partitions_text(numbers)} of {name} to broker {listed(absent)}",
+            absent=tuple(absent),
         )
 
 

@@ -21,7 +21,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
-from lethe.protocol.zookeeper.znodes import encode_reassignment, encode_state
+from lethe.protocol.zookeeper.znodes import TopicZnode, encode_reassignment, encode_state, encode_topic
 from lethe.survey.broker_settings import EpochAnswer
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.sick_cluster import (
@@ -178,6 +178,17 @@ async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
     ill = await only_ill(session, brokers)
     assert (ill.kind, ill.way) == (IllKind.REASSIGNMENT_STUCK, RepairWay.PERSON)
     assert "--fix" not in ill.remedy
+
+
+async def test_each_stuck_partition_of_a_topic_is_an_ill(session: FakeSession, brokers: FakeBrokers) -> None:
+    moving = {0: ReplicaAssignment((2, ABSENT, 1), (2, ABSENT), (1,)), 1: ReplicaAssignment((2, 1, ABSENT), (ABSENT,))}
+    znode = encode_topic(TopicZnode(moving, TOPIC_ID))
+    await apply(session, SetData(paths.topic("orders"), znode, ANY_VERSION))
+    state = encode_state(LeaderAndIsr(2, 0, (2,), 1))
+    await apply(session, SetData(paths.partition_state("orders", 0), state, ANY_VERSION))
+    found = diagnose(await examine(session, brokers.questions, suspects, settle_s=0)).ills
+    stuck = [(ill.partitions, ill.way) for ill in found if ill.kind is IllKind.REASSIGNMENT_STUCK]
+    assert stuck == [((0,), RepairWay.PERSON), ((1,), RepairWay.CONTROL)]
 
 
 async def test_ghosts_of_internal_topics_are_left_to_a_person(session: FakeSession, brokers: FakeBrokers) -> None:
