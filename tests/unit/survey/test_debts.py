@@ -103,6 +103,9 @@ def test_where_topics_could_not_be_read_only_the_id_counts() -> None:
     assert owed.debt_of(BrokerId(3), replica("a-0", None)) is None
 
 
+UNSETTLED = (
+    "it is registered, and no controller of Lethe's is seen that settles them: lethe brokers settle 3 has them deleted"
+)
 LETHE, KAFKA = ControllerZnode(BrokerId(1), admin="http://localhost:1"), ControllerZnode(BrokerId(1))
 
 
@@ -121,15 +124,13 @@ LETHE, KAFKA = ControllerZnode(BrokerId(1), admin="http://localhost:1"), Control
             (3,),
             KAFKA,
             None,
-            "it is registered, and no controller of Lethe's is seen that settles them: lethe brokers settle 3 has them "
-            "deleted",
+            UNSETTLED,
         ),
         (
             (3,),
             None,
             None,
-            "it is registered, and no controller of Lethe's is seen that settles them: lethe brokers settle 3 has them "
-            "deleted",
+            UNSETTLED,
         ),
         (
             (3,),
