@@ -46,8 +46,8 @@ class RepairOutcome(enum.Enum):
     GONE = "gone before it was repaired"
     DECLINED = "not wanted"
     REFUSED = "not repaired"
-    UNKNOWN = "not known: the answer was lost"
-    """The backup has what was before."""
+    UNKNOWN = "not known"
+    """The answer was lost, or the second look has not seen it. The backup has what was before."""
 
 
 class RepairResult(NamedTuple):

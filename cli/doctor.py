@@ -212,7 +212,8 @@ async def fixed(
             note(line)
         done = await fix(session, chosen, backup, confirm or (lambda _: True), control(seen))
     except BackupUnusable as unusable:
-        raise Refusal(f"--backup: {unusable}", Exit.USAGE) from unusable
+        kept = "; it has what was done by then" if backup.repairs else ""
+        raise Refusal(f"--backup: {unusable}{kept}", Exit.USAGE) from unusable
     except SessionLost as lost:
         kept = f"; {backup.path} has what was done by then" if backup.repairs else ""
         raise Refusal(f"{lost}{kept}", Exit.UNREACHABLE) from lost

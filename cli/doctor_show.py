@@ -8,7 +8,7 @@ from typing import cast
 
 from lethe.admin.doctor_backup import BackupFile
 from lethe.admin.doctor_fix import RepairOutcome, RepairResult
-from lethe.admin.doctor_ills import Ill, RepairWay, Severity
+from lethe.admin.doctor_ills import Ill, IllKind, RepairWay, Severity
 from lethe.admin.doctor_look import DoctorView
 from lethe.admin.doctor_restore import RestorePlan
 from lethe.admin.doctor_rules import Diagnosis
@@ -17,6 +17,7 @@ from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.shell_words import option
 from lethe.survey.views import printable
 
 _COLUMNS = ("severity", "kind", "where", "what is wrong", "what to do")
@@ -115,16 +116,21 @@ def nothing_to_repair(view: DoctorView, diagnosis: Diagnosis) -> Answer:
     """Return the answer of `--fix` where nothing is chosen."""
     answer = found(view, diagnosis)
     data = {**cast("dict[str, JsonValue]", answer.data), "repairs": [], "backup": None}
-    return replace(answer, data=data, lines=(*answer.lines, "There is nothing to repair."))
+    if diagnosis.ills:
+        said = "Nothing was repaired: what is wrong is for a person, or --only has to name its kind."
+    else:
+        said = f"There is nothing to repair{', as far as could be seen' if diagnosis.unseen else ''}."
+    return replace(answer, data=data, lines=(*answer.lines, said))
 
 
 def repaired(done: Sequence[RepairResult], view: DoctorView, after: Diagnosis, backup: BackupFile) -> Answer:
     """Return what became of each repair, and what a second look found."""
     still = {ill.key for ill in after.ills}
-    judged = [_judged(each, is_there=each.ill.key in still) for each in done]
+    judged = [_judged(each, view, is_there=each.ill.key in still) for each in done]
     rows = tuple((each.outcome.value, each.ill.kind.code, where(each.ill), each.why) for each in judged)
     file = str(backup.path) if backup.repairs else None
-    kept = () if file is None else (f"Backup: {file}. lethe doctor --restore {file} takes the repairs back.",)
+    restore = f"lethe doctor {option('--restore', file or '')}"
+    kept = () if file is None else (f"Backup: {file}. {restore} takes the repairs back.",)
     data: dict[str, JsonValue] = {"version": 1, **repairs_json(judged, view, backup), **to_json(view, after)}
     tables = (Table(("outcome", "kind", "where", "why"), rows, "Repairs"), *_tables(view, after))
     return Answer(data, (*kept, "Afterwards:", *_lines(view, after)), tables, exit_code(after))
@@ -141,11 +147,21 @@ def repairs_json(done: Sequence[RepairResult], view: DoctorView, backup: BackupF
     }
 
 
-def _judged(result: RepairResult, *, is_there: bool) -> RepairResult:
-    """Return the result, unless the second look found the ill again."""
+def _judged(result: RepairResult, after: DoctorView, *, is_there: bool) -> RepairResult:
+    """Return the result, unless the second look found the ill again, or could not see whether it is gone."""
     if result.outcome is RepairOutcome.REPAIRED and is_there:
         return result._replace(outcome=RepairOutcome.REFUSED, why="it was found again afterwards")
+    if result.outcome is RepairOutcome.REPAIRED and not _is_cache_seen(result.ill, after):
+        return result._replace(outcome=RepairOutcome.UNKNOWN, why="its metadata cache was not seen afterwards")
     return result
+
+
+def _is_cache_seen(ill: Ill, after: DoctorView) -> bool:
+    """Return False for an ill of metadata caches that the second look has not seen."""
+    caches = {int(answer.broker): answer.cache for answer in after.survey.answers if answer.cache is not None}
+    if ill.kind is IllKind.IN_NO_CACHE:
+        return any(ill.topic in cache for cache in caches.values())
+    return ill.kind not in (IllKind.CACHED_WITHOUT_TOPIC, IllKind.CACHED_OTHER_INCARNATION) or ill.broker in caches
 
 
 def restored(plan: RestorePlan, outcomes: Sequence[Outcome]) -> Answer:
@@ -154,7 +170,7 @@ def restored(plan: RestorePlan, outcomes: Sequence[Outcome]) -> Answer:
         f"{each.name}: {'restored' if each.problem is None else f'not restored: {each.problem}'}" for each in outcomes
     ]
     lines += [f"{path} belonged to a session that is over, and stays gone." for path in plan.ephemeral]
-    if plan.states and all(each.problem is None for each in outcomes):
+    if plan.states and any(each.problem is None or each.is_unknown for each in outcomes):
         lines.append(
             f"Have a controller take over now: it reads the {plural(len(plan.states), 'state')} of partitions."
         )
@@ -164,6 +180,6 @@ def restored(plan: RestorePlan, outcomes: Sequence[Outcome]) -> Answer:
         "failed": [{"what": each.name, "why": each.problem} for each in outcomes if each.problem is not None],
         "not_restorable": [*plan.ephemeral],
     }
-    if not outcomes:
+    if not outcomes and not plan.ephemeral:
         lines.append("Nothing had to be restored: the znodes are as they were before the repairs.")
     return Answer(data, tuple(lines), exit=exit_of(outcomes))

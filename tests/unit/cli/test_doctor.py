@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -101,6 +102,75 @@ async def test_what_is_found_again_was_not_repaired(session: FakeSession, broker
     answer = await fixed(session, brokers.questions, options, None, claims, settle_s=0)
     assert (outcomes(answer), answer.exit) == ([("cached_without_topic", "refused")], Exit.NO)
     assert field(answer, "backup") is None
+
+
+@pytest.mark.parametrize("kind", [IllKind.CACHED_WITHOUT_TOPIC, IllKind.IN_NO_CACHE])
+async def test_a_cache_that_is_not_seen_afterwards_is_not_said_to_be_repaired(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path, kind: IllKind
+) -> None:
+    await PLANTS[kind](session, brokers)
+
+    def silences(_: Diagnosis) -> TakeControl:
+        async def control(ills: Sequence[Ill], _: BackupFile) -> list[RepairResult]:
+            brokers.silent |= {1, 2}
+            return [RepairResult(ill, RepairOutcome.REPAIRED) for ill in ills]
+
+        return control
+
+    options = FixOptions(tmp_path / "b", assumes_yes=True)
+    answer = await fixed(session, brokers.questions, options, None, silences, settle_s=0)
+    assert (outcomes(answer), answer.exit) == ([(kind.code, "unknown")], Exit.UNREACHABLE)
+
+
+async def test_what_fix_does_not_repair_is_not_nothing(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.STRAY_DIRECTORY](session, brokers)
+    answer = await run(session, brokers, FixOptions(tmp_path / "b", assumes_yes=True))
+    assert answer.lines[-1] == ("Nothing was repaired: what is wrong is for a person, or --only has to name its kind.")
+    brokers.directories.clear()
+    brokers.silent.add(2)
+    unseen = await run(session, brokers, FixOptions(tmp_path / "b", assumes_yes=True))
+    assert (unseen.exit, unseen.lines[-1]) == (
+        Exit.UNREACHABLE,
+        "There is nothing to repair, as far as could be seen.",
+    )
+
+
+async def test_the_command_that_takes_repairs_back_is_quoted(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.MARKER_WITHOUT_TOPIC](session, brokers)
+    path = tmp_path / "it's mine"
+    answer = await run(session, brokers, FixOptions(path, assumes_yes=True))
+    assert f"lethe doctor --restore {shlex.quote(str(path))} takes" in answer.lines[0]
+
+
+async def test_a_controller_that_cannot_be_restored_is_not_as_it_was(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.CONTROLLER_NOT_REGISTERED](session, brokers)
+    await run(session, brokers, FixOptions(tmp_path / "b", assumes_yes=True))
+    back = await restored(session, tmp_path / "b", None)
+    assert back.lines == (f"{paths.CONTROLLER} belonged to a session that is over, and stays gone.",)
+
+
+async def test_a_backup_that_cannot_be_written_any_more_names_what_was_done(
+    session: FakeSession, brokers: FakeBrokers, tmp_path: Path
+) -> None:
+    await PLANTS[IllKind.MARKER_WITHOUT_TOPIC](session, brokers)
+    await PLANTS[IllKind.CONFIG_CHANGE_UNREADABLE](session, brokers)
+    asked: list[str] = []
+
+    def fills_the_disk(question: str) -> bool:
+        asked.append(question)
+        if len(asked) > 1:
+            (tmp_path / "b").rename(tmp_path / "moved")
+        return True
+
+    with pytest.raises(Refusal, match="cannot be written.*; it has what was done by then") as refused:
+        await run(session, brokers, FixOptions(tmp_path / "b"), fills_the_disk)
+    assert refused.value.exit is Exit.USAGE
 
 
 async def test_nothing_to_repair(session: FakeSession, brokers: FakeBrokers, tmp_path: Path) -> None:
