@@ -34,14 +34,14 @@ INTEGERS: Final = ArrayType(INTEGER, containsNull=False)
 STRINGS: Final = ArrayType(STRING, containsNull=False)
 
 
-def _table(*columns: tuple[str, DataType, str]) -> StructType:
+def table(*columns: tuple[str, DataType, str]) -> StructType:
     """Return the schema. Every column is nullable, as in Parquet files; its comment is stored with the table."""
     return StructType(
         [StructField(name, kind, nullable=True, metadata={"comment": says}) for name, kind, says in columns]
     )
 
 
-_DAY: Final = ("day", DATE, "partition")
+DAY: Final = ("day", DATE, "partition")
 _INGESTED: Final = (
     ("_ingested_at", TIMESTAMP, "when the row was read"),
     ("_source_file", STRING, "the file that it was read from"),
@@ -54,7 +54,7 @@ _SURVEY: Final = (
 
 # --- bronze -------------------------------------------------------------------------------------------------------
 
-CONTROLLER_EVENTS: Final = _table(
+CONTROLLER_EVENTS: Final = table(
     ("source", STRING, "writer of the record: /lethe/controller/1001, /lethe/broker/1"),
     ("id", STRING, "unique for its source"),
     ("time", TIMESTAMP, "by the writer's clock"),
@@ -62,9 +62,9 @@ CONTROLLER_EVENTS: Final = _table(
     ("subject", STRING, "for example topic/orders, broker/3"),
     ("data", STRING, "the record's data, JSON"),
     *_INGESTED,
-    _DAY,
+    DAY,
 )
-SURVEYS: Final = _table(
+SURVEYS: Final = table(
     *_SURVEY,
     ("took_ms", LONG, "how long it took"),
     ("cluster_id", STRING, "the cluster's id, if it has one"),
@@ -80,9 +80,9 @@ SURVEYS: Final = _table(
         "what could not be seen",
     ),
     *_INGESTED,
-    _DAY,
+    DAY,
 )
-ZNODE_SNAPSHOT: Final = _table(
+ZNODE_SNAPSHOT: Final = table(
     *_SURVEY,
     ("kind", STRING, "topic, partition, marker, config, reassignment, broker, controller"),
     ("path", STRING, "of the znode"),
@@ -107,9 +107,9 @@ ZNODE_SNAPSHOT: Final = _table(
     ("controller_epoch", INTEGER, "of /controller_epoch"),
     ("created_at", TIMESTAMP, "ctime of a topic's znode and of a marker"),
     *_INGESTED,
-    _DAY,
+    DAY,
 )
-BROKER_METADATA: Final = _table(
+BROKER_METADATA: Final = table(
     *_SURVEY,
     ("kind", STRING, "broker: one row per live broker; topic: an entry of its cache"),
     ("broker", INTEGER, "broker"),
@@ -121,9 +121,9 @@ BROKER_METADATA: Final = _table(
     ("topic_id", STRING, "as the cache has it"),
     ("partitions", INTEGERS, "as the cache has them"),
     *_INGESTED,
-    _DAY,
+    DAY,
 )
-AGENT_INVENTORY: Final = _table(
+AGENT_INVENTORY: Final = table(
     *_SURVEY,
     ("broker", INTEGER, "owner of the log directory"),
     ("log_dir", STRING, "path of the log directory"),
@@ -142,7 +142,7 @@ AGENT_INVENTORY: Final = _table(
     ("has_failed", BOOLEAN, "of a log-dir: its broker can no longer use it"),
     ("problem", STRING, "why it could not be seen, or only in part"),
     *_INGESTED,
-    _DAY,
+    DAY,
 )
 
 # --- silver -------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ _SPAN: Final = (
     ("topic_id", STRING, "the incarnation; null where the cluster has no ids"),
     ("span", INTEGER, "number of the deletion of that topic and id, from 1; without ids a name may have several"),
 )
-DELETION_SPANS: Final = _table(
+DELETION_SPANS: Final = table(
     *_SPAN,
     ("partitions", INTEGER, "how many"),
     ("replicas", INTEGER, "how many"),
@@ -196,7 +196,7 @@ DELETION_SPANS: Final = _table(
     (
         "bytes_gone_at",
         TIMESTAMP,
-        "the last directory was removed; null until each broker has removed what it acknowledged",
+        "the last directory was removed; null until each broker has removed what it acknowledged or owed",
     ),
     ("outcome", STRING, "done, let go, vanished, or open"),
     ("phase", STRING, "the last phase that was reached"),
@@ -218,11 +218,14 @@ DELETION_SPANS: Final = _table(
     ("last_line", STRING, "source and id of its last record"),
     ("done_line", STRING, "source and id of its first record with phase done"),
     ("dones", INTEGER, "number of records with phase done"),
+    ("owed_by", INTEGERS, "brokers that it ended without: they owed replicas"),
+    ("owed_replicas", INTEGER, "replicas that these owed"),
+    ("settled_at", TIMESTAMP, "when the last of these debts was closed; null while one is open, and without debts"),
     ("deleted_ms", LONG, "from the mark to done"),
     ("reclaimed_ms", LONG, "from the mark to the last byte"),
-    _DAY,
+    DAY,
 )
-REPLICA_DELETIONS: Final = _table(
+REPLICA_DELETIONS: Final = table(
     *_SPAN,
     ("partition", INTEGER, "partition"),
     ("broker", INTEGER, "broker"),
@@ -240,10 +243,10 @@ REPLICA_DELETIONS: Final = _table(
     ),
     ("last_ineligible_at", TIMESTAMP, "when it last could not be deleted, or answered with an error"),
     ("ack_ms", LONG, "from the last request to the acknowledgement"),
-    _DAY,
+    DAY,
 )
 DIRECTORIES: Final = StructType(AGENT_INVENTORY.fields)
-LEFTOVERS: Final = _table(
+LEFTOVERS: Final = table(
     *_SURVEY,
     ("place", STRING, "zookeeper, cache, disk"),
     ("standing", STRING, "left_over, set_aside, missing, incomplete, pending"),
@@ -254,9 +257,9 @@ LEFTOVERS: Final = _table(
     ("partition", INTEGER, "partition"),
     ("size_bytes", LONG, "on disk"),
     ("detail", STRING, "details of this finding"),
-    _DAY,
+    DAY,
 )
-QUARANTINE: Final = _table(
+QUARANTINE: Final = table(
     ("_source_file", STRING, "where it was read"),
     ("line_hash", STRING, "SHA-256 of the line"),
     ("line", STRING, "first 10,000 characters of the line; a late line is stored whole"),
@@ -271,10 +274,11 @@ QUARANTINE: Final = _table(
 
 # --- gold ---------------------------------------------------------------------------------------------------------
 
-DELETION_SLO: Final = _table(
+DELETION_SLO: Final = table(
     ("size_class", STRING, "by replicas: 1-9, 10-99, 100-999, 1000+; unknown; all"),
     ("deletions", LONG, "topics marked that day"),
     ("done", LONG, "deleted by now"),
+    ("owing", LONG, "of these, a broker still owes replicas"),
     ("reclaimed", LONG, "their bytes are removed too"),
     ("let_go", LONG, "marks that were removed or refused"),
     ("vanished", LONG, "znodes removed by others"),
@@ -289,9 +293,9 @@ DELETION_SLO: Final = _table(
     ("reclaimed_max_ms", LONG, ""),
     ("held_ms", LONG, "sum of times held back"),
     ("waited_ms", LONG, "sum of times waiting for brokers"),
-    _DAY,
+    DAY,
 )
-STUCK_NOW: Final = _table(
+STUCK_NOW: Final = table(
     *_SPAN,
     ("since", TIMESTAMP, "time of the mark, or else of the first record"),
     ("waiting_ms", LONG, "until the time of the run"),
@@ -301,7 +305,7 @@ STUCK_NOW: Final = _table(
     ("seen_in", STRING, "journal, survey, or both"),
     ("remedy", STRING, "a command that helps or shows more, or an instruction"),
 )
-SLOW_BROKERS: Final = _table(
+SLOW_BROKERS: Final = table(
     ("broker", INTEGER, "broker"),
     ("replicas", LONG, "replicas whose deletion was asked for"),
     ("acked", LONG, "acknowledged"),
@@ -311,18 +315,18 @@ SLOW_BROKERS: Final = _table(
     ("ack_max_ms", LONG, ""),
     ("ineligible_ms", LONG, "sum of times in which replicas were ineligible"),
     ("times_median", DOUBLE, "its p50 divided by the median of all brokers' p50 of that day"),
-    _DAY,
+    DAY,
 )
-DAILY_RECLAIM: Final = _table(
+DAILY_RECLAIM: Final = table(
     ("broker", INTEGER, "broker"),
     ("directories", LONG, "removed"),
     ("files", LONG, "removed"),
     ("size_bytes", LONG, "freed"),
     ("failed_directories", LONG, "directories whose removal has failed at least once"),
     ("topics", LONG, "topics among them"),
-    _DAY,
+    DAY,
 )
-LEFTOVER_BY_BROKER: Final = _table(
+LEFTOVER_BY_BROKER: Final = table(
     *_SURVEY,
     ("broker", INTEGER, "broker; null for ZooKeeper"),
     ("place", STRING, "zookeeper, cache, disk"),
@@ -330,9 +334,9 @@ LEFTOVER_BY_BROKER: Final = _table(
     ("reason", STRING, "reason"),
     ("findings", LONG, "how many"),
     ("size_bytes", LONG, "on disk"),
-    _DAY,
+    DAY,
 )
-STALE_TOPIC_CANDIDATES: Final = _table(
+STALE_TOPIC_CANDIDATES: Final = table(
     ("topic", STRING, "topic"),
     ("topic_id", STRING, "the incarnation in the survey; no other one is deleted"),
     ("partitions", INTEGER, "how many"),
@@ -347,7 +351,7 @@ STALE_TOPIC_CANDIDATES: Final = _table(
     ("survey_id", STRING, "the newest complete survey, from which the row is"),
     ("taken_at", TIMESTAMP, "when the survey began"),
 )
-CONTROLLER_TENURES: Final = _table(
+CONTROLLER_TENURES: Final = table(
     ("controller", INTEGER, "id"),
     ("epoch", INTEGER, "controller epoch"),
     ("elected_at", TIMESTAMP, ""),
@@ -359,17 +363,17 @@ CONTROLLER_TENURES: Final = _table(
     ("loading_ms", LONG, "from the election to being active"),
     ("tenure_ms", LONG, "duration; until the next election if its end was not recorded"),
     ("reason", STRING, "why it ended"),
-    _DAY,
+    DAY,
 )
 
 # --- quality ------------------------------------------------------------------------------------------------------
 
-VIOLATIONS: Final = _table(
+VIOLATIONS: Final = table(
     ("rule", STRING, "which rule"),
     ("severity", STRING, "error (sets the exit code) or warning"),
     ("subject", STRING, "topic/orders, replica/orders-0 on 3, controller/1001"),
     ("time", TIMESTAMP, "when"),
     ("detail", STRING, "found and expected values"),
     ("event_ids", STRINGS, "source and id of the records that show it"),
-    _DAY,
+    DAY,
 )

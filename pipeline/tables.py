@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from lethe.pipeline import schemas
+from lethe.pipeline import schemas, schemas_debts
 
 
 class Layer(enum.StrEnum):
@@ -75,6 +75,14 @@ REPLICA_DELETIONS: Final = Table(
     (*_SPAN, "partition", "broker"),
     "marked_at of the span",
 )
+DEBTS: Final = Table(
+    Layer.SILVER,
+    "debts",
+    schemas_debts.DEBTS,
+    ("topic", "topic_id", "broker", "created_zxid", "since"),
+    "marked_at of the span, or since",
+)
+TRASH: Final = Table(Layer.SILVER, "trash", schemas_debts.TRASH, ("topic", "trashed_at"), "trashed_at")
 DIRECTORIES: Final = Table(
     Layer.SILVER, "directories", schemas.DIRECTORIES, ("survey_id", "broker", "log_dir", "directory"), _SURVEYED
 )
@@ -92,6 +100,9 @@ SLOW_BROKERS: Final = Table(
     Layer.GOLD, "slow_brokers", schemas.SLOW_BROKERS, ("day", "broker"), "marked_at of the spans"
 )
 DAILY_RECLAIM: Final = Table(Layer.GOLD, "daily_reclaim", schemas.DAILY_RECLAIM, ("day", "broker"), "time of removal")
+OWED_BY_BROKER: Final = Table(
+    Layer.GOLD, "owed_by_broker", schemas_debts.OWED_BY_BROKER, ("day", "broker"), "time when something changed"
+)
 LEFTOVER_BY_BROKER: Final = Table(
     Layer.GOLD,
     "leftover_by_broker",
@@ -121,6 +132,8 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             AGENT_INVENTORY,
             DELETION_SPANS,
             REPLICA_DELETIONS,
+            DEBTS,
+            TRASH,
             DIRECTORIES,
             LEFTOVERS,
             QUARANTINE,
@@ -128,6 +141,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             STUCK_NOW,
             SLOW_BROKERS,
             DAILY_RECLAIM,
+            OWED_BY_BROKER,
             LEFTOVER_BY_BROKER,
             STALE_TOPIC_CANDIDATES,
             CONTROLLER_TENURES,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,14 +36,28 @@ from lethe.pipeline.transforms.affected import (
     rows_about,
     topic_stems,
 )
+from lethe.pipeline.transforms.debts import debts
 from lethe.pipeline.transforms.directories import directories
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.pipeline.transforms.leftovers import leftovers
+from lethe.pipeline.transforms.owed import owed_by_broker
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
+from lethe.pipeline.transforms.trash import trash_stays
 from lethe.pipeline.transforms.waits import changed_reasons
 from lethe.protocol.journal import EventRecordType
+
+SIZES_BEFORE: Final = datetime.timedelta(days=7)
+"""How old a survey may be, when the first debt is written, to tell how large the replicas are."""
+_MADE: Final = (tables.DELETION_SPANS, tables.REPLICA_DELETIONS, tables.DEBTS, tables.TRASH)
+
+
+class Also(NamedTuple):
+    """Whether there are new lines about debts, and about the trash."""
+
+    debts: bool
+    trash: bool
 
 
 class RefreshResult(NamedTuple):
@@ -85,12 +99,15 @@ def refresh_deletions(
     said = affected_subjects(events if changed is None else events.where(changed)).persist()
     topics = said.where("broker is null").select(STEM)
     try:
-        brokers = [row["broker"] for row in said.where("broker is not null").select("broker").collect()]
+        few = said.where("broker is not null or is_debt or is_trash").select("broker", "is_debt", "is_trash").distinct()
+        told = few.collect()
+        brokers = [row["broker"] for row in told if row["broker"] is not None]
+        also = Also(any(row["is_debt"] for row in told), any(row["is_trash"] for row in told))
         if brokers and (waiting := _topics_with_changed_waits(lake, brokers)) is not None:
             topics = topics.unionByName(topic_stems(waiting)).distinct().persist()
             # As a whole: it is computed from a table that is about to be replaced.
             topics.count()
-        return _recompute_deletions(lake, days, topics, stage) if topics.limit(1).count() else set()
+        return _recompute_deletions(lake, days, topics, also, stage) if topics.limit(1).count() else set()
     finally:
         topics.unpersist()
         said.unpersist()
@@ -108,29 +125,51 @@ def _topics_with_changed_waits(lake: Lake, brokers: Collection[int]) -> DataFram
 
 
 def _recompute_deletions(
-    lake: Lake, days: Sequence[datetime.date], affected: DataFrame, stage: OnStage
+    lake: Lake, days: Sequence[datetime.date], affected: DataFrame, also: Also, stage: OnStage
 ) -> set[datetime.date]:
-    known = _days_with_rows(lake, affected)
+    had = _days_with_rows(lake, affected)
+    known = {day for days in had.values() for day in days}
     events = _history(lake, min(known | set(days)), affected)
     heads = span_heads(events).persist()
     try:
+        made: dict[Table, StagedRows] = {}
+        # Most clusters have neither.
+        if also.debts or tables.DEBTS.name in had:
+            stage("making debts")
+            made[tables.DEBTS] = lake.stage(tables.DEBTS, debts(events, heads))
+        if also.trash or tables.TRASH.name in had:
+            stage("making trash")
+            made[tables.TRASH] = lake.stage(tables.TRASH, trash_stays(events))
         stage("making replica_deletions")
-        replicas = lake.stage(tables.REPLICA_DELETIONS, replica_deletions(events, heads))
+        replicas = made[tables.REPLICA_DELETIONS] = lake.stage(
+            tables.REPLICA_DELETIONS, replica_deletions(events, heads)
+        )
         stage("making deletion_spans")
-        spans = lake.stage(tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read()))
-        written = _replace_rows(lake, tables.REPLICA_DELETIONS, replicas, affected, known)
-        return written | _replace_rows(lake, tables.DELETION_SPANS, spans, affected, known)
+        owed = made[tables.DEBTS].read() if tables.DEBTS in made else None
+        made[tables.DELETION_SPANS] = lake.stage(
+            tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read(), owed)
+        )
+        written = [
+            _replace_rows(lake, table, rows, affected, had.get(table.name, set())) for table, rows in made.items()
+        ]
+        if tables.DEBTS in made:
+            refresh_owed(lake)
+        return set().union(*written)
     finally:
         heads.unpersist()
 
 
-def _days_with_rows(lake: Lake, affected: DataFrame) -> set[datetime.date]:
-    """The days for which the tables have rows of these topics."""
-    made = [table for table in (tables.DELETION_SPANS, tables.REPLICA_DELETIONS) if lake.has(table)]
-    if not made:
-        return set()
-    whole = reduce(DataFrame.union, (lake.read(table).select("topic", "day") for table in made))
-    return {row["day"] for row in rows_about(whole, affected).select("day").distinct().collect()}
+def _days_with_rows(lake: Lake, affected: DataFrame) -> dict[str, set[datetime.date]]:
+    """The days for which the tables have rows of these topics, by table."""
+    whole = [
+        lake.read(table).select("topic", "day", F.lit(table.name).alias("table")) for table in _MADE if lake.has(table)
+    ]
+    found: dict[str, set[datetime.date]] = {}
+    if whole:
+        rows = rows_about(reduce(DataFrame.union, whole), affected).select("table", "day").distinct()
+        for row in rows.collect():
+            found.setdefault(row["table"], set()).add(row["day"])
+    return found
 
 
 def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame:
@@ -139,6 +178,14 @@ def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame
     since = records_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
     before = lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day < first])
     return since.unionByName(before.where(F.col("type") == EventRecordType.BROKER.value))
+
+
+def refresh_owed(lake: Lake) -> None:
+    """Recompute what brokers owe, from all debts and from the surveys that may have seen their directories."""
+    owing = lake.read(tables.DEBTS)
+    first = owing.agg(F.to_date(F.min("since"))).collect()[0][0]
+    days = [day for day in lake.days(tables.DIRECTORIES) if first is not None and first - day <= SIZES_BEFORE]
+    lake.replace_table(tables.OWED_BY_BROKER, owed_by_broker(owing, lake.read(tables.DIRECTORIES, days)))
 
 
 def _replace_rows(
@@ -176,3 +223,5 @@ def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: OnStage) -
     lake.replace_partitions(
         tables.LEFTOVER_BY_BROKER, leftover_by_broker(lake.read(tables.LEFTOVERS, surveyed)), surveyed
     )
+    if lake.has(tables.DEBTS):
+        refresh_owed(lake)

@@ -52,6 +52,7 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
         spans,
         lake.read(tables.AGENT_INVENTORY, near),
         lake.read(tables.ZNODE_SNAPSHOT),
+        lake.read(tables.DEBTS),
         _distant_records(lake, far, spans.where(F.to_date("done_at").isin(day_values(concerned)))) if far else None,
         _unread_days(had),
     )

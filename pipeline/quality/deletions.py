@@ -158,18 +158,15 @@ def lacks_acks() -> Column:
 
 def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Deletions that were done although not every replica had acknowledged; except beside recorded gaps and unread
-    days. Replicas that were placed on a controller are on no disk, and no broker is asked for them."""
+    days. Replicas that were placed on a controller are on no disk, and no broker is asked for them; what a broker owes
+    is asked for later."""
     acked = F.coalesce("acked_replicas", F.lit(0))
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
-    lost = gaps(shared.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
-    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began_at() - skew())
-    spans = evidence.deletion_spans.where(lacks_acks() & ~_overlaps(evidence.unread_days)).withColumn(
-        "id_key", F.coalesce("topic_id", F.lit(""))
-    )
+    wanted = wanted - F.coalesce("owed_replicas", F.lit(0))
+    spans = _recorded_in_full(evidence, shared, lacks_acks())
     return (
         spans.join(_on_no_disk(spans, shared), ["topic", "id_key", "span"], "left")
         .where(~acked.between(wanted, F.col("replicas")))
-        .join(F.broadcast(lost), in_gap, "left_anti")
         .select(
             F.format_string("topic/%s", "topic").alias("subject"),
             F.col("done_at").alias("time"),
@@ -177,6 +174,14 @@ def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
             F.array().cast("array<string>").alias("event_ids"),
         )
     )
+
+
+def _recorded_in_full(evidence: Evidence, shared: SharedFrames, where: Column) -> DataFrame:
+    """Return these spans with `id_key`, except beside recorded gaps and unread days."""
+    lost = gaps(shared.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
+    in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began_at() - skew())
+    spans = evidence.deletion_spans.where(where & ~_overlaps(evidence.unread_days))
+    return spans.withColumn("id_key", F.coalesce("topic_id", F.lit(""))).join(F.broadcast(lost), in_gap, "left_anti")
 
 
 def _overlaps(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
@@ -201,6 +206,41 @@ def _on_no_disk(spans: DataFrame, shared: SharedFrames) -> DataFrame:
         .where(F.col("time").between(F.col("started_at"), F.col("done_at")))
         .groupBy("topic", "id_key", "span")
         .agg(F.count_distinct("broker", "partition").alias("on_no_disk"))
+    )
+
+
+# --- debts --------------------------------------------------------------------------------------------------------
+
+
+def closed_twice(evidence: Evidence, _: SharedFrames) -> DataFrame:
+    """Debts that controllers closed more than once: the later one has asked for a deletion that nobody owed."""
+    return evidence.debts.where(F.col("closed_again_at").isNotNull()).select(
+        F.format_string("topic/%s", "topic").alias("subject"),
+        F.col("closed_again_at").alias("time"),
+        F.format_string(
+            "the debt of broker %d was %s at %s, and closed again", "broker", "how", F.col("closed_at").cast("string")
+        ).alias("detail"),
+        F.array("closed_line").alias("event_ids"),
+    )
+
+
+def late_debts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
+    """Debts that were not written before the znodes of their topic went, of deletions that the journal has in full."""
+    is_known = (F.col("started_at") <= F.col("done_at")) & F.col("znodes_gone_at").isNotNull()
+    spans = _recorded_in_full(evidence, shared, is_known).select("topic", "id_key", "span", "znodes_gone_at")
+    gone = F.col("znodes_gone_at")
+    return (
+        evidence.debts.withColumn("id_key", F.coalesce("topic_id", F.lit("")))
+        .join(spans, ["topic", "id_key", "span"], "inner")
+        .where(F.col("written_line").isNull() | (F.col("since") > gone + skew()))
+        .select(
+            F.format_string("topic/%s", "topic").alias("subject"),
+            F.coalesce(F.when(F.col("written_line").isNull(), F.col("closed_at")), "since").alias("time"),
+            F.format_string(
+                "its znodes went at %s, and no debt of broker %d was written by then", gone.cast("string"), "broker"
+            ).alias("detail"),
+            F.array_compact(F.array("written_line", "closed_line")).alias("event_ids"),
+        )
     )
 
 

@@ -56,6 +56,7 @@ class Evidence(NamedTuple):
     agent_inventory: DataFrame
     """Of the same days as `controller_events`."""
     znode_snapshot: DataFrame
+    debts: DataFrame
     distant_records: DataFrame | None = None
     """Records of other days: all of LASTING_TYPES, and those about replicas that no broker holds, during the deletions
     in question."""

@@ -108,9 +108,16 @@ RULES: Final = (
     Rule(
         "all-acknowledged",
         _ERROR,
-        "A deletion was done though the replicas that acknowledged are not as many as the topic had.",
+        "A deletion was done though the replicas that acknowledged, or are owed, are not as many as the topic had.",
         deletions.missing_acks,
     ),
+    Rule(
+        "owed-before-gone",
+        _ERROR,
+        "The znodes of a topic went before what an absent broker owes of it was written.",
+        deletions.late_debts,
+    ),
+    Rule("closed-once", _ERROR, "Controllers closed a debt more than once.", deletions.closed_twice),
     Rule(
         "rising-times",
         _ERROR,

@@ -11,12 +11,17 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.pipeline.transforms.journal_records import is_refused_deletion
+from lethe.pipeline.transforms.journal_records import is_refused_deletion, is_trash_record
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 
 STEM: Final = "stem"
-_DELETIONS: Final = (EventRecordType.DELETION_PHASE, EventRecordType.ACK, EventRecordType.BYTES_FREED)
+_DELETIONS: Final = (
+    EventRecordType.DELETION_PHASE,
+    EventRecordType.ACK,
+    EventRecordType.BYTES_FREED,
+    EventRecordType.DEBT,
+)
 _TOPIC: Final = "topic/"
 
 
@@ -26,14 +31,17 @@ def stem_of(topic: Column) -> Column:
 
 
 def affected_subjects(events: DataFrame) -> DataFrame:
-    """Return (stem, broker): the topics and brokers of these records, each once; the other column is null."""
+    """Return (stem, broker, is_debt, is_trash): the topics and brokers of these records, each once; the other column is
+    null. `is_debt`, `is_trash`: whether some are about debts, or about the trash."""
     states = (F.col("type") == EventRecordType.TRANSITION.value) & F.col("data").contains("DELETION_")
     # Agents record their own events, controllers the events of brokers.
     is_of_broker = (F.col("type") == EventRecordType.BROKER.value) & F.col("data").contains('"what"')
     is_known = F.col("type").isin(*(kind.value for kind in _DELETIONS))
-    said = events.where(is_known | states | is_refused_deletion() | is_of_broker)
+    said = events.where(is_known | states | is_refused_deletion() | is_of_broker | is_trash_record())
     broker = F.when(is_of_broker, F.substring_index("subject", "broker/", -1).try_cast("int")).alias("broker")
-    return said.select(stem_of(_topic()), broker).where(F.col(STEM).isNotNull() | broker.isNotNull()).distinct()
+    is_debt = (F.col("type") == EventRecordType.DEBT.value).alias("is_debt")
+    subjects = said.select(stem_of(_topic()), broker, is_debt, is_trash_record().alias("is_trash"))
+    return subjects.where("stem is not null or broker is not null").distinct()
 
 
 def topic_stems(topics: DataFrame) -> DataFrame:
@@ -44,7 +52,7 @@ def topic_stems(topics: DataFrame) -> DataFrame:
 def records_about(events: DataFrame, affected: DataFrame) -> DataFrame:
     """Return the records about these topics, and those about brokers, which deletions may wait for."""
     kinds = (*_DELETIONS, EventRecordType.TRANSITION, EventRecordType.BROKER)
-    is_about = F.col("type").isin(*(kind.value for kind in kinds)) | is_refused_deletion()
+    is_about = F.col("type").isin(*(kind.value for kind in kinds)) | is_refused_deletion() | is_trash_record()
     about = events.where(is_about).withColumn(STEM, stem_of(_topic()))
     of_brokers = about.where(F.col("type") == EventRecordType.BROKER.value)
     return about.join(affected, STEM, "left_semi").unionByName(of_brokers).drop(STEM)

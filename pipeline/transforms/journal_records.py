@@ -19,6 +19,8 @@ from pyspark.sql.types import DataType, MapType, StringType, StructField, Struct
 
 from lethe.controller.core.deletion_memory import DELETING, PAUSED, RESUMED
 from lethe.pipeline.outcomes import REFUSED_AS
+from lethe.protocol.journal_debts import PAID, VOID, WRITTEN, WRITTEN_OFF
+from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
 
 MAX_RANGE: Final = 100_000
 """Maximum size of a range of partitions or brokers; a larger one is left to the audit."""
@@ -128,6 +130,64 @@ def freed_records(events: DataFrame) -> DataFrame:
     )
 
 
+def debt_records(events: DataFrame) -> DataFrame:
+    """Return lethe.debt: topic, id_key, broker, znode, created_zxid, at, source, seq, id, what, ranges, since,
+    size_bytes, why. `znode` names the debt among those of a broker and topic: the czxid, or else when it began."""
+    lines = events.where(F.col("type") == "debt")
+    keys = ("what", "broker", "topic_id", "created_zxid", "partitions", "owed_since_ms", "size_bytes", "why")
+    zxid, since_ms = F.col("said.created_zxid").try_cast("long"), _bounded_number(MAX_DURATION_MS, "owed_since_ms")
+    return (
+        _parsed(lines, *keys)
+        .select(
+            _topic().alias("topic"),
+            _id_key(),
+            F.col("said.broker").try_cast("int").alias("broker"),
+            F.coalesce(zxid, since_ms, F.lit(-1)).alias("znode"),
+            zxid.alias("created_zxid"),
+            F.col("time").alias("at"),
+            "source",
+            _seq().alias("seq"),
+            "id",
+            F.col("said.what").alias("what"),
+            F.col("said.partitions").alias("ranges"),
+            F.coalesce(F.timestamp_millis(since_ms), "time").alias("since"),
+            _bounded_number(MAX_BYTES, "size_bytes").alias("size_bytes"),
+            F.col("said.why").alias("why"),
+        )
+        .where("topic is not null and broker is not null and at is not null")
+        .where(F.col("what").isin(WRITTEN, PAID, VOID, WRITTEN_OFF))
+    )
+
+
+def is_trash_record() -> Column:
+    """Return whether a row of CONTROLLER_EVENTS may be about a topic in the trash."""
+    is_of_topic = (F.col("type") == "event") & F.col("subject").startswith("topic/")
+    return is_of_topic & (F.col("data").contains("the trash") | F.col("data").contains(RESTORED))
+
+
+def trash_records(events: DataFrame) -> DataFrame:
+    """Return lethe.event of topics in the trash, and lethe.deletion-phase where a deletion begins, with the phase as
+    `what`: topic, id_key, at, source, seq, id, what, ranges, until."""
+    begins = (F.col("type") == "deletion-phase") & F.col("data").contains('"queued"')
+    until = F.timestamp_millis(_bounded_number(MAX_DURATION_MS, "until_ms"))
+    return (
+        _parsed(events.where(begins | is_trash_record()), "what", "phase", "topic_id", "partitions", "until_ms")
+        .select(
+            _topic().alias("topic"),
+            _id_key(),
+            F.col("time").alias("at"),
+            "source",
+            _seq().alias("seq"),
+            "id",
+            F.coalesce("said.what", "said.phase").alias("what"),
+            F.col("said.partitions").alias("ranges"),
+            until.alias("until"),
+        )
+        .where("topic is not null and at is not null")
+        .where(F.col("what").isin(TRASHED, BACK, RESTORED, EXPIRED, PURGED, "queued"))
+    )
+
+
 def broker_records(events: DataFrame) -> DataFrame:
     """Return controllers' records about brokers: broker, at, what (`started`, `log directory failed`, ...)."""
     return (
@@ -173,6 +233,11 @@ def explode_partitions(lines: DataFrame) -> DataFrame:
     """Return one row for each partition in `ranges` (`0-3,7`), which `partition` replaces. An invalid range, or one of
     more than MAX_RANGE partitions, gives no row."""
     return lines.withColumn("partition", F.explode(_numbers("ranges"))).drop("ranges")
+
+
+def count_of(ranges: str) -> Column:
+    """Return how many numbers `0-3,7` names, as `explode_partitions` counts them; 0 for null."""
+    return F.coalesce(F.size(_numbers(ranges)), F.lit(0))
 
 
 # --- columns ------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ def deletion_slo(spans: DataFrame) -> DataFrame:
         classed.groupBy("day", "size_class").agg(
             F.count("*").alias("deletions"),
             F.count_if(outcome == DONE).alias("done"),
+            F.count_if((outcome == DONE) & is_owing()).alias("owing"),
             F.count_if(F.col("bytes_gone_at").isNotNull()).alias("reclaimed"),
             F.count_if(outcome == LET_GO).alias("let_go"),
             F.count_if(outcome == VANISHED).alias("vanished"),
@@ -36,6 +37,11 @@ def deletion_slo(spans: DataFrame) -> DataFrame:
         ),
         schemas.DELETION_SLO,
     )
+
+
+def is_owing() -> Column:
+    """Whether a broker owes replicas of the deletion. Rows that an earlier release wrote have no debts."""
+    return F.coalesce(F.col("owed_replicas") > 0, F.lit(False)) & F.col("settled_at").isNull()
 
 
 def size_class() -> Column:

@@ -9,11 +9,16 @@ import random
 from typing import Final
 
 from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
+from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
 from tests.pipeline.journals import ABSENT, START, Journal, Line
 
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
 _ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does not list the partition")
 _RANGES: Final = ("0-1", "0", "1", "0,1", "0-2,4")
+_STAYS: Final = (
+    *((), (), (), (), (TRASHED,), (TRASHED, BACK, RESTORED), (TRASHED, EXPIRED), (TRASHED, PURGED)),
+    *((TRASHED, RESTORED, TRASHED), (PURGED,)),
+)
 _PAUSES: Final = ("deletions are paused", "deletions go on")
 _REFUSALS: Final = (DISABLED, NO_SUCH_TOPIC)
 _REFUSED: Final = (DELETING, DELETING, DELETING, "removing its deletion marker")
@@ -26,6 +31,7 @@ class History:
     def __init__(self, seed: int, name: str, first_broker: int) -> None:
         self.random = random.Random(seed)
         self.clock = random.Random(-seed)
+        self.others = random.Random(f"debts {seed}")
         self.journal = Journal()
         self.name = name
         self.brokers = tuple(range(first_broker, first_broker + 3))
@@ -58,6 +64,8 @@ class History:
                 self._replicas(topic, topic_id, broker)
             if self.random.random() < 0.3:
                 self.controller = 2003 - self.controller
+        self._owed(topic, topic_id)
+        self._trash(topic, topic_id)
         reached = self.random.choice((0, 2, 4, 4, 4, 4))
         for phase in ("tombstoned", "acknowledged", "removed", "done")[:reached]:
             self._phase(topic, phase, topic_id)
@@ -70,6 +78,34 @@ class History:
                 error = self.random.choice((None, None, None, "EIO"))
                 at = self._later(70_000) + self.skew[broker]
                 self.journal.freed(at, topic, broker, self._id(topic_id), error, self.random.randint(1, 3))
+
+    def _owed(self, topic: str, topic_id: str | None) -> None:
+        """Brokers that are away owe replicas when it ends, and settle later or never; the deletion may be called off,
+        and ordered again."""
+        topic_id, zxid = self._id(topic_id), self.others.randint(1, 2)
+        for broker in self.others.sample(self.brokers, self.others.choice((0, 0, 0, 0, 1, 2))):
+            for _ in range(self.others.choice((1, 1, 2))):
+                self._debt(topic, "written", broker, zxid, topic_id)
+            for what in self.others.choice(
+                ((), ("paid",), ("void",), ("paid", "void"), ("written off",), ("paid", "paid"))
+            ):
+                agent = f"broker/{broker}" if what == "paid" and self.others.random() < 0.4 else None
+                self._debt(topic, what, broker, zxid, topic_id, agent)
+
+    def _debt(
+        self, topic: str, what: str, broker: int, zxid: int, topic_id: str | None, agent: str | None = None
+    ) -> None:
+        at = self.now + self.others.choice((0, 500, 80_000, 40_000_000 if what != "written" else 0))
+        said: dict[str, int | str | None] = {"partitions": self.others.choice((*_RANGES, *_NONSENSE[:2]))}
+        said |= self.others.choice(
+            ({}, {"size_bytes": 900}, {"owed_since_ms": START + self.now}, {"owed_since_ms": "x"})
+        )
+        said |= {} if topic_id == ABSENT else {"topic_id": topic_id}
+        self.journal.debt(at, topic, what, broker, zxid, agent or f"controller/{self.controller}", **said)
+
+    def _trash(self, topic: str, topic_id: str | None) -> None:
+        for what in self.others.choice(_STAYS):
+            self.journal.trash(self.now + self.others.randint(0, 9000), topic, what, topic_id, self.controller)
 
     def _held(self, topic: str, topic_id: str | None) -> None:
         for _ in range(self.random.randint(1, 3)):

@@ -15,6 +15,7 @@ from lethe.controller.core.deletion_memory import DELETING
 from lethe.pipeline import schemas
 from lethe.pipeline.io.frames import frame_of
 from lethe.protocol.journal import partition_ranges, time_from_text
+from lethe.protocol.journal_trash import TRASHED
 
 START: Final = time_from_text("2026-01-02T10:00:00Z")
 """Times in these tests are milliseconds since then."""
@@ -90,6 +91,17 @@ class Journal:
         said = {"log_dir": "/logs", "topic": topic, "partitions": partition_ranges(range(count)), "directories": count}
         sizes = {"size_bytes": 100 * count, "files": 3 * count, "error": error}
         self.line(at, f"/lethe/broker/{broker}", "bytes-freed", f"broker/{broker}", **said, **sizes, topic_id=topic_id)
+
+    def debt(
+        self, at: int, topic: str, what: str, broker: int, zxid: int = 7, by: str = "controller/1001", **data: Any
+    ) -> None:
+        said = {"what": what, "broker": broker, "topic_id": None, "created_zxid": zxid, "partitions": "0-1"}
+        self.line(at, f"/lethe/{by}", "debt", f"topic/{topic}", **{**said, "owed_since_ms": START + at, **data})
+
+    def trash(self, at: int, topic: str, what: str, topic_id: str | None = None, by: int = 1001) -> None:
+        said = {"what": what, "partitions": "0-1", "topic_id": topic_id}
+        until = {"until_ms": START + at + 86_400_000} if what == TRASHED else {}
+        self.line(at, f"/lethe/controller/{by}", "event", f"topic/{topic}", **said, **until)
 
     def broker(self, at: int, broker: int, what: str) -> None:
         self.line(at, "/lethe/controller/1001", "broker", f"broker/{broker}", what=what, broker_epoch=7)

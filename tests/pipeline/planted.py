@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lethe.pipeline import schemas
+from lethe.pipeline import schemas, schemas_debts
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.quality.evidence import Evidence
 from tests.pipeline import reference
@@ -120,6 +120,7 @@ class Plants:
     spans: list[dict[str, Any]] = field(default_factory=list)
     inventory: list[dict[str, Any]] = field(default_factory=list)
     znodes: list[dict[str, Any]] = field(default_factory=list)
+    debts: list[dict[str, Any]] = field(default_factory=list)
 
     def controller(self, number: int, **of: Any) -> Process:
         return Process(f"/lethe/controller/{number}", self.lines, **of)
@@ -131,6 +132,11 @@ class Plants:
         done = {"outcome": "done", "phase": "done", "replicas": 4, "acked_replicas": 4}
         times = {"marked_at": at(0), "queued_at": at(0), "started_at": at(0), "done_at": at(9 * SECOND)}
         self.spans.append({"topic": topic, "span": 1, **done, **times, "last_at": at(9 * SECOND), **columns})
+
+    def debt(self, topic: str, **columns: Any) -> None:
+        closed = {"closed_at": at(60 * SECOND), "how": "paid", "closed_line": f"closed {topic}"}
+        written = {"since": at(7 * SECOND), "written_line": f"written {topic}"}
+        self.debts.append({"topic": topic, "span": 1, "broker": 3, "replicas": 2, **written, **closed, **columns})
 
     def seen(self, survey: int, broker: int, log_dir: str, *found: tuple[str, str, int], source: str = "local") -> None:
         """What a survey saw in a log directory: (kind, topic, bytes) each."""
@@ -158,6 +164,7 @@ class Plants:
             _frame(spark, self.all_spans(), schemas.DELETION_SPANS),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
             _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),
+            _frame(spark, self.debts, schemas_debts.DEBTS),
         )
 
 
@@ -182,6 +189,7 @@ def planted() -> Plants:
         _obedience,
         _outcomes,
         _steps,
+        _debts,
         _disks,
         _missing_lines,
         _forms,
@@ -344,6 +352,18 @@ def _steps(plants: Plants) -> None:
     plants.span("rotated-away", acked_replicas=0, marked_at=None, queued_at=None, started_at=None)
     plants.span("backwards", started_at=at(-8 * SECOND))
     plants.span("skewed", started_at=at(-3 * SECOND))
+
+
+def _debts(plants: Plants) -> None:
+    for topic in ("owed", "owed-late", "owed-unwritten", "owed-skewed", "closed-again"):
+        plants.span(topic, acked_replicas=2, owed_replicas=2, znodes_gone_at=at(8 * SECOND))
+    plants.debt("owed")
+    plants.debt("owed-late", since=at(14 * SECOND), closed_at=None, how=None, closed_line=None)
+    plants.debt("owed-unwritten", written_line=None)
+    plants.debt("owed-skewed", since=at(12 * SECOND))
+    plants.debt("closed-again", closed_again_at=at(70 * SECOND))
+    plants.debt("of-no-span", span=None, written_line=None)
+    plants.span("owes-too-little", acked_replicas=2, owed_replicas=1)
 
 
 def _disks(plants: Plants) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lethe.pipeline.transforms.journal_records import MAX_DURATION_MS, MAX_RANGE
 from lethe.protocol.clocks import CLOCK_SKEW_MS
-from lethe.protocol.journal import time_to_text
+from lethe.protocol.journal import time_from_text, time_to_text
 from tests.pipeline.journals import Line
 
 Row = dict[str, Any]
@@ -278,7 +278,9 @@ def replica_deletions(spans: Iterable[Span]) -> Iterator[Row]:
             }
 
 
-def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]) -> Iterator[Row]:
+def deletion_spans(
+    spans: list[Span], replicas: list[Row], lines: Iterable[Line], debts: Iterable[Row] = ()
+) -> Iterator[Row]:
     history: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for line, said in in_order(lines):
         if line.type == "broker" and said.get("what") in ("failed", "started", "log directory failed"):
@@ -288,8 +290,12 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
     by_span: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in replicas:
         by_span[row["topic"], row["topic_id"], row["span"]].append(row)
+    owed: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for debt in debts:
+        owed[debt["topic"], debt["topic_id"], debt["span"]].append(debt)
     for span in spans:
         mine = by_span[span.topic, span.topic_id, span.number]
+        owing = owed[span.topic, span.topic_id, span.number]
         acks = [row["_acked"] for row in mine if row["_acked"] is not None]
         waits = sorted(_waits(mine, history), key=lambda wait: wait["broker"])
         done = span.first.get("done")
@@ -299,7 +305,7 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
             for by, since, until in span.holds
         ]
         freed = sum((number(said.get("directories")) or 0) for _, said in span.freed)
-        gone = max(at for at, _ in span.freed) if done is not None and acks and _all_freed(mine, span) else None
+        gone = _gone(mine, owing, span) if done is not None else None
         yield span.key | {
             "partitions": max(span.partitions, default=None),
             "replicas": max(span.replica_counts, default=None),
@@ -331,18 +337,33 @@ def deletion_spans(spans: list[Span], replicas: list[Row], lines: Iterable[Line]
             "last_line": span.names[-1],
             "done_line": next(iter(done_lines(span)), None),
             "dones": len(done_lines(span)),
+            "owed_by": sorted({debt["broker"] for debt in owing}),
+            "owed_replicas": sum(debt["replicas"] for debt in owing),
+            "settled_at": None if any(debt["how"] is None for debt in owing) else _settled(owing),
             "deleted_ms": gap(span.marked, done),
             "reclaimed_ms": gap(span.marked, gone),
         }
 
 
-def _all_freed(mine: list[Row], span: Span) -> bool:
-    """Every broker has removed as many directories as it has acknowledged replicas."""
-    acked = Counter(row["broker"] for row in mine if row["_acked"] is not None)
+def _settled(owing: list[Row]) -> str | None:
+    return max((debt["closed_at"] for debt in owing if debt["closed_at"] is not None), default=None)
+
+
+def _gone(mine: list[Row], owing: list[Row], span: Span) -> int | None:
+    """When every broker had removed as many directories as it has acknowledged replicas, or paid for; what is owed or
+    written off is not gone."""
+    promised = Counter(row["broker"] for row in mine if row["_acked"] is not None)
+    for debt in owing:
+        promised[debt["broker"]] += debt["paid_replicas"]
     freed: Counter[int] = Counter()
     for _, said in span.freed:
         freed[said["broker"]] += number(said.get("directories")) or 0
-    return all(freed[broker] >= count for broker, count in acked.items())
+    is_left = any(debt["how"] in (None, "written off") for debt in owing)
+    if is_left or not promised.total() or any(freed[broker] < count for broker, count in promised.items()):
+        return None
+    times = [at for at, _ in span.freed]
+    settled = _settled(owing)
+    return max([*times, *([] if settled is None else [time_from_text(settled)])])
 
 
 def _waits(mine: list[Row], history: dict[int, list[tuple[int, str]]]) -> Iterator[Row]:

@@ -47,6 +47,9 @@ def deletion_slo(spans: Iterable[Row]) -> Iterator[Row]:
             "size_class": size_class,
             "deletions": len(rows),
             "done": sum(row["outcome"] == "done" for row in rows),
+            "owing": sum(
+                row["outcome"] == "done" and row["owed_replicas"] > 0 and row["settled_at"] is None for row in rows
+            ),
             "reclaimed": len(known(rows, "bytes_gone_at")),
             "let_go": sum(row["outcome"] == "let go" for row in rows),
             "vanished": sum(row["outcome"] == "vanished" for row in rows),

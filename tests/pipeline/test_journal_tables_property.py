@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lethe.pipeline import schemas
+from lethe.pipeline import schemas, schemas_debts
+from lethe.pipeline.io.frames import empty
+from lethe.pipeline.transforms.debts import debts
+from lethe.pipeline.transforms.owed import owed_by_broker
 from lethe.pipeline.transforms.reclaim import daily_reclaim
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.slo import deletion_slo
@@ -18,13 +21,14 @@ from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
 from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.pipeline.transforms.trash import trash_stays
 from lethe.protocol.causes import CauseKind, sentence
-from tests.pipeline import reference, reference_gold, reference_stuck
+from tests.pipeline import reference, reference_debts, reference_gold, reference_stuck
 from tests.pipeline.histories import History
 from tests.pipeline.journals import Line, events, rows_of
 from tests.pipeline.reference import Row
 
-EXAMPLES: Final = 100
+EXAMPLES: Final = 80
 BY_BROKER: Final = "waits for broker "
 pytestmark = pytest.mark.timeout(600)
 
@@ -35,9 +39,11 @@ class Made(NamedTuple):
     lines: list[Line]
     bronze: DataFrame
     replicas: DataFrame
+    debts: DataFrame
     spans: DataFrame
     wanted: list[reference.Span]
     wanted_replicas: list[Row]
+    wanted_debts: list[Row]
     wanted_spans: list[Row]
 
 
@@ -48,12 +54,15 @@ def made(spark: SparkSession) -> Iterator[Made]:
     bronze = events(spark, lines).cache()
     heads = span_heads(bronze).cache()
     replicas = replica_deletions(bronze, heads).cache()
-    spans = deletion_spans(bronze, heads, replicas).cache()
+    owed = debts(bronze, heads).cache()
+    spans = deletion_spans(bronze, heads, replicas, owed).cache()
     wanted = reference.spans(lines)
     wanted_replicas = list(reference.replica_deletions(wanted))
-    wanted_spans = list(reference.deletion_spans(wanted, wanted_replicas, lines))
-    yield Made(lines, bronze, replicas, spans, wanted, reference.without_private(wanted_replicas), wanted_spans)
-    for frame in (bronze, heads, replicas, spans):
+    wanted_debts = list(reference_debts.debts(lines, wanted))
+    wanted_spans = list(reference.deletion_spans(wanted, wanted_replicas, lines, wanted_debts))
+    replicas_told = reference.without_private(wanted_replicas)
+    yield Made(lines, bronze, replicas, owed, spans, wanted, replicas_told, wanted_debts, wanted_spans)
+    for frame in (bronze, heads, replicas, owed, spans):
         frame.unpersist()
 
 
@@ -65,6 +74,26 @@ def test_spans(made: Made) -> None:
 def test_replicas(made: Made) -> None:
     assert _in_order(rows_of(made.replicas)) == _in_order(made.wanted_replicas)
     assert made.replicas.columns == schemas.REPLICA_DELETIONS.names
+
+
+def test_debts(made: Made, spark: SparkSession) -> None:
+    assert _in_order(rows_of(made.debts)) == _in_order(made.wanted_debts)
+    assert made.debts.columns == schemas_debts.DEBTS.names
+    owed = owed_by_broker(made.debts, empty(spark, schemas.DIRECTORIES))
+    assert _in_order(rows_of(owed)) == _in_order(reference_debts.owed_by_broker(made.wanted_debts))
+    assert owed.columns == schemas_debts.OWED_BY_BROKER.names
+    assert {debt["how"] for debt in made.wanted_debts} == {None, "paid", "void", "written off"}
+    spans = [span for span in made.wanted_spans if span["owed_replicas"]]
+    assert sum(span["settled_at"] is None for span in spans) > 5 < sum(span["settled_at"] is not None for span in spans)
+    assert sum(span["bytes_gone_at"] is not None for span in spans) > 1
+
+
+def test_trash(made: Made) -> None:
+    stays = trash_stays(made.bronze)
+    wanted = list(reference_debts.trash_stays(made.lines))
+    assert _in_order(rows_of(stays)) == _in_order(wanted)
+    assert stays.columns == schemas_debts.TRASH.names
+    assert {stay["how"] for stay in wanted} == {None, "back", "expired", "purged", "deleted"}
 
 
 def test_slo(made: Made) -> None:

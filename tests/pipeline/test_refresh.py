@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lethe.controller.core.deletion_memory import DISABLED
 from lethe.pipeline import tables
+from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.refresh import refresh_deletions
-from tests.pipeline.journals import Journal, events
+from lethe.pipeline.tables import Table
+from lethe.protocol.journal_trash import BACK, TRASHED
+from tests.pipeline.journals import START, Journal, events
 
 DAY = datetime.date(2026, 1, 2)
+_BEFORE: Final = datetime.datetime(2026, 1, 2, 9, tzinfo=datetime.UTC)
+_AFTER: Final = datetime.datetime(2026, 1, 2, 11, tzinfo=datetime.UTC)
 
 
 @pytest.mark.slow
@@ -40,15 +46,71 @@ def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSess
     assert written == [{DAY}, {DAY}, {DAY}, set()], "nothing is made anew for what changes nothing"
 
 
-def test_the_refusal_of_who_took_over_ends_a_deletion(spark: SparkSession, tmp_path: Path) -> None:
+def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSession, tmp_path: Path) -> None:
     journal = Journal()
     journal.phases(0, "begun", ("queued", "started"))
+    for topic in ("owed", "kept"):
+        journal.phases(0, topic, ("queued", "started"), topic)
+        journal.moved(2000, topic, 1, "DELETION_SUCCESSFUL", topic_id=topic)
+        journal.debt(2500, topic, "written", 3, topic_id=topic)
+        journal.phases(3000, topic, ("removed", "done"), topic)
+        journal.freed(9000, topic, 1, topic)
+    journal.trash(0, "back", TRASHED, "id")
+    first = len(journal.lines)
     journal.refused(9000, "begun", DISABLED, by=1002)
+    journal.debt(60_000, "owed", "paid", 3, by="broker/3", topic_id="owed", owed_since_ms=START + 2500)
+    journal.freed(61_000, "owed", 3, "owed")
+    journal.trash(70_000, "back", BACK, "id")
     lake = Lake(spark, str(tmp_path / "lake"))
-    outcomes = []
+    seen: list[list[tuple[Any, ...]]] = []
     with lake.writer("refresh"):
-        for new in (journal.lines[:-1], journal.lines[-1:]):
+        lake.append(tables.DIRECTORIES, _seen_directories(spark))
+        for new in (journal.lines[:first], journal.lines[first:]):
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
             refresh_deletions(lake, [DAY], lambda _: None, F.col("id").isin([line.id for line in new]))
-            outcomes += [row["outcome"] for row in lake.read(tables.DELETION_SPANS).collect()]
-    assert outcomes == ["open", "let go"]
+            seen.append([row for table, columns in _COLUMNS.items() for row in _rows(lake, table, columns)])
+    assert seen[0] == [
+        ("begun", "open", 0, False, False),
+        ("kept", "done", 2, False, False),
+        ("owed", "done", 2, False, False),
+        ("kept", 1, None, None),
+        ("owed", 1, None, None),
+        ("back", None),
+        (3, 2, 0, 2, 70, 1),
+    ], "bytes that are owed are not reclaimed; of one debt a survey tells the size"
+    assert seen[1] == [
+        ("begun", "let go", 0, False, False),
+        ("kept", "done", 2, False, False),
+        ("owed", "done", 2, True, True),
+        ("kept", 1, None, None),
+        ("owed", 1, "paid", "/lethe/broker/3"),
+        ("back", "back"),
+        (3, 2, 1, 1, 0, 1),
+    ]
+
+
+_COLUMNS: Final = {
+    tables.DELETION_SPANS: "topic outcome owed_replicas settled_at bytes_gone_at",
+    tables.DEBTS: "topic span how closed_by",
+    tables.TRASH: "topic how",
+    tables.OWED_BY_BROKER: "broker written paid open owed_bytes unsized",
+}
+
+
+def _rows(lake: Lake, table: Table, columns: str) -> list[tuple[Any, ...]]:
+    """Of instants, whether they are known."""
+    rows = lake.read(table).select(*columns.split()).collect()
+    return sorted(
+        tuple(row[name] is not None if name.endswith("_at") else row[name] for name in columns.split()) for row in rows
+    )
+
+
+def _seen_directories(spark: SparkSession) -> DataFrame:
+    """A survey before the debts, and one that saw what is no debt's."""
+    of: dict[str, Any] = {"broker": 3, "kind": "replica", "topic_id": "owed", "topic": "owed", "day": DAY}
+    rows = [
+        of | {"survey_id": "before", "taken_at": at, "partition": number, "size_bytes": size}
+        for at, number, size in ((_BEFORE, 0, 30), (_BEFORE, 1, 40), (_AFTER, 0, 9), (_BEFORE, 2, 500))
+    ]
+    names = tables.DIRECTORIES.schema.fieldNames()
+    return frame_of(spark, tables.DIRECTORIES.schema, (tuple(row.get(name) for name in names) for row in rows))

@@ -36,7 +36,7 @@ def over_days() -> Plants:
     """What is planted, stretched, and what rests on days long before."""
     plants = planted()
     plants.lines = [(*map(stretched, row[:-1]), stretched(row[2]).date()) for row in plants.lines]
-    for rows in (plants.spans, plants.inventory, plants.znodes):
+    for rows in (plants.spans, plants.inventory, plants.znodes, plants.debts):
         rows[:] = [{name: stretched(value) for name, value in row.items()} for row in rows]
     zombie, new = plants.controller(3001), plants.controller(3002)
     zombie.election(0, "elected", 101)
@@ -85,6 +85,7 @@ def lake_of(spark: SparkSession, root: Path, plants: Plants) -> Lake:
         lake.append(tables.DELETION_SPANS, frame(spark, tables.DELETION_SPANS, plants.all_spans(), *steps))
         lake.append(tables.AGENT_INVENTORY, frame(spark, tables.AGENT_INVENTORY, plants.inventory, "taken_at"))
         lake.append(tables.ZNODE_SNAPSHOT, frame(spark, tables.ZNODE_SNAPSHOT, plants.znodes, "taken_at"))
+        lake.append(tables.DEBTS, frame(spark, tables.DEBTS, plants.debts, "since"))
     return lake
 
 
