@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from lethe.pipeline.report import sections_cluster, sections_deletions, sections_findings
+from lethe.pipeline.report import sections_cluster, sections_deletions, sections_findings, sections_owed
 from lethe.pipeline.report.components import Section
 from lethe.pipeline.report.formatting import NONE, cut, day, instant
 from lethe.pipeline.report.markup import Child, Markup, el, join, raw
@@ -64,6 +64,7 @@ def _sections(report: Report) -> Sequence[Section]:
         sections_deletions.timelines(report),
         sections_deletions.latencies(report),
         sections_deletions.reclaimed(report),
+        sections_owed.owed(report),
         sections_cluster.brokers(report),
         sections_cluster.controllers(report),
         sections_findings.candidates(report),

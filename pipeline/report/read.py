@@ -13,6 +13,7 @@ from lethe.pipeline import tables
 from lethe.pipeline.report.lake_reader import DayFilter, LakeChanged, LakeReader, SortKey
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
+from lethe.pipeline.report.read_owed import read_promises
 from lethe.pipeline.report.read_spans import read_deletions
 from lethe.pipeline.report.read_surveys import and_filters, read_surveys, rows_of_surveys
 from lethe.pipeline.report.values import (
@@ -100,6 +101,7 @@ def _read(lake: LakeReader, title: str, days: DayFilter) -> Report:
         candidates=lake.rows(
             tables.STALE_TOPIC_CANDIDATES, StaleTopic, (SortKey("size_bytes", True), SortKey("topic")), limit=ROWS
         ),
+        promises=read_promises(lake),
         tenures=lake.rows(
             tables.CONTROLLER_TENURES,
             Tenure,

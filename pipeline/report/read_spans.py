@@ -38,13 +38,14 @@ _STEP_WIDTHS_MS: Final = tuple(
 )
 _INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at"))
 _TIMES: Final = {"deleted": "deleted_ms", "reclaimed": "reclaimed_ms"}
+_OWED: Final = ("owed_replicas", "settled_at")
 _PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
 
 
 def read_deletions(lake: LakeReader, where: Any) -> Deletions:
     """Return the sums of all spans that pass the filter, and those that are shown."""
     sums = _Totals()
-    for batch in lake.batches(DELETION_SPANS, column_names(DeletionSpan), where):
+    for batch in lake.batches(DELETION_SPANS, [*column_names(DeletionSpan), *_OWED], where):
         sums.add(batch)
     if not sums.total:
         return Deletions()
@@ -53,6 +54,7 @@ def read_deletions(lake: LakeReader, where: Any) -> Deletions:
         shown=tuple(_with_intervals(span) for span in to_rows(_chosen(sums.kept), DeletionSpan)),
         total=sums.total,
         done=sums.outcomes[DONE],
+        owing=sums.owing,
         reclaimed=sums.reclaimed,
         let_go=sums.outcomes[LET_GO],
         vanished=sums.outcomes[VANISHED],
@@ -73,6 +75,7 @@ class _Totals:
     """Sums of the first pass."""
 
     total: int = 0
+    owing: int = 0
     reclaimed: int = 0
     freed_bytes: int = 0
     waited: int = 0
@@ -89,6 +92,8 @@ class _Totals:
 
     def add(self, batch: pa.Table) -> None:
         self.total += batch.num_rows
+        is_owing = pc.and_(pc.greater(batch.column("owed_replicas"), 0), pc.is_null(batch.column("settled_at")))
+        self.owing += pc.sum(pc.and_(pc.equal(batch.column("outcome"), DONE), is_owing)).as_py() or 0
         self.reclaimed += batch.num_rows - batch.column("bytes_gone_at").null_count
         self.freed_bytes += pc.sum(batch.column("freed_bytes")).as_py() or 0
         self.waited += pc.sum(pc.greater(batch.column("waited_ms"), 0)).as_py() or 0

@@ -135,6 +135,8 @@ def is_empty(report: Report) -> bool:
         report.violations,
         report.bad_lines,
         report.candidates,
+        report.promises.brokers,
+        report.promises.trash,
     )
     return not report.deletions.total and report.newest is None and not any(each.total for each in rows)
 
@@ -155,12 +157,17 @@ def _deletions(report: Report) -> str:
         return "no deletions"
     said = count(deletions.total, "deletion")
     if deletions.done == deletions.total:
-        return f"{said}, {'done' if deletions.total == 1 else 'all done'}"
-    parts = [f"{number(deletions.done)} done"]
+        return ", ".join((said, "done" if deletions.total == 1 else "all done", *_owing(report)))
+    parts = [f"{number(deletions.done)} done", *_owing(report)]
     if deletions.open:
         stuck = report.stuck.total == deletions.open
         parts.append(f"{number(deletions.open)} {'stuck' if stuck else 'under way'}")
     return f"{said}, {', '.join(parts + _ended_otherwise(report))}"
+
+
+def _owing(report: Report) -> list[str]:
+    """No leftover, but a promise."""
+    return [f"{number(report.deletions.owing)} owed in part"] if report.deletions.owing else []
 
 
 def _ended_otherwise(report: Report) -> list[str]:
@@ -265,7 +272,7 @@ def _errors(report: Report) -> int:
 
 def _outcomes(report: Report) -> str:
     deletions = report.deletions
-    parts = [f"{number(deletions.done)} done"]
+    parts = [f"{number(deletions.done)} done", *_owing(report)]
     parts += [f"{number(deletions.open)} open"] if deletions.open else []
     return ", ".join(parts + _ended_otherwise(report))
 

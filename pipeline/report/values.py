@@ -180,6 +180,44 @@ class SurveyRow(NamedTuple):
     problems: tuple[Mapping[str, str], ...] | None
 
 
+class OwedByBroker(NamedTuple):
+    """What a broker owes since the last day on which that changed."""
+
+    broker: int | None
+    day: date
+    open: int | None
+    open_replicas: int | None
+    owed_bytes: int | None
+    unsized: int | None
+
+
+class OpenDebt(NamedTuple):
+    topic: str | None
+    topic_id: str | None
+    broker: int | None
+    partitions: str | None
+    since: int | None
+
+
+class TrashedTopic(NamedTuple):
+    topic: str | None
+    topic_id: str | None
+    trashed_at: int | None
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Promises:
+    """What brokers owe, and the topics in the trash; neither depends on the requested days."""
+
+    brokers: Rows[OwedByBroker] = field(default_factory=Rows)
+    """Those that owe something now."""
+    debts: Rows[OpenDebt] = field(default_factory=Rows)
+    closed: Mapping[str, int] = field(default_factory=dict)
+    """Debts that are closed, by how."""
+    trash: Rows[TrashedTopic] = field(default_factory=Rows)
+
+
 class StaleTopic(NamedTuple):
     topic: str | None
     topic_id: str | None
@@ -259,6 +297,8 @@ class Deletions:
     shown: tuple[DeletionSpan, ...] = ()
     total: int = 0
     done: int = 0
+    owing: int = 0
+    """Of the done ones: a broker still owes replicas."""
     reclaimed: int = 0
     let_go: int = 0
     vanished: int = 0
@@ -305,6 +345,7 @@ class Report:
     disks: DiskCoverage | None = None
     """Of the newest survey's round; None if unknown."""
     candidates: Rows[StaleTopic] = field(default_factory=Rows)
+    promises: Promises = field(default_factory=Promises)
     tenures: Rows[Tenure] = field(default_factory=Rows)
     violations: Rows[Violation] = field(default_factory=Rows)
     violations_by_rule: Mapping[tuple[str, str], int] = field(default_factory=dict)

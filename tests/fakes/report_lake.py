@@ -180,6 +180,14 @@ def _write_rest(lake: Path, name: Callable[[str], str]) -> None:
         | {"loading_ms": 118, "day": day},
     ]
     write(lake, tables.CONTROLLER_TENURES, terms)
+    owed = {"broker": 3, "open_replicas": 2, "owed_bytes": 700, "unsized": 0, "paid": 0, "void": 0, "written_off": 0}
+    days = ({"written": 3, "open": 3}, {"written": 0, "open": 1, "paid": 1, "written_off": 1})
+    rows = ({**owed, **each, "day": day_of(BEGAN_MS + number * MS_PER_DAY)} for number, each in enumerate(days))
+    write(lake, tables.OWED_BY_BROKER, rows)
+    debt = {"broker": 3, "partitions": "0-1", "since": at(BEGAN_MS), "day": day_of(BEGAN_MS)}
+    write(lake, tables.DEBTS, [{**debt, "topic": name("audit-2022")}, {**debt, "topic": "settled", "how": "paid"}])
+    stay = {"trashed_at": at(BEGAN_MS), "until": at(BEGAN_MS + MS_PER_DAY), "day": day_of(BEGAN_MS)}
+    write(lake, tables.TRASH, [{**stay, "topic": name("finance")}, {**stay, "topic": "returned", "how": "back"}])
     violation = {"rule": "bytes_match_inventory", "severity": "warning", "subject": name("broker/2"), "day": day}
     violation |= {
         "time": at(BEGAN_MS + 16_000),

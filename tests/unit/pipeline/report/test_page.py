@@ -25,6 +25,7 @@ SECTIONS = [
     "timelines",
     "latency",
     "reclaimed",
+    "owed",
     "brokers",
     "controllers",
     "candidates",
@@ -69,9 +70,18 @@ def test_everything_is_on_the_page(tmp_path: Path) -> None:
         "/d1/forgotten-0",
         "metrics-2023",
         "bytes_match_inventory",
+        "3 debts: 1 open, 1 paid, 1 written off.",
+        "audit-2022",
+        "finance",
     ):
         assert said in text
     assert "61 deletions, 60 done, 1 stuck, 2 left over, 1 set aside" in text
+
+
+def test_nothing_is_owed_and_the_trash_is_empty(tmp_path: Path) -> None:
+    write(tmp_path, tables.DELETION_SPANS, [span(1, BEGAN_MS)])
+    assert "No debts.</p>" in made(tmp_path)
+    assert "No topic is in the trash." in made(tmp_path)
 
 
 def test_hostile_values_stay_text(tmp_path: Path) -> None:

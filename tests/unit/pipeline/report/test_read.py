@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lethe.pipeline import tables
@@ -17,6 +18,8 @@ from lethe.pipeline.report.lake_reader import UNFINISHED_CHANGE, DayFilter, Lake
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_spans import SHOWN, step_width
+from lethe.pipeline.report.summary import summarize
+from lethe.pipeline.report.values import Promises
 from lethe.pipeline.tables import Table
 from lethe.protocol.lake import encode_identity
 from tests.fakes.lakes import at, day_of, write
@@ -31,6 +34,30 @@ def test_deletions_are_added_up(tmp_path: Path) -> None:
     assert found.freed_bytes == 16_384 * 15 * (4 + 4 + 12 + 120)
     assert sum(bar.size_bytes for bar in found.freed) == found.freed_bytes
     assert sum(bar.topics for bar in found.freed) == 60
+
+
+def test_what_is_promised(tmp_path: Path) -> None:
+    found = read_report(str(write_lake(tmp_path, 2))).promises
+    assert [(row.broker, row.open, row.owed_bytes) for row in found.brokers.shown] == [(3, 1, 700)]
+    assert ([row.topic for row in found.debts.shown], found.debts.total) == (["audit-2022"], 1)
+    assert found.closed == {"paid": 1, "written off": 1}
+    assert [row.topic for row in found.trash.shown] == ["finance"]
+
+
+def test_owing_deletions_are_told_apart_and_an_older_lake_has_none(tmp_path: Path) -> None:
+    rows = [span(number, BEGAN_MS) for number in range(4)]
+    rows[0] |= {"owed_replicas": 2}
+    rows[1] |= {"owed_replicas": 2, "settled_at": at(BEGAN_MS)}
+    rows[2] |= {"owed_replicas": 0}
+    write(tmp_path, tables.DELETION_SPANS, rows)
+    report = read_report(str(tmp_path))
+    assert (report.deletions.done, report.deletions.owing) == (4, 1)
+    assert summarize(report).sentence.startswith("4 deletions, all done, 1 owed in part, ")
+    (file,) = (tmp_path / tables.DELETION_SPANS.path).glob("day=*/*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.drop_columns(["owed_by", "owed_replicas", "settled_at"]), file)
+    older = read_report(str(tmp_path))
+    assert (older.deletions.done, older.deletions.owing, older.promises) == (4, 0, Promises())
 
 
 def test_what_somebody_else_removed_is_neither_done_nor_open(tmp_path: Path) -> None:
