@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,13 +23,17 @@ from lethe.admin.rescue_control import RescueController, RescueInterrupted, in_c
 from lethe.admin.rescue_limits import PAUSED, beyond_command
 from lethe.admin.rescue_run import RescueOptions, means_for
 from lethe.admin.rescue_snapshot import RescueSnapshot, look
+from lethe.admin.topic_znodes import require_cluster
+from lethe.protocol.journal import partition_ranges
 from lethe.protocol.kafka.disk_formats import META_PROPERTIES, PARTITION_METADATA
 from lethe.protocol.vocabulary import BrokerId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Exists
-from lethe.survey.znodes import stat_of
+from lethe.protocol.zookeeper.operations import Exists, GetData, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.znodes import MalformedZnode
+from lethe.survey.znodes import ZnodeUnreadable, stat_of, topic_of
 
 POLL_S: Final = 0.25
+NO_ID: Final = "no id tells it from a later topic; look at it yourself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ class SettlePlan:
 
 
 async def own_debts(session: ZooKeeperSession, broker: int) -> tuple[OpenDebt, ...]:
-    """Return what the broker owes. Raises Refusal where something of it cannot be read."""
+    """Return what the broker owes. Raises Refusal where something of it cannot be read, and NoCluster."""
+    (ids,) = await session.read([Exists(paths.BROKER_IDS)])
+    require_cluster(ids)
     read = await read_debts_of(session, [BrokerId(broker)])
     _demand_seen(read)
     return read.debts
@@ -53,15 +59,20 @@ def _demand_seen(read: DebtsRead) -> None:
         raise Refusal(f"what {unseen.path} says is unseen: {unseen.reason}", Exit.UNREACHABLE)
 
 
+async def is_registered(session: ZooKeeperSession, broker: int) -> bool:
+    """Return whether the broker is registered. Raises ZnodeUnreadable."""
+    path = paths.broker_id(broker)
+    (found,) = await session.read([Exists(path)])
+    return stat_of(found, path) is not None
+
+
 async def settle_plan(session: ZooKeeperSession, broker: int) -> SettlePlan:
     """Return what is to be done. Raises Refusal where the broker owes something and is not registered, and where the
-    controller is unseen."""
+    controller is unseen; NoCluster where there is no cluster."""
     debts = await own_debts(session, broker)
     acting = await acting_controller(session)
     if debts:
-        path = paths.broker_id(broker)
-        (registered,) = await session.read([Exists(path)])
-        if stat_of(registered, path) is None:
+        if not await is_registered(session, broker):
             raise Refusal(
                 f"broker {broker} is not registered: start it first; or print a script for its host with --script; or, "
                 f"if it never returns, give up what it owes with lethe brokers forget {broker}"
@@ -116,14 +127,51 @@ async def _wait(
 # --- without any controller ---------------------------------------------------------------------------------------
 
 
-def script(broker: int, debts: Sequence[OpenDebt]) -> tuple[str, ...]:
+async def kept_because(session: ZooKeeperSession, debts: Sequence[OpenDebt]) -> dict[str, str]:
+    """Return why nothing may be removed for a debt, by its path; those that are not in it may be paid.
+
+    the debt's topic                                   example
+    -------------------------------------------------  -----------------------------------------------------------
+    exists, or one of its name that may be the same    its deletion was called off, and no controller of Lethe's
+                                                       has closed the debt yet
+    may be in the trash                                it was brought back, and deleted again with a grace period
+    cannot be told from a later one                    the debt has no id
+    """
+    topics = await session.read([GetData(paths.topic(each.topic)) for each in debts]) if debts else ()
+    trash = await session.read([Exists(paths.trashed(each.topic)) for each in debts]) if debts else ()
+    found = {}
+    for each, topic, trashed in zip(debts, topics, trash, strict=True):
+        if (why := _kept(each, topic, trashed)) is not None:
+            found[each.path] = why
+    return found
+
+
+def _kept(owed: OpenDebt, topic: ReadOutcome, trashed: ReadOutcome) -> str | None:
+    if owed.debt.topic_id is None:
+        return NO_ID
+    if not is_absent(trashed):
+        return "a topic of that name is in the trash, or whether one is cannot be read"
+    try:
+        living = topic_of(topic, owed.topic)
+    except (MalformedZnode, ZnodeUnreadable) as unseen:
+        return f"the topic of that name cannot be read: {unseen}"
+    if living is None:
+        return None
+    if living.topic_id is None:
+        return "its topic exists, or one of that name without an id"
+    return "its topic exists" if living.topic_id == owed.debt.topic_id else None
+
+
+def script(broker: int, debts: Sequence[OpenDebt], kept: Mapping[str, str]) -> tuple[str, ...]:
     """Return a shell script that removes what the broker owes from its log directories while it is stopped.
 
-    A directory goes only if its `partition.metadata` has the deleted topic's id. The debts stay in ZooKeeper until a
-    controller of Lethe's finds that nothing is left, or they are given up."""
+    A directory goes only if its `partition.metadata` has the deleted topic's id, and nothing goes for the debts that
+    `kept` gives a reason for, by path. The debts stay in ZooKeeper until a controller of Lethe's finds that nothing is
+    left, or they are given up."""
     lines = [
         f"# What broker {broker} owes of deleted topics. Run it on its host, with the broker STOPPED:",
         f"#     sh settle-{broker}.sh LOG_DIR...",
+        f"# ZooKeeper lists the debts until the broker is back: then lethe brokers settle {broker}",
         "set -eu",
         'if [ $# -eq 0 ]; then echo "usage: sh $0 LOG_DIR..." >&2; exit 2; fi',
         'for log_dir in "$@"; do',
@@ -135,7 +183,8 @@ def script(broker: int, debts: Sequence[OpenDebt]) -> tuple[str, ...]:
         "    name=$1 id=$2; shift 2",
         '    for log_dir in "$@"; do',
         "        directory=$log_dir/$name",
-        '        if [ -L "$directory" ] || [ ! -d "$directory" ]; then continue; fi',
+        '        if [ -L "$directory" ]; then echo "kept $directory: it is a symbolic link"; continue; fi',
+        '        if [ ! -d "$directory" ]; then continue; fi',
         f'        if grep -qx "topic_id: $id" "$directory/{PARTITION_METADATA}" 2>/dev/null; then',
         '            rm -r -- "$directory"; echo "removed $directory"',
         "        else",
@@ -145,10 +194,12 @@ def script(broker: int, debts: Sequence[OpenDebt]) -> tuple[str, ...]:
         "}",
     ]
     for each in debts:
-        for partition in each.debt.partitions:
-            name = shlex.quote(f"{each.topic}-{partition}")
-            if each.debt.topic_id is None:
-                lines.append(f"# {name} has no id that tells it from a later topic: look at it yourself")
-            else:
-                lines.append(f'settle {name} {shlex.quote(topic_id_to_text(each.debt.topic_id))} "$@"')
+        why = NO_ID if each.debt.topic_id is None else kept.get(each.path)
+        if why is not None:
+            said = f"kept partitions {partition_ranges(each.debt.partitions)} of {each.topic}: {why}"
+            lines.append(f"printf '%s\\n' {shlex.quote(said)}")
+        elif each.debt.topic_id is not None:
+            topic_id = shlex.quote(topic_id_to_text(each.debt.topic_id))
+            names = (shlex.quote(f"{each.topic}-{partition}") for partition in each.debt.partitions)
+            lines += (f'settle {name} {topic_id} "$@"' for name in names)
     return tuple(lines)

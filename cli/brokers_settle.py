@@ -43,8 +43,8 @@ def settle(
     """Have a broker that is back delete what it owes of deleted topics.
 
     Lethe's controller does that by itself, and is waited for. Under Kafka's controller, which does not, control is
-    taken for it, as by lethe rescue. Exit code 1 where the broker is not registered; 4 where something is left when the
-    time is over.
+    taken for it, as by lethe rescue. Exit code 1 where the broker is not registered; 3 where it has gone meanwhile, so
+    that it is not known what it has deleted; 4 where something is left when the time is over.
     """
     import logging
 
@@ -66,7 +66,8 @@ async def printed(session: ZooKeeperSession, broker: int) -> Answer:
     from lethe.admin import settling
 
     debts = await settling.own_debts(session, broker)
-    return Answer([debt_json(debt) for debt in debts], settling.script(broker, debts))
+    kept = await settling.kept_because(session, debts)
+    return Answer([debt_json(debt) for debt in debts], settling.script(broker, debts, kept))
 
 
 async def settled(
@@ -82,17 +83,29 @@ async def settled(
 
     plan = await settling.settle_plan(session, broker)
     if not plan.debts:
-        return Answer({"broker": broker, "settled": [], "left": []}, (f"Broker {broker} owes nothing.",))
+        return Answer({"broker": broker, "settled": [], "unseen": [], "left": []}, (f"Broker {broker} owes nothing.",))
     (owing,) = by_broker(plan.debts)
     if plan.takes_control:
         demand_agreement([f"Broker {broker} owes {owing.text}."], QUESTION, confirm)
     left = await settling.settle(session, plan, options, say)
-    gone = [debt for debt in plan.debts if debt not in left]
-    lines = [f"{owed.text[:1].upper()}{owed.text[1:]}: settled." for owed in by_broker(gone)]
+    open_paths = {debt.path for debt in left}
+    gone = [debt for debt in plan.debts if debt.path not in open_paths]
+    # Whoever has forgotten it meanwhile has written its debts off.
+    is_there = not gone or await settling.is_registered(session, broker)
+    lines = [f"{owed.text[:1].upper()}{owed.text[1:]}: {_ended(broker, is_there=is_there)}" for owed in by_broker(gone)]
     lines += [f"Left: {owed.text}. lethe explain TOPIC and the broker's log say more." for owed in by_broker(left)]
     data: dict[str, JsonValue] = {
         "broker": broker,
-        "settled": [debt_json(debt) for debt in gone],
+        "settled": [debt_json(debt) for debt in gone if is_there],
+        "unseen": [debt_json(debt) for debt in gone if not is_there],
         "left": [debt_json(debt) for debt in left],
     }
-    return Answer(data, tuple(lines), exit=Exit.TIMED_OUT if left else Exit.OK)
+    code = Exit.OK if is_there else Exit.UNREACHABLE
+    return Answer(data, tuple(lines), exit=Exit.TIMED_OUT if left else code)
+
+
+def _ended(broker: int, *, is_there: bool) -> str:
+    if is_there:
+        return "settled."
+    unseen = f"Broker {broker} is not registered any more, so whether it has deleted them is not known."
+    return f"not owed any more. {unseen}"

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
 from lethe.adapters.debts import OpenDebt
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.rescue_run import RescueOptions
 from lethe.admin.settling import own_debts, script, settle_plan
+from lethe.admin.topic_znodes import NoCluster
+from lethe.cli.answer import Answer
+from lethe.cli.brokers_settle import printed, settled
 from lethe.protocol.kafka.disk_formats import PARTITION_METADATA, encode_partition_metadata
-from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.protocol.zookeeper.znodes import Debt, encode_debt
-from tests.fakes.zookeeper import FakeSession
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, GetChildren, Operation, SetData
+from lethe.protocol.zookeeper.znodes import Debt, TopicZnode, encode_debt, encode_topic
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, elect
 
 OLD, NEW = TopicId(UUID(int=2**120 + 7)), TopicId(UUID(int=2**121 + 8))
@@ -65,7 +73,7 @@ def replica(log_dir: Path, name: str, topic_id: TopicId | None) -> Path:
 def run(tmp_path: Path, *log_dirs: Path, debts: tuple[OpenDebt, ...] | None = None) -> subprocess.CompletedProcess[str]:
     owed = (OpenDebt(BrokerId(3), "gone", 17, DEBT, 0),) if debts is None else debts
     file = tmp_path / "settle.sh"
-    file.write_text("\n".join(script(3, owed)))
+    file.write_text("\n".join(script(3, owed, {})))
     return subprocess.run(["sh", str(file), *map(str, log_dirs)], capture_output=True, text=True, timeout=60)
 
 
@@ -116,3 +124,103 @@ def test_the_script_removes_nothing_by_its_name_alone(tmp_path: Path) -> None:
     debt = OpenDebt(BrokerId(3), "gone", 17, Debt(None, (0,), 3, 1_000), 0)
     assert run(tmp_path, a, debts=(debt,)).returncode == 0
     assert directory.exists()
+
+
+# --- topics that are there ------------------------------------------------------------------------------------------
+
+
+def topic(topic_id: TopicId | None) -> bytes:
+    return encode_topic(TopicZnode({0: ReplicaAssignment((3,))}, topic_id))
+
+
+@pytest.mark.parametrize(
+    "path, data, why",
+    [
+        (paths.topic("gone"), topic(OLD), "its topic exists"),
+        (paths.topic("gone"), topic(None), "its topic exists, or one of that name without an id"),
+        (paths.topic("gone"), b"?", "the topic of that name cannot be read"),
+        (paths.trashed("gone"), b"?", "a topic of that name is in the trash"),
+        (paths.topic("gone"), topic(NEW), None),
+    ],
+)
+async def test_the_script_leaves_a_topic_that_exists(
+    owing: FakeSession, tmp_path: Path, path: str, data: bytes, why: str | None
+) -> None:
+    """A deletion that was called off leaves its debt behind until a controller of Lethe's finds that."""
+    await owing.ensure_path(paths.parent_of(path))
+    await apply(owing, Create(path, data))
+    file, log_dir = tmp_path / "settle.sh", log_dir_of(tmp_path, "a")
+    directory = replica(log_dir, "gone-0", OLD)
+    file.write_text("\n".join((await printed(owing, 3)).lines))
+    ran = subprocess.run(["sh", str(file), str(log_dir)], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert directory.exists() is (why is not None)
+    assert why is None or f"kept partitions 0,2 of gone: {why}" in ran.stdout
+
+
+def test_what_the_script_leaves_is_named_when_it_runs(tmp_path: Path) -> None:
+    a = log_dir_of(tmp_path, "a")
+    (a / "gone-0").symlink_to(replica(tmp_path / "elsewhere", "gone-0", OLD))
+    assert f"kept {a}/gone-0: it is a symbolic link" in run(tmp_path, a).stdout
+    odd = OpenDebt(BrokerId(3), "it's $(touch x)", 17, Debt(None, (0,), 3, 1_000), 0)
+    assert (
+        "kept partitions 0 of it's $(touch x): no id tells it from a later topic"
+        in run(tmp_path, a, debts=(odd,)).stdout
+    )
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+async def test_where_no_cluster_is_nothing_is_said_to_be_owed() -> None:
+    async with FakeZooKeeper().open_session(lambda _: None) as nowhere:
+        for command in (settle_plan, printed):
+            with pytest.raises(NoCluster):
+                await command(nowhere, 3)
+
+
+class Meddling:
+    """A session in which something is written before the debts are read for the second time: while they are awaited."""
+
+    def __init__(self, session: FakeSession, *writes: Operation) -> None:
+        self._session, self._writes, self._looks = session, writes, 0
+
+    async def read(self, reads: Sequence[Any]) -> Any:
+        self._looks += GetChildren(paths.debts_of(3)) in reads
+        if self._looks == 2 and self._writes:
+            await apply(self._session, *self._writes)
+            self._writes = ()
+        return await self._session.read(reads)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+async def settling(session: FakeSession, *writes: Operation, timeout_ms: int = 60_000) -> Answer:
+    await elect(session, 1, admin="http://localhost:1")
+    meddling = cast(ZooKeeperSession, Meddling(session, *writes))
+    options = RescueOptions("nowhere:1", timeout_ms=timeout_ms)
+    return await settled(meddling, 3, options, confirm=None, say=lambda _: None)
+
+
+async def test_debts_that_are_gone_are_settled_where_the_broker_is_there(owing: FakeSession) -> None:
+    answer = await settling(owing, Delete(paths.debt(3, "gone", 17)))
+    assert (answer.exit, answer.lines) == (
+        Exit.OK,
+        ("2 partitions of 1 deleted topic, 64 bytes, since 1970-01-01T00:00:01.000Z: settled.",),
+    )
+
+
+async def test_debts_that_are_written_off_meanwhile_are_not_settled(owing: FakeSession) -> None:
+    answer = await settling(owing, Delete(paths.broker_id(3)), Delete(paths.debt(3, "gone", 17)))
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].endswith(
+        ": not owed any more. Broker 3 is not registered any more, so whether it has deleted them is not known."
+    )
+
+
+async def test_a_debt_that_was_written_again_is_left_and_not_settled(owing: FakeSession) -> None:
+    again = encode_debt(replace(DEBT, partitions=(0,)))
+    answer = await settling(owing, SetData(paths.debt(3, "gone", 17), again, ANY_VERSION), timeout_ms=1)
+    assert (answer.exit, len(answer.lines)) == (Exit.TIMED_OUT, 1)
+    assert answer.lines[0].startswith("Left: ")
