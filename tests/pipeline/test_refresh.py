@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -56,6 +57,7 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
         journal.phases(3000, topic, ("removed", "done"), topic)
         journal.freed(9000, topic, 1, topic)
     journal.trash(0, "back", TRASHED, "id")
+    journal.phases(0, "of-an-older-lake", ("queued", "done"), "old")
     first = len(journal.lines)
     journal.refused(9000, "begun", DISABLED, by=1002)
     journal.debt(60_000, "owed", "paid", 3, by="broker/3", topic_id="owed", owed_since_ms=START + 2500)
@@ -69,9 +71,11 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
             refresh_deletions(lake, [DAY], lambda _: None, F.col("id").isin([line.id for line in new]))
             seen.append([row for table, columns in _COLUMNS.items() for row in _rows(lake, table, columns)])
+            _make_older(Path(lake.root.removeprefix("file:")) / tables.DELETION_SPANS.path)
     assert seen[0] == [
         ("begun", "open", 0, False, False),
         ("kept", "done", 2, False, False),
+        ("of-an-older-lake", "done", 0, False, False),
         ("owed", "done", 2, False, False),
         ("kept", 1, None, None),
         ("owed", 1, None, None),
@@ -80,7 +84,8 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
     ], "bytes that are owed are not reclaimed; of one debt a survey tells the size"
     assert seen[1] == [
         ("begun", "let go", 0, False, False),
-        ("kept", "done", 2, False, False),
+        ("kept", "done", None, False, False),
+        ("of-an-older-lake", "done", None, False, False),
         ("owed", "done", 2, True, True),
         ("kept", 1, None, None),
         ("owed", 1, "paid", "/lethe/broker/3"),
@@ -95,6 +100,13 @@ _COLUMNS: Final = {
     tables.TRASH: "topic how",
     tables.OWED_BY_BROKER: "broker written paid open owed_bytes unsized",
 }
+
+
+def _make_older(table: Path) -> None:
+    """The rows as an earlier release wrote them."""
+    for file in table.rglob("*.parquet"):
+        pq.write_table(pq.read_table(file).drop_columns(["owed_by", "owed_replicas", "settled_at"]), file)
+        (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def _rows(lake: Lake, table: Table, columns: str) -> list[tuple[Any, ...]]:
