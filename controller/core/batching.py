@@ -34,6 +34,7 @@ from typing import Final, TypeVar
 from lethe.controller.core import debts_policy, listing
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import OwingBroker
 from lethe.controller.core.partition_sets import (
     Bits,
     PartitionColumns,
@@ -233,12 +234,22 @@ def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
 
 
 def _without_owed(context: Context, broker: BrokerId, request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """Return the request without the topics whose names are in tombstones that the broker owes."""
+    """Return the request without other topics of the names that are in tombstones which the broker owes.
+
+    The same topic's tombstone stays: a topic that goes into the trash, and is deleted from it, gets two of them."""
     owing_broker = context.cluster.owed.get(broker)
     if owing_broker is None:
         return request
-    kept = tuple(topic for topic in request.topics if topic.topic not in owing_broker.topics)
+    kept = tuple(topic for topic in request.topics if not _is_other(context, owing_broker, topic))
     return request if len(kept) == len(request.topics) else replace(request, topics=kept)
+
+
+def _is_other(context: Context, owing_broker: OwingBroker, topic: UpdateMetadataTopic) -> bool:
+    owed = owing_broker.topics.get(topic.topic)
+    if owed is None:
+        return False
+    is_same = topic.topic_id is not None and owed.row.topic_id == topic.topic_id
+    return not (is_same and context.cluster.is_queued(topic.topic))
 
 
 def _add(topics: dict[str, Sets[bool]], topic: str, partitions: Bits, flag: bool) -> None:

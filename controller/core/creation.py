@@ -16,7 +16,7 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 
-from lethe.controller.core import debts
+from lethe.controller.core import debts, trash
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
@@ -97,6 +97,7 @@ def forget(step: StepContext, names: list[str]) -> None:
         remove_topic(cluster, name)
         step.refuse(f"topic/{name}", KEEPING, "another process removed its znode")
         debts.look_again(step, name)
+    trash.vanished(step, names)
 
 
 def _forget_unreadable(step: StepContext, name: str) -> None:

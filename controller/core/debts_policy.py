@@ -26,7 +26,7 @@ from lethe.controller.core.topic import Topic
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.kafka.versions import control_versions
 from lethe.protocol.vocabulary import INITIAL_LEADER_EPOCH, BrokerId
-from lethe.protocol.zookeeper.znodes import OfflineReplicas
+from lethe.protocol.zookeeper.znodes import OfflineReplicas, TrashPhase
 
 IN_SERVICE: Final = (ReplicaState.NEW, ReplicaState.ONLINE)
 FIRST_LEADER_AND_ISR_WITH_IDS: Final = 5
@@ -74,7 +74,10 @@ def is_compared(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
 
 
 def lives(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
-    """Return True if the debt's topic exists."""
+    """Return True if the debt's topic exists, or is in the trash."""
+    trashed = context.cluster.trash.in_phase(key.topic, TrashPhase.TRASHED)
+    if trashed is not None and trashed.entry.topic_id == debt.debt.topic_id:
+        return True
     topic = context.cluster.topics.get(key.topic)
     return topic is not None and (
         topic.created_zxid == key.created_zxid or (topic.id is not None and topic.id == debt.debt.topic_id)
@@ -84,17 +87,18 @@ def lives(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
 def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
     """Return the partitions that the broker may be asked to delete now.
 
-    Never those of a topic that exists. If nothing compares ids, only partitions that no topic has on the broker."""
+    Never those of a topic that exists or is in the trash. If nothing compares ids, only partitions that no topic has on
+    the broker."""
     cluster = context.cluster
     if key.broker not in cluster.brokers or cluster.paused is not None or cluster.leaving is not None:
         return 0
     if key.topic in cluster.quarantined_topics:
         return 0
+    if lives(context, key, debt):
+        return 0
     topic = cluster.topics.get(key.topic)
     if topic is None:
         return debt.left
-    if lives(context, key, debt):
-        return 0
     if is_compared(context, key, debt):
         return debt.left
     hosted = topic.assigned().get(key.broker, 0) | partitions_of(topic.replicas.get(key.broker, ()))

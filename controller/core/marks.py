@@ -395,4 +395,5 @@ def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequen
         if task.ghosts:
             _refuse(step, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
         cluster.marks.pop(name, None)
+        trash_in.let_go(step, (name,))
     _remove_ghosts(step, alone, with_config=False)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import debts, debts_written, missed, owed
+from lethe.controller.core import debts, debts_written, missed, owed, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import forget
 from lethe.controller.core.deletion import phase, retry_later
@@ -221,6 +221,7 @@ def _finish(step: StepContext, name: str) -> None:
     step.context.cluster.removals.modified.pop(name, None)
     missed.note_removed(step.context, name)
     debts.look_again(step, name)
+    trash.vanished(step, (name,))
     if step.context.cluster.forgotten:
         step.do(SettleForgets())
 

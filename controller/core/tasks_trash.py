@@ -144,7 +144,10 @@ class TopicsTrashed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsBroughtBack:
+    """`requests`: the versions of the requests for them."""
+
     entries: Mapping[str, TrashEntry]
+    requests: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,9 @@ class SettingsToRestoreRead:
 
 @dataclass(frozen=True, slots=True)
 class TopicsPurged:
-    topics: tuple[str, ...]
+    """With each topic the version of the request for it, if any."""
+
+    requests: Mapping[str, int | None]
 
 
 TrashReadContinuation = (

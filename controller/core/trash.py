@@ -76,12 +76,13 @@ from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
 MOVING: Final = "moving the topic into the trash"
 RESTORING: Final = "bringing the topic back"
+NAME_IS_TAKEN: Final = "another topic has its name, which must be deleted first"
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""
 
-
 LOOK_SOON_MS: Final = 5_000
 """Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
+
 
 # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOut
         try:
             if not isinstance(outcome, Data):
                 raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
-            trash.topics[name] = TrashedTopic(znodes.decode_trash(name, outcome.data))
+            trash.topics[name] = TrashedTopic(znodes.decode_trash(name, outcome.data), step.now_ms)
         except znodes.MalformedZnode as problem:
             trash.unreadable[name] = problem.reason
             step.record(
@@ -144,16 +145,18 @@ def resume(step: StepContext) -> None:
     if freezing:
         step.do(FreezeTopics(freezing))
     arm(step)
-
     look_soon(step)
 
+
 def _announce_absence(step: StepContext) -> None:
-    """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first."""
+    """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first.
+
+    Also where another topic has the name: that one is set aside, and not served."""
     cluster = step.context.cluster
     topics = {
         name: found.entry
         for name, found in cluster.trash.topics.items()
-        if found.phase is TrashPhase.TRASHED and name not in cluster.topics and name not in cluster.quarantined_topics
+        if found.phase is TrashPhase.TRASHED and name not in cluster.topics
     }
     if not topics:
         return
@@ -186,7 +189,9 @@ def _stop(name: str, entry: TrashEntry, broker: BrokerId) -> StopReplicaTopic:
 def due_at_ms(context: Context, found: TrashedTopic) -> int:
     """Return when the topic's next step is due."""
     waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
-    return max(found.entry.since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
+    # The notification that brokers are to notice was written with the entry, later than the time in it.
+    since_ms = found.seen_ms if found.phase is TrashPhase.FREEZING else found.entry.since_ms
+    return max(since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
 
 
 def arm(step: StepContext) -> None:
@@ -194,17 +199,12 @@ def arm(step: StepContext) -> None:
     context, trash = step.context, step.context.cluster.trash
     at_ms = [due_at_ms(context, found) for found in trash.topics.values() if not found.is_asked]
     at_ms += [*trash.retries.values(), *(look.ends_at_ms for look in trash.looks)]
+    if (look_ms := trash.disks.due_at_ms) is not None:
+        at_ms.append(look_ms)
     if at_ms:
         step.set_timer(WatchTrash(), max(min(at_ms), step.now_ms))
 
 
-def put_off(step: StepContext, name: str, what: str, why: str) -> None:
-    if (look_ms := trash.disks.due_at_ms) is not None:
-        at_ms.append(look_ms)
-    """Record why the topic's next step failed, and schedule another attempt."""
-    context, trash = step.context, step.context.cluster.trash
-    found = trash.topics.get(name)
-    mark = context.cluster.marks.get(name)
 def look_soon(step: StepContext) -> None:
     """Ask brokers for their log directories soon, if anything is in the trash (`trash_disks`)."""
     context, memory = step.context, step.context.cluster.trash
@@ -217,6 +217,11 @@ def look_soon(step: StepContext) -> None:
     arm(step)
 
 
+def put_off(step: StepContext, name: str, what: str, why: str) -> None:
+    """Record why the topic's next step failed, and schedule another attempt."""
+    context, trash = step.context, step.context.cluster.trash
+    found = trash.topics.get(name)
+    mark = context.cluster.marks.get(name)
     if found is None:
         is_known = mark is not None and mark.last_error == why
         trash.retries[name] = step.now_ms + context.config.retry_max_ms
@@ -267,7 +272,7 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
     outcomes = outcomes[task.parents :]
     restoring: list[str] = []
     for (name, entry), outcome in zip(task.entries, outcomes, strict=True):
-        if isinstance(outcome, GroupFailed) and not (entry is None and outcome.error is ZkError.NO_NODE):
+        if isinstance(outcome, GroupFailed) and not (entry is None and _is_gone(step, name, outcome)):
             put_off(step, name, MOVING, outcome.error.name)
         elif entry is None:
             trash.topics.pop(name, None)
@@ -275,7 +280,7 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
         else:
             trash.retries.pop(name, None)
             left = {} if name not in trash.topics else trash.topics[name].groups_left
-            trash.topics[name] = TrashedTopic(entry, groups_left=left)
+            trash.topics[name] = TrashedTopic(entry, step.now_ms, groups_left=left)
             if entry.phase is TrashPhase.OFFSETS:
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:
@@ -283,6 +288,21 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
     if restoring:
         step.do(RestoreSettings(tuple(restoring)))
     arm(step)
+
+
+def _is_gone(step: StepContext, name: str, outcome: GroupFailed) -> bool:
+    """Whether the entry that was to be removed does not exist. With settings to restore, these come first."""
+    cluster = step.context.cluster
+    with_settings = name in cluster.topics and cluster.trash.in_phase(name, TrashPhase.RESTORING) is not None
+    return outcome.error is ZkError.NO_NODE and not (with_settings and outcome.index_in_group == 0)
+
+
+def vanished(step: StepContext, names: Iterable[str]) -> None:
+    """The znodes of these topics were removed by another process: remove the entries of those in service."""
+    topics = step.context.cluster.trash.topics
+    gone = [name for name in names if name in topics and topics[name].phase is not TrashPhase.TRASHED]
+    if gone:
+        write_entries(step, [(name, None) for name in gone])
 
 
 def free_name(step: StepContext, names: Iterable[str]) -> None:

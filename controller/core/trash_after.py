@@ -28,6 +28,8 @@ from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Check,
     Create,
     Data,
     GetData,
@@ -177,7 +179,9 @@ def _restored(name: str, entry: TrashEntry, outcome: ReadOutcome) -> tuple[Opera
     """Return the writes that undo what `trash_in` has frozen, or why they are unknown."""
     path, before = paths.config_topic(name), entry.config or {}
     if is_absent(outcome):
-        return (Create(path, znodes.encode_config(before)), config_change(name))
+        # A topic that another process has just removed gets none.
+        is_there = Check(paths.topic(name), ANY_VERSION)
+        return (is_there, Create(path, znodes.encode_config(before)), config_change(name))
     if not isinstance(outcome, Data):
         return f"reading {path} failed with {read_error(outcome)}"
     try:

@@ -2,27 +2,37 @@
 
 The topic's znodes are created again with a marker, and the entry is removed, in one multi. So it is deleted as any
 marked topic is: replicas on brokers that are away are waited for or owed, every answer is awaited, and any controller
-can go on. The topic is not announced, so no broker serves it meanwhile.
+can go on. The topic is not announced, so no broker serves it meanwhile. While deletion is disabled, or the topic is
+protected, it stays in the trash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lethe.controller.core import trash
+from lethe.controller.core import protection, trash
+from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import DISABLED, PROTECTED
 from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadStates, ReadTopics
 from lethe.controller.core.tasks_deletion import ListDeletions
-from lethe.controller.core.tasks_trash import LoadPurged, QueuePurged, TopicsPurged
+from lethe.controller.core.tasks_trash import LoadPurged, QueuePurged, ReadTopicRequests, TopicsPurged
 from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.trash import PURGING
-from lethe.controller.core.trash_out import next_state, topic_creates
+from lethe.controller.core.trash_out import next_state, refuse, topic_creates
 from lethe.protocol.journal_trash import EXPIRED, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
-from lethe.protocol.zookeeper.znodes import DeletionOrders, TrashPhase
+from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashPhase
+
+
+def forbidden(context: Context, name: str) -> str | None:
+    """Return why no topic of this name may be deleted now: its marker would be refused."""
+    if not context.delete_topic_enable:
+        return DISABLED
+    return None if protection.protecting_pattern(context, name) is None else PROTECTED
 
 
 def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
@@ -33,6 +43,9 @@ def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
     for name, version in requests.items():
         found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
         if found is None or found.is_asked:
+            continue
+        if (why := forbidden(context, name)) is not None:
+            trash.put_off(step, name, PURGING, why)
             continue
         states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
         orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
@@ -46,22 +59,31 @@ def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
         )
         names.append(name)
     if groups:
-        step.write(groups, TopicsPurged(tuple(names)))
+        step.write(groups, TopicsPurged({name: requests[name] for name in names}))
 
 
 def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[GroupOutcome]) -> None:
     """Load the topics for their deletion."""
     memory = step.context.cluster.trash
     purged: list[str] = []
-    for name, outcome in zip(task.topics, outcomes, strict=True):
+    refusals: dict[str, tuple[int, TopicRequest, str]] = {}
+    for (name, version), outcome in zip(task.requests.items(), outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
-            what = "another topic has its name" if outcome.error is ZkError.NODE_EXISTS else outcome.error.name
-            trash.put_off(step, name, PURGING, what)
+            is_taken = outcome.error is ZkError.NODE_EXISTS
+            trash.put_off(step, name, PURGING, trash.NAME_IS_TAKEN if is_taken else outcome.error.name)
+            if version is not None and is_taken:
+                request = TopicRequest(RequestedAction.PURGE, memory.topics[name].entry.topic_id)
+                refusals[name] = (version, request, trash.NAME_IS_TAKEN)
+            elif version is not None:
+                # The request was withdrawn or replaced.
+                step.do(ReadTopicRequests())
         else:
             if (found := memory.topics.pop(name, None)) is not None:
                 how = EXPIRED if step.now_ms >= found.entry.until_ms else PURGED
                 trash.record(step, name, how, found.entry)
             purged.append(name)
+    if refusals:
+        refuse(step, refusals)
     if purged:
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
     trash.arm(step)

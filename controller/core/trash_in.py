@@ -14,6 +14,7 @@ from lethe.controller.core.effects import ReadOffsets
 from lethe.controller.core.events import OffsetsRead
 from lethe.controller.core.mutation import queue_deletion, remove_topic
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_reassignment import TrimReassignments
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
@@ -262,6 +263,9 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
         owed.note(step, name)
         remove_topic(cluster, name)
         missed.note_removed(context, name)
+    if gone:
+        # Reassignments that were requested have no topic any more.
+        context.tasks.append(TrimReassignments())
     trash.arm(step)
     if gone:
         trash.look_soon(step)

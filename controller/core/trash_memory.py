@@ -22,6 +22,8 @@ class TrashedTopic:
     """A topic with a znode below `/lethe/trash`."""
 
     entry: TrashEntry
+    seen_ms: int = 0
+    """When this controller read the entry, or knew that it was written."""
     problem: DeletionProblem | None = None
     """Why the next step failed."""
     retry_at_ms: int = 0
@@ -49,8 +51,6 @@ class DirectoryLook:
     """By topic, the partitions that each broker has."""
 
 
-@dataclass(slots=True)
-class Trash:
 class SeenLogDir(NamedTuple):
     """A log directory, as its broker described it."""
 
@@ -110,6 +110,8 @@ class Disks:
         return self.ends_at_ms if self.waiting else self.look_at_ms
 
 
+@dataclass(slots=True)
+class Trash:
     """All of it; the modules `trash*` change it."""
 
     topics: dict[str, TrashedTopic] = field(default_factory=dict)
@@ -123,9 +125,9 @@ class Disks:
     asked: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Topics whose groups' offsets are read or committed, by effect id."""
     looks: list[DirectoryLook] = field(default_factory=list)
+    disks: Disks = field(default_factory=Disks)
 
     def in_phase(self, name: str, *phases: TrashPhase) -> TrashedTopic | None:
-    disks: Disks = field(default_factory=Disks)
         """Return the topic if it is in the trash in one of these phases."""
         found = self.topics.get(name)
         return found if found is not None and found.phase in phases else None

@@ -27,6 +27,7 @@ from lethe.controller.core.tasks import AnnounceTopics, ReadTopics
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
+    ReadTopicRequests,
     RequestAnswer,
     RestoreOffsets,
     ServeRestored,
@@ -43,6 +44,7 @@ from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetDa
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 
+UNDELETE: Final = TopicRequest(RequestedAction.UNDELETE)
 LOOK_MS: Final = 10_000
 """How long brokers may take to say which directories they have."""
 
@@ -127,17 +129,16 @@ def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[s
         creates = topic_creates(name, entry, states)
         groups.append((*creates, trash.entry_write(name, entries[name]), Delete(paths.request(name), version)))
     if groups:
-        step.write(groups, TopicsBroughtBack(entries))
+        step.write(groups, TopicsBroughtBack(entries, requests))
     if refusals:
-        refuse(step, {name: (requests[name], why) for name, why in refusals.items()})
+        refuse(step, {name: (requests[name], UNDELETE, why) for name, why in refusals.items()})
 
 
-def refuse(step: StepContext, refusals: Mapping[str, tuple[int, str]]) -> None:
-    """Write into requests to undelete, of these versions, why they are refused."""
-    request = TopicRequest(RequestedAction.UNDELETE)
+def refuse(step: StepContext, refusals: Mapping[str, tuple[int, TopicRequest, str]]) -> None:
+    """Write into these requests, of these versions, why they are refused."""
     groups: list[tuple[Operation, ...]] = []
     answers = []
-    for name, (version, why) in refusals.items():
+    for name, (version, request, why) in refusals.items():
         refused = request.refuse(why)
         groups.append((SetData(paths.request(name), znodes.encode_topic_request(refused), version),))
         answers.append(RequestAnswer(name, refused))
@@ -186,15 +187,20 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
     """Read the topics' znodes, announce them, and serve them; then restore offsets and settings."""
     memory = step.context.cluster.trash
     back: list[str] = []
+    refusals: dict[str, tuple[int, TopicRequest, str]] = {}
     for (name, entry), outcome in zip(task.entries.items(), outcomes, strict=True):
-        if isinstance(outcome, GroupFailed):
-            # The request was withdrawn, or the topic exists.
-            what = "another topic has its name" if outcome.error is ZkError.NODE_EXISTS else outcome.error.name
-            trash.put_off(step, name, trash.RESTORING, what)
+        if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
+            refusals[name] = (task.requests[name], UNDELETE, trash.NAME_IS_TAKEN)
+        elif isinstance(outcome, GroupFailed):
+            # The request was withdrawn or replaced.
+            trash.put_off(step, name, trash.RESTORING, outcome.error.name)
+            step.do(ReadTopicRequests())
         else:
             memory.topics[name] = TrashedTopic(entry)
             back.append(name)
     trash.arm(step)
+    if refusals:
+        refuse(step, refusals)
     if back:
         step.do(ReadTopics(tuple(back), loading=True), AnnounceRestored(tuple(back)))
 

@@ -139,7 +139,7 @@ def _purge_problem(context: Context, name: str, request: TopicRequest) -> str | 
         return "another topic of that name is in the trash now"
     if context.cluster.paused is not None:
         return "deletions are paused"
-    return None
+    return trash_end.forbidden(context, name)
 
 
 def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:

@@ -1,0 +1,231 @@
+"""The trash under trouble: each scenario is a fault that the simulator found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Answer, UpdateMetadataResponseReceived
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import (
+    ConfigChange,
+    Debt,
+    DeletionOrders,
+    TrashPhase,
+    encode_config,
+    encode_config_change,
+    encode_debt,
+    encode_deletion_marker,
+    encode_reassignment,
+)
+from tests.fakes.one_controller import OneController, consent, is_deletion
+from tests.scenarios.plot import cluster, is_gone, led, with_topic
+from tests.scenarios.test_trash import (
+    DAY_MS,
+    FREEZE_MS,
+    entry,
+    made_by_another,
+    mark,
+    phase_of,
+    purge,
+    settings,
+    trashed,
+)
+from tests.scenarios.test_undelete_marked import refused, request
+
+
+def remove_by_hand(world: OneController, name: str, *, marker: bool = False) -> None:
+    """Another process removes a topic with one partition, and its settings."""
+    world.write(*(Delete(path) for path in tree(name)), *((Delete(paths.delete_topic(name)),) if marker else ()))
+    world.run()
+
+
+def tree(name: str) -> tuple[str, ...]:
+    partition = paths.topic_partition(name, 0)
+    parents = (paths.topic_partitions(name), paths.topic(name), paths.config_topic(name))
+    return (paths.partition_state(name, 0), partition, *parents)
+
+
+def configure(world: OneController, settings: dict[str, str]) -> None:
+    path, data = paths.config_broker_default(), encode_config(settings)
+    world.write(SetData(path, data, ANY_VERSION) if world.exists(path) else Create(path, data))
+    change = encode_config_change(ConfigChange(f"brokers/{paths.DEFAULT_ENTITY}"))
+    world.write(Create(paths.config_change(), change, sequential=True))
+    world.run()
+
+
+def test_brokers_get_their_time_from_when_the_notification_is_written() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+
+    def slow(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and entry(world) is None:
+            world.now_ms += FREEZE_MS - 1
+
+    world.meanwhile = slow
+    mark(world, "orders")
+    world.advance(1)
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_next_controller_has_brokers_forget_a_topic_whose_name_is_taken_meanwhile() -> None:
+    world = trashed()
+    world.crash()
+    made_by_another(world)
+    world.take_story()
+    world.elect()
+    story = world.take_story()
+    assert "orders-0 leader -2" in story
+    assert "StopReplica: orders-0 epoch -2" in story
+
+
+@pytest.mark.parametrize("ask", [request, purge])
+def test_request_is_refused_while_another_topic_has_the_name(ask: Callable[[OneController, str], None]) -> None:
+    world = trashed()
+    made_by_another(world)
+    world.run()
+    ask(world, "orders")
+    assert refused(world, "orders") == "another topic has its name, which must be deleted first"
+    world.write(Delete(paths.topic("orders")), Delete(paths.request("orders")))
+    world.run()
+    ask(world, "orders")
+    assert not world.exists(paths.request("orders"))
+
+
+def test_reassignments_of_a_topic_in_the_trash_are_removed() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.stop_broker(3)
+    world.run()
+    target = {TopicPartition("orders", 0): (1, 3)}
+    world.write(Create(paths.reassign_partitions(), encode_reassignment(target)))
+    world.run()
+    mark(world, "orders")
+    assert world.exists(paths.reassign_partitions())
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+    assert not world.exists(paths.reassign_partitions())
+
+
+def test_entry_goes_with_a_freezing_topic_that_is_removed_by_hand() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    remove_by_hand(world, "orders", marker=True)
+    assert is_gone(world, "orders")
+    assert entry(world) is None
+
+
+def test_settings_of_a_topic_that_was_just_removed_are_not_restored() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+
+    def removed(effect: ReadZnodes | WriteZnodes) -> None:
+        if phase_of(world) is TrashPhase.RESTORING and world.exists(paths.topic("orders")):
+            world.meanwhile = lambda _: None
+            world.write(*(Delete(path) for path in tree("orders")))
+
+    world.meanwhile = removed
+    world.unmark("orders")
+    world.run()
+    world.advance(FREEZE_MS)
+    assert not world.exists(paths.config_topic("orders"))
+    assert entry(world) is None
+
+
+def test_entry_goes_with_a_topic_that_is_deleted_while_offsets_are_left() -> None:
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+    trashed(world)
+    world.groups.with_members["readers"] = None
+    request(world, "orders")
+    assert phase_of(world) is TrashPhase.OFFSETS
+    world.mark("orders")
+    world.run()
+    assert is_gone(world, "orders")
+    assert entry(world) is None
+    with_topic(world, "orders", (1, 2))
+    assert led(world, "orders") == (1, 0, (1, 2))
+
+
+def test_topic_gets_its_settings_back_when_its_marker_is_refused() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    assert phase_of(world) is TrashPhase.FREEZING
+    configure(world, {"delete.topic.enable": "false"})
+    assert not world.exists(paths.delete_topic("orders"))
+    assert entry(world) is None
+    assert settings(world) == {}
+
+
+@pytest.mark.parametrize(
+    "forbidding, why",
+    [
+        ({"delete.topic.enable": "false"}, "delete.topic.enable is false"),
+        ({"lethe.protected.topics": "ord*"}, "the topic is protected"),
+    ],
+)
+def test_topic_that_may_not_be_deleted_stays_in_the_trash(forbidding: dict[str, str], why: str) -> None:
+    world = trashed()
+    configure(world, forbidding)
+    purge(world)
+    assert refused(world, "orders") == why
+    world.advance(DAY_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+    world.write(Delete(paths.request("orders")))
+    configure(world, {})
+    world.advance(DAY_MS)
+    assert is_gone(world, "orders")
+
+
+def test_second_tombstone_reaches_a_broker_that_has_refused_the_first() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+
+    def third_refuses(send: Send) -> Answer:
+        answer = consent(send)
+        is_third = send.broker == 3 and isinstance(send.request, UpdateMetadataRequest)
+        if is_third and isinstance(answer, UpdateMetadataResponseReceived) and send.request.topics:
+            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(-1))
+        return answer
+
+    world.answer = third_refuses
+    trashed(world)
+    purge(world)
+    told = [send.request for send in world.take_sent() if send.broker == 3]
+    topics = [request.topics for request in told if isinstance(request, UpdateMetadataRequest)][-1]
+    assert [topic.topic for topic in topics] == ["orders"]
+    assert all(row.leader == LEADER_DURING_DELETE for row in topics[0].partitions)
+    assert world.exists(paths.topic("orders")), "broker 3 still shows it"
+    world.answer = consent
+    world.advance(60_000)
+    assert is_gone(world, "orders")
+
+
+def test_debt_of_a_topic_in_the_trash_is_not_paid() -> None:
+    """A controller died between the debt and the removal; then the topic was marked anew, with a grace period."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.stop_broker(2)
+    world.run()
+    found = world.read(paths.topic("orders"))
+    topic_id = world.context.cluster.topics["orders"].id
+    assert found is not None
+    world.crash()
+    debt = Debt(topic_id, (0,), 1, world.now_ms)
+    for path in (paths.lethe(), paths.debts(), paths.debts_of(2)):
+        if not world.exists(path):
+            world.write(Create(path, None))
+    world.write(Create(paths.debt(2, "orders", found.stat.czxid), encode_debt(debt)))
+    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(DeletionOrders(grace_ms=DAY_MS))))
+    world.elect()
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+    world.start_broker(2)
+    world.run()
+    assert not any(map(is_deletion, world.take_sent()))
+    request(world, "orders")
+    assert led(world, "orders") == (1, 2, (1,))
