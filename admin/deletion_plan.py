@@ -29,6 +29,8 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.counting import counted
 
 VERSION: Final = 1
+UNREAD: Final = "cannot be read"
+"""Follows the name of a topic of which it is unseen whether it exists, in `TopicDeletionPlan.unseen`."""
 MAX_TOPICS: Final = 1_000
 """All topics are marked in one multi, which has to fit into a request to ZooKeeper."""
 
@@ -167,7 +169,8 @@ def changes(plan: TopicDeletionPlan, now: TopicDeletionPlan, *, allow_writes: bo
     for topic in plan.topics:
         there = topics.get(topic.topic)
         if there is None:
-            found.append(f"{topic.topic} does not exist any more")
+            if not any(text.startswith(f"{topic.topic} {UNREAD}: ") for text in now.unseen):
+                found.append(f"{topic.topic} does not exist any more")
         elif (there.czxid, there.topic_id) != (topic.czxid, topic.topic_id):
             found.append(f"{topic.topic} is another topic of that name, created since")
         else:

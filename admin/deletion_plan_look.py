@@ -12,6 +12,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.candidates_look import CurrentTopic, look_now
 from lethe.admin.debt_forecast import DebtForecast, forecast
 from lethe.admin.deletion_plan import (
+    UNREAD,
     PlannedDebt,
     PlannedGroup,
     PlannedPartition,
@@ -27,13 +28,25 @@ from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Create, Exists, MultiFailed, Operation, Present, ZkError
-from lethe.protocol.zookeeper.znodes import DeletionOrders, encode_deletion_marker
+from lethe.protocol.zookeeper.operations import (
+    Check,
+    Create,
+    Data,
+    GetData,
+    MultiFailed,
+    Operation,
+    ReadOutcome,
+    ZkError,
+    is_absent,
+)
+from lethe.protocol.zookeeper.znodes import DeletionOrders, MalformedZnode, encode_deletion_marker
 from lethe.survey.brokers import AskAbout
 from lethe.survey.causes import ObservedCause, sentence
+from lethe.survey.znodes import ZnodeUnreadable, topic_of
 from lethe.survey.zookeeper import read_cluster_id
 
 NO_ORDERS: Final = DeletionOrders()
+_CHANGED: Final = "has changed while the topics were to be marked"
 
 
 async def look(session: ZooKeeperSession, names: Sequence[str], ask: AskAbout) -> TopicDeletionPlan:
@@ -46,7 +59,7 @@ async def look(session: ZooKeeperSession, names: Sequence[str], ask: AskAbout) -
     debts = await forecast(session, sorted(found), ask)
     blockers, unseen = await _blockers(session)
     topics = (_topic(topic, usage, writes, brokers) for _, topic in sorted(found.items()))
-    unseen += tuple(f"{name} cannot be read: {why}" for name, why in sorted(unread.items()))
+    unseen += tuple(f"{name} {UNREAD}: {why}" for name, why in sorted(unread.items()))
     unseen += tuple(f"which brokers have {name}: {why}" for name, why in sorted(debts.unseen.items()))
     registered = tuple(sorted(int(broker.id) for broker in brokers))
     return TopicDeletionPlan(
@@ -156,16 +169,17 @@ async def mark_as_planned(
 ) -> list[Outcome]:
     """Mark all topics of the plan in one multi, which fails if the znode of one has changed; return the outcomes.
 
+    The user may have thought for a while since the look, so partitions and replicas are compared once more.
+
     Raises NoCluster under a KRaft controller."""
     await demand_zookeeper_controller(session)
     await ensure_roots(session, (paths.DELETE_TOPICS,))
     names = [topic.topic for topic in plan.topics]
-    stats = await session.read([Exists(paths.topic(name)) for name in names])
+    znodes = await session.read([GetData(paths.topic(name)) for name in names])
     operations: list[Operation] = []
-    for topic, found in zip(plan.topics, stats, strict=True):
-        if not isinstance(found, Present) or found.stat.czxid != topic.czxid:
-            problem = f"{topic.topic} has changed while the topics were to be marked: nothing was done"
-            return [Outcome(name, problem) for name in names]
+    for topic, found in zip(plan.topics, znodes, strict=True):
+        if (why := _change(topic, found)) is not None or not isinstance(found, Data):
+            return [Outcome(name, f"{topic.topic} {why}: nothing was done") for name in names]
         operations.append(Check(paths.topic(topic.topic), found.stat.version))
     operations += (Create(paths.delete_topic(name), encode_deletion_marker(orders)) for name in names)
     outcome = await session.multi(operations)
@@ -179,3 +193,16 @@ async def mark_as_planned(
         return [Outcome(name, problem) for name in names]
     act, done = "mark the topics of the plan for deletion", "topics of the plan were marked for deletion"
     return [outcome_of(name, outcome, act=act, done=done) for name in names]
+
+
+def _change(topic: PlannedTopic, found: ReadOutcome) -> str | None:
+    """Return why the topic is not as it was planned; None if it is."""
+    if is_absent(found) or (isinstance(found, Data) and found.stat.czxid != topic.czxid):
+        return _CHANGED
+    try:
+        znode = topic_of(found, topic.topic)
+    except (MalformedZnode, ZnodeUnreadable):
+        return f"{UNREAD}, so it may have changed"
+    there = {} if znode is None else znode.assignments
+    now = {int(number): sorted(map(int, each.replicas)) for number, each in there.items()}
+    return None if now == {each.partition: sorted(each.replicas) for each in topic.partitions} else _CHANGED

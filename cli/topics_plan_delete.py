@@ -31,6 +31,7 @@ from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import time_to_text
+from lethe.protocol.shell_words import option
 from lethe.survey.brokers import AskAbout, reused_connections
 
 Out = Annotated[
@@ -83,7 +84,7 @@ def plan_answer(made: TopicDeletionPlan, out: Path | None) -> Answer:
     lines += [f"every deletion {text}" for text in made.blockers]
     lines += [f"unseen: {text}" for text in made.all_unseen]
     if out is not None:
-        lines.append(f"To carry it out: lethe topics delete --plan {out}")
+        lines.append(f"To carry it out: lethe topics delete {option('--plan', str(out))}")
     code = Exit.UNREACHABLE if made.all_unseen else Exit.OK
     return Answer(orjson.loads(encode_plan(made)), tuple(lines), plan_tables(made), code)
 
@@ -104,13 +105,15 @@ def plan_tables(made: TopicDeletionPlan) -> tuple[Table, ...]:
 
 def _row(topic: PlannedTopic) -> tuple[str, ...]:
     counts = [each.end - each.first for each in topic.partitions if each.end is not None and each.first is not None]
+    is_counted = len(counts) == len(topic.partitions)
+    no_write = "no records" if is_counted and not any(counts) else "unseen"
     groups = [f"{group.group}{' reads it' if group.is_reading else ''}" for group in topic.groups or ()]
     return (
         topic.topic,
         str(len(topic.partitions)),
         "unseen" if topic.size_bytes is None else f"{topic.size_bytes:,}",
-        f"{sum(counts):,}" if len(counts) == len(topic.partitions) else "unseen",
-        "" if topic.last_write_ms is None else time_to_text(topic.last_write_ms)[:19],
+        f"{sum(counts):,}" if is_counted else "unseen",
+        no_write if topic.last_write_ms is None else time_to_text(topic.last_write_ms)[:19],
         "unseen" if topic.groups is None else "; ".join(groups) or "none",
         "; ".join(text.removeprefix("waits for ") for text in topic.blockers),
     )

@@ -107,6 +107,14 @@ def test_what_counts_as_a_change(now: TopicDeletionPlan, said: str) -> None:
     ]
 
 
+def test_a_topic_that_cannot_be_read_is_unseen_and_not_gone() -> None:
+    unread = replace(PLAN, topics=(BILLS,), unseen=("orders cannot be read: NO_AUTH",))
+    assert changes(PLAN, unread) == ()
+    with pytest.raises(Refusal, match="unseen: orders cannot be read: NO_AUTH") as refused:
+        demand_unchanged(PLAN, unread, allow_writes=False, accept_unseen=False)
+    assert refused.value.data["changed"] == []
+
+
 def test_writes_may_be_allowed() -> None:
     written = with_orders(partitions=(replace(PARTITIONS[0], end=11), PARTITIONS[1]))
     demand_unchanged(PLAN, written, allow_writes=True, accept_unseen=True)
