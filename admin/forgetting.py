@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,7 @@ from lethe.protocol.zookeeper.operations import (
     Create,
     Data,
     Delete,
+    Exists,
     GetData,
     MultiFailed,
     Operation,
@@ -165,6 +167,13 @@ async def forget(session: ZooKeeperSession, broker: int, *, timeout_ms: int, pol
         if answer is not None:
             return answer
         await asyncio.sleep(poll_ms / 1000)
+
+
+async def still_marked(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these topics that are marked, or may be. After a request was carried out, these are topics whose
+    deletion has not begun: it is not in force for them any more."""
+    markers = await session.read([Exists(paths.delete_topic(name)) for name in names]) if names else ()
+    return tuple(name for name, marker in zip(names, markers, strict=True) if not is_absent(marker))
 
 
 async def _request(session: ZooKeeperSession, broker: int) -> Outcome:

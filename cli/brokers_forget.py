@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.forgetting import ForgetPlan, forget, forget_plan
+from lethe.admin.forgetting import SHOWN, ForgetPlan, forget, forget_plan, still_marked
 from lethe.admin.outcomes import exit_of
+from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
+from lethe.protocol.counting import listed
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.shell_words import operand
 from lethe.survey.debts import debt_json
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
@@ -28,10 +31,10 @@ def forget_broker(
     timeout_ms: TimeoutMs = 30_000,
     as_json: AsJson = False,
 ) -> None:
-    """Give up a broker that never returns: what it owes is written off, and deletions end without it.
+    """Give up a broker that never returns: what it owes is written off, and deletions that have begun end without it.
 
-    Shows what that means and asks first. Living partitions are not touched. Exit code 1 where it is registered or
-    nothing names it; 3 where the controller has not answered in time.
+    Shows what that means and asks first. Living partitions are not touched. Exit code 1 where it is registered, where
+    nothing names it, or where a marked topic's deletion has not begun; 3 where the controller has not answered in time.
     """
     confirm = None if yes or dry_run else ask_user
 
@@ -46,14 +49,22 @@ async def forgetting(
 ) -> Answer:
     """Show the plan, ask, request it, and return the controller's answer."""
     plan = await forget_plan(session, broker)
-    data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None}
+    data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None, "not_ended": []}
     if dry_run:
         return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
     demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
     outcome = await forget(session, broker, timeout_ms=timeout_ms)
     data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
-    shown = () if confirm is not None else plan.lines()
-    return Answer(data, (*shown, outcome.problem or f"Broker {broker} is forgotten."), exit=exit_of([outcome]))
+    lines = [*(() if confirm is not None else plan.lines()), outcome.problem or f"Broker {broker} is forgotten."]
+    code = exit_of([outcome])
+    if outcome.problem is None and (held := await still_marked(session, plan.marked)):
+        data["not_ended"] = [*held]
+        lines.append(
+            f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}: see "
+            f"lethe explain {operand(held[0])}, and forget it again when they wait for it."
+        )
+        code = Exit.NO
+    return Answer(data, tuple(lines), exit=code)
 
 
 def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:

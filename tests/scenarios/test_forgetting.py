@@ -11,6 +11,7 @@ from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, with_topic
 from tests.scenarios.test_debts_paid import back, owing, told
 from tests.scenarios.test_debts_written import debts, without
+from tests.scenarios.test_pause import pause
 
 
 def forget(world: OneController, broker: int) -> None:
@@ -68,6 +69,20 @@ def test_living_partitions_stay_as_they_are() -> None:
     forget(world, 3)
     assert world.read(paths.topic("orders")) == before
     assert not world.exists(paths.forget(3))
+
+
+def test_a_request_is_not_in_force_for_a_deletion_that_begins_later() -> None:
+    """`lethe brokers forget` names such topics, since the request does not wait for them."""
+    world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
+    pause(world)
+    world.mark("orders")
+    world.run()
+    forget(world, 3)
+    assert not world.exists(paths.forget(3))
+    world.write(Delete(paths.DELETIONS_PAUSED))
+    world.run()
+    assert "orders" in world.context.cluster.deletions
+    assert not is_gone(world, "orders")
 
 
 @pytest.mark.parametrize("is_withdrawn", [False, True])

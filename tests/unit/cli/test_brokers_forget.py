@@ -16,7 +16,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from lethe.protocol.zookeeper.znodes import Debt, ForgetRequest, encode_debt, encode_forget_request
 from tests.fakes.zookeeper import FakeSession
-from tests.fakes.zookeeper_cluster import apply, bring_online, elect
+from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
 
 
 @pytest.fixture
@@ -36,11 +36,13 @@ async def cluster(session: FakeSession) -> FakeSession:
     return session
 
 
-async def controller(session: FakeSession, refused: str | None = None) -> None:
+async def controller(session: FakeSession, refused: str | None = None, ended: tuple[str, ...] = ()) -> None:
     """Answers the request, as Lethe's controller does."""
     path = paths.forget(3)
     while not isinstance((await session.read([Exists(path)]))[0], Present):
         await asyncio.sleep(0)
+    for name in ended:
+        await complete_deletion(session, name)
     if refused is None:
         await apply(session, Delete(paths.debt(3, "gone", 17)), Delete(path))
     else:
@@ -85,9 +87,25 @@ async def test_it_says_what_is_written_off_and_lost(cluster: FakeSession) -> Non
 
 async def test_the_controller_does_it(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     forgotten = forgetting(cluster, 3, confirm=asks(True), timeout_ms=60_000)
-    answer, _ = await asyncio.gather(forgotten, controller(cluster))
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
     assert (answer.exit, answer.lines) == (Exit.OK, ("Broker 3 is forgotten.",))
     assert "Written off: 2 partitions" in capsys.readouterr().err
+
+
+async def test_a_deletion_that_has_not_begun_does_not_end(cluster: FakeSession) -> None:
+    """While deletions are paused or paced, a marked topic is held, and the request is carried out without it."""
+    forgotten = forgetting(cluster, 3, confirm=None, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster))
+    assert answer.exit is Exit.NO
+    assert answer.lines[-2:] == (
+        "Broker 3 is forgotten.",
+        (
+            "Not ended: orders. These deletions have not begun, and will wait for broker 3: see lethe explain orders, "
+            "and forget it again when they wait for it."
+        ),
+    )
+    assert isinstance(answer.data, dict)
+    assert (answer.data["forgotten"], answer.data["not_ended"]) == (True, ["orders"])
 
 
 async def test_without_agreement_nothing_is_requested(cluster: FakeSession) -> None:
