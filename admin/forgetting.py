@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.adapters.debts import UnseenDebts, read_debts_of
@@ -22,6 +22,7 @@ from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller
+from lethe.admin.trash import read_trash
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -39,6 +40,8 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.znodes import (
     ForgetRequest,
     MalformedZnode,
+    TrashEntry,
+    TrashPhase,
     decode_forget_request,
     encode_forget_request,
 )
@@ -65,6 +68,8 @@ class ForgetPlan:
     """Other partitions of living topics that name it."""
     unknown: tuple[str, ...]
     """Topics, or partitions, of which it is unknown what they lose."""
+    only_here_in_trash: tuple[str, ...] = ()
+    """Topics in the trash with a partition that was in sync on no other live broker."""
 
     @property
     def living(self) -> int:
@@ -90,6 +95,11 @@ class ForgetPlan:
                 f"One replica short {'is' if len(self.short) == 1 else 'are'} "
                 f"{counted(len(self.short), 'living partition')}: {listed(self.short, SHOWN)}. They are not touched."
             )
+        if self.only_here_in_trash:
+            lines.append(
+                f"NO OTHER live replica is in sync of {counted(len(self.only_here_in_trash), 'topic')} in the trash: "
+                f"{listed(self.only_here_in_trash, SHOWN)}. Without its disks their records are lost."
+            )
         if self.living:
             lines.append("Move them to live brokers by a plan of yours: lethe partitions reassign --help")
         lines += [f"What {each} loses is not known." for each in self.unknown]
@@ -107,7 +117,7 @@ async def forget_plan(session: ZooKeeperSession, broker: int) -> ForgetPlan:
             f"{seen.acting.text}: only Lethe's controller forgets brokers. `lethe rescue --forget {broker}` takes "
             "control for it"
         )
-    return plan_of(seen, broker)
+    return await with_trash(session, seen, plan_of(seen, broker))
 
 
 def demand_absent(seen: ClusterLoad, broker: int) -> None:
@@ -144,6 +154,23 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
         tuple(partition for partition in living if partition in lost),
         tuple(partition for partition in living if partition not in lost and partition not in unknown),
         (*(str(partition) for partition in living if partition in unknown), *unread),
+    )
+
+
+async def with_trash(session: ZooKeeperSession, seen: ClusterLoad, plan: ForgetPlan) -> ForgetPlan:
+    """Add what topics in the trash lose without the broker. Raises ZnodeUnreadable where the trash cannot be listed."""
+    views = await read_trash(session)
+    unread = (f"{view.name} in the trash" for view in views if view.entry is None)
+    lost = (view.name for view in views if view.entry is not None and _loses(view.entry, seen, plan.broker))
+    return replace(plan, only_here_in_trash=tuple(lost), unknown=(*plan.unknown, *unread))
+
+
+def _loses(entry: TrashEntry, seen: ClusterLoad, broker: int) -> bool:
+    """Return True for a topic that has left service and has a partition that only this broker, of those that live, had
+    in sync."""
+    return entry.phase is TrashPhase.TRASHED and any(
+        broker in saved.isr and not any(other in seen.views.brokers for other in saved.isr if other != broker)
+        for saved in entry.partitions.values()
     )
 
 

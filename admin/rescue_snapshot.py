@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import look_at_brokers
 from lethe.admin.debt_forecast import forecast
-from lethe.admin.forgetting import demand_absent, plan_of
+from lethe.admin.forgetting import demand_absent, plan_of, with_trash
 from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
@@ -218,7 +218,8 @@ async def with_forgetting(session: ZooKeeperSession, seen: RescueSnapshot, broke
         )
         for each in seen.found
     )
-    return replace(seen, found=tuple(found), will_lose=plan_of(loads, broker).lines())
+    plan = await with_trash(session, loads, plan_of(loads, broker))
+    return replace(seen, found=tuple(found), will_lose=plan.lines())
 
 
 async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:

@@ -75,6 +75,7 @@ def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:
         "debts_unseen": [{"path": each.path, "why": each.reason} for each in plan.unseen],
         "marked_topics": [*plan.marked],
         "only_here": [str(partition) for partition in plan.only_here],
+        "only_here_in_trash": [*plan.only_here_in_trash],
         "one_replica_short": [str(partition) for partition in plan.short],
         "unknown": [*plan.unknown],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ from lethe.cli.brokers_forget import forgetting
 from lethe.cli.topics_create import creation
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
-from lethe.protocol.zookeeper.znodes import Debt, ForgetRequest, encode_debt, encode_forget_request
+from lethe.protocol.zookeeper.znodes import (
+    Debt,
+    ForgetRequest,
+    SavedPartition,
+    TrashPhase,
+    encode_debt,
+    encode_forget_request,
+)
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
 
@@ -170,6 +179,21 @@ async def test_debts_that_cannot_be_read_are_named(cluster: FakeSession) -> None
     await apply(cluster, SetData(paths.debt(3, "gone", 17), b"?", ANY_VERSION))
     answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
     assert answer.lines[1].startswith("What /lethe/debts/3/gone@17 says is unseen; written off where it is this")
+
+
+async def test_topics_in_the_trash_lose_their_records_too(cluster: FakeSession) -> None:
+    alone = replace(ENTRY, partitions={0: SavedPartition((3, 1), 3, 0, (3,)), 1: SavedPartition((1,), 1, 0, (1,))})
+    elsewhere = replace(ENTRY, partitions={0: SavedPartition((3, 1), 3, 0, (3, 1))})
+    await in_trash(cluster, precious=alone, copied=elsewhere, freezing=alone.entering(TrashPhase.FREEZING, 0))
+    await apply(cluster, Create(paths.trashed("odd"), b"?"))
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    assert (
+        "NO OTHER live replica is in sync of 1 topic in the trash: precious. Without its disks their records are lost."
+    ) in answer.lines
+    assert answer.lines[-1] == "What odd in the trash loses is not known."
+    assert isinstance(answer.data, dict)
+    plan: Any = answer.data["plan"]
+    assert (plan["only_here_in_trash"], plan["unknown"]) == (["precious"], ["odd in the trash"])
 
 
 async def test_a_topic_that_cannot_be_read_may_lose_something(cluster: FakeSession) -> None:
