@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -14,7 +16,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present
 from lethe.protocol.zookeeper.znodes import decode_topic
 from tests.fakes.command_line import Lethe
-from tests.interop.clients import bootstrap, produce, read_all
+from tests.interop.clients import ID_BYTES, Stored, bootstrap, produce, value
 from tests.interop.conditions import (
     create,
     directories,
@@ -29,7 +31,6 @@ from tests.interop.conftest import MakeCluster
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
 
 ROWS = ((1, 2), (2, 1))
-NAMES = tuple(f"t{number}" for number in range(8))
 RECORDS = 60
 PROPERTIES = {
     "log.retention.check.interval.ms": "1000",
@@ -40,32 +41,97 @@ PROPERTIES = {
 }
 
 
-async def committed(cluster: LocalCluster, topic: str, group: str = "readers") -> list[int | None]:
-    """What the group has committed, by partition."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap(cluster), group_id=group, enable_auto_commit=False)
-    async with consumer, asyncio.timeout(60):
-        return [await consumer.committed(TopicPartition(topic, number)) for number in range(len(ROWS))]
+@dataclass(frozen=True)
+class Size:
+    """How much goes into the trash. Every topic has one partition led by each broker in turn, or (short) two."""
+
+    topics: int
+    partitions: int
+    records: int
+    producers: int
+    limit_s: float
+
+    def rows(self, number: int) -> tuple[tuple[int, ...], ...]:
+        return ROWS if self.partitions == len(ROWS) else (ROWS[number % len(ROWS)],)
 
 
-async def commit(cluster: LocalCluster, topic: str, offset: int) -> None:
+SHORT = Size(topics=8, partitions=2, records=60, producers=1, limit_s=180)
+LONG = Size(topics=1_000, partitions=1, records=20, producers=5, limit_s=900)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a topic must have again: its znode, its records by place, and the offsets of the group."""
+
+    identity: object
+    records: list[Stored]
+    committed: list[int | None]
+
+
+def noted(what: str, began_s: float) -> None:
+    """A line for the report of the test (`-s` shows it at once)."""
+    print(f"{time.monotonic() - began_s:7.1f} s  {what}")  # noqa: T201
+
+
+def partitions_of(names: Sequence[str], size: Size) -> list[TopicPartition]:
+    return [TopicPartition(name, number) for name in names for number in range(size.partitions)]
+
+
+async def produce_to_all(cluster: LocalCluster, names: Sequence[str], size: Size) -> None:
+    async with (
+        AIOKafkaProducer(bootstrap_servers=bootstrap(cluster), acks="all", linger_ms=5) as producer,
+        asyncio.timeout(size.limit_s),
+    ):
+        for name in names:
+            sent = [await producer.send(name, value(number)) for number in range(size.records)]
+            await asyncio.gather(*sent)
+
+
+async def commit_to_all(cluster: LocalCluster, names: Sequence[str], size: Size, offset: int) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap(cluster), group_id="readers", enable_auto_commit=False)
-    async with consumer, asyncio.timeout(60):
-        consumer.assign([TopicPartition(topic, number) for number in range(len(ROWS))])
-        await consumer.commit({TopicPartition(topic, number): offset for number in range(len(ROWS))})
+    async with consumer, asyncio.timeout(size.limit_s):
+        partitions = partitions_of(names, size)
+        consumer.assign(partitions)
+        await consumer.commit(dict.fromkeys(partitions, offset))
 
 
-async def identity(cluster: LocalCluster, topic: str) -> object:
+async def kept_of(cluster: LocalCluster, names: Sequence[str], size: Size) -> dict[str, Kept]:
+    """What is there of the topics now: every record is read."""
+    records: dict[str, list[Stored]] = {name: [] for name in names}
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap(cluster), group_id="readers", enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    partitions = partitions_of(names, size)
+    async with consumer, asyncio.timeout(size.limit_s):
+        committed = {each: await consumer.committed(each) for each in partitions}
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(each) < end for each, end in ends.items()]):
+            for partition, rows in (await consumer.getmany(timeout_ms=500)).items():
+                records[partition.topic] += [
+                    Stored(row.partition, row.offset, int.from_bytes(row.value[:ID_BYTES], "big")) for row in rows
+                ]
+    by_topic = {name: [committed[TopicPartition(name, number)] for number in range(size.partitions)] for name in names}
+    found = await identities(cluster, names)
+    return {name: Kept(found[name], sorted(records[name]), by_topic[name]) for name in names}
+
+
+async def identities(cluster: LocalCluster, names: Sequence[str]) -> dict[str, object]:
     async with cluster.session() as session:
-        (found,) = await session.read([GetData(paths.topic(topic))])
-        return decode_topic(topic, found.data) if isinstance(found, Data) else None
+        found = await session.read([GetData(paths.topic(name)) for name in names])
+    return {
+        name: decode_topic(name, each.data) if isinstance(each, Data) else None
+        for name, each in zip(names, found, strict=True)
+    }
 
 
 @asynccontextmanager
-async def producing(cluster: LocalCluster, topic: str, sent: list[int]) -> AsyncIterator[None]:
-    """A producer that never stops: the numbers that were acknowledged."""
+async def producing(cluster: LocalCluster, sent: Mapping[str, list[int]]) -> AsyncIterator[None]:
+    """A producer for each topic that never stops: the numbers that were acknowledged."""
     stopping = asyncio.Event()
 
-    async def run() -> None:
+    async def run(topic: str, numbers: list[int]) -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=bootstrap(cluster), acks="all", request_timeout_ms=5_000, retry_backoff_ms=200
         ) as producer:
@@ -73,59 +139,93 @@ async def producing(cluster: LocalCluster, topic: str, sent: list[int]) -> Async
             while not stopping.is_set():
                 try:
                     await producer.send_and_wait(topic, number.to_bytes(8, "big"), partition=0)
-                    sent.append(number)
+                    numbers.append(number)
+                    await asyncio.sleep(0.05)
                 except Exception:  # noqa: BLE001 -- what is not acknowledged is not counted
                     pass
                 number += 1
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run())
+        for topic, numbers in sent.items():
+            tasks.create_task(run(topic, numbers))
         try:
             yield
         finally:
             stopping.set()
 
 
-async def test_many_topics_come_back_with_records_and_offsets(kafka_cluster: MakeCluster, version: str) -> None:
+async def go_on(sent: Mapping[str, list[int]], limit_s: float) -> None:
+    """Wait until each of these producers has had more acknowledged."""
+    before = {topic: len(numbers) for topic, numbers in sent.items()}
+
+    async def all_do() -> bool:
+        return all(len(numbers) >= before[topic] + 5 for topic, numbers in sent.items())
+
+    await until(all_do, "producers go on", limit_s)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(SHORT, id="short"),
+        pytest.param(LONG, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(3_600)]),
+    ],
+)
+async def test_many_topics_come_back_with_records_and_offsets(
+    kafka_cluster: MakeCluster, version: str, size: Size
+) -> None:
     if version == "2.5.1":
         pytest.skip("the trash needs topic ids, which brokers have from 2.8 on")
-    async with kafka_cluster(version, brokers=2, properties=PROPERTIES) as cluster, cluster.session() as session:
-        lethe = Lethe(cluster.zookeeper_connect)
-        await create(session, *(plan(name, *ROWS, version=version, **{"retention.ms": "3600000"}) for name in NAMES))
-        await until(is_known_to_all(session, 2, *NAMES), "all brokers know the topics")
-        for name in NAMES:
-            await until(is_whole(session, name, ROWS), f"{name} is whole")
-        for name in NAMES:
-            await produce(bootstrap(cluster), name, range(RECORDS))
-            await commit(cluster, name, 7)
-        records = {name: sorted(await read_all(bootstrap(cluster), name, len(ROWS))) for name in NAMES}
-        before = {name: await identity(cluster, name) for name in NAMES}
-        sent: list[int] = []
-        async with producing(cluster, NAMES[0], sent):
-            await until(lambda: _is_long(sent, 5), "the producer is at work")
-            gone = await lethe("topics", "delete", "--grace", "1h", "--wait", "--yes", *NAMES)
+    properties = {**PROPERTIES, "log.index.size.max.bytes": "65536"}
+    async with kafka_cluster(version, brokers=2, properties=properties) as cluster, cluster.session() as session:
+        began_s = time.monotonic()
+        lethe = Lethe(cluster.zookeeper_connect, limit_s=size.limit_s)
+        timeout = ("--timeout-ms", str(int(size.limit_s * 1_000)))
+        names = [f"t{number:04}" for number in range(size.topics)]
+        rows = {name: size.rows(number) for number, name in enumerate(names)}
+        await create(session, *(plan(name, *rows[name], version=version, retention_ms="3600000") for name in names))
+        await until(is_known_to_all(session, 2, *names), "all brokers know the topics", size.limit_s)
+        for name in names:
+            await until(is_whole(session, name, rows[name]), f"{name} is whole", size.limit_s)
+        noted(f"{size.topics} topics are there", began_s)
+        await produce_to_all(cluster, names, size)
+        await commit_to_all(cluster, names, size, 7)
+        before = await kept_of(cluster, names, size)
+        assert all(each.committed == [7] * size.partitions for each in before.values())
+        assert sum(len(each.records) for each in before.values()) == size.topics * size.records
+        noted("with records and committed offsets", began_s)
+        busy, quiet = names[: size.producers], names[size.producers :]
+        sent: dict[str, list[int]] = {name: [] for name in busy}
+        async with producing(cluster, sent):
+            await go_on(sent, size.limit_s)
+            gone = await lethe("topics", "delete", "--grace", "1h", "--wait", "--yes", *timeout, *names)
             assert gone.code == 0, gone
-            assert [await identity(cluster, name) for name in NAMES] == [None] * len(NAMES)
-            assert all(directories(cluster, name) for name in NAMES)
+            noted("all are in the trash", began_s)
+            assert set((await identities(cluster, names)).values()) == {None}
+            assert all(directories(cluster, name) for name in names)
             listed = await lethe("topics", "trash", "list", "--json")
-            assert [each["topic"] for each in listed.data] == list(NAMES)
+            assert [each["topic"] for each in listed.data["topics"]] == names
             # One broker restarts meanwhile, with its logs loaded and nobody to host them.
             await cluster.kafka_brokers[1].stop()
             await cluster.kafka_brokers[1].start()
-            await until(is_known_to_all(session, 2, "__consumer_offsets"), "both brokers are back")
-            stopped_at = len(sent)
-            back = await lethe("topics", "undelete", *NAMES, "--timeout-ms", "90000")
+            await until(is_known_to_all(session, 2, "__consumer_offsets"), "both brokers are back", size.limit_s)
+            noted("a broker was restarted", began_s)
+            back = await lethe("topics", "undelete", *names, *timeout)
             assert back.code == 0, back
-            await until(lambda: _is_long(sent, stopped_at + 5), "the producer that never stopped goes on")
-        for name in NAMES:
-            await until(is_whole(session, name, ROWS), f"{name} is whole again", limit_s=120.0)
-        assert {name: await identity(cluster, name) for name in NAMES} == before
-        for name in NAMES[1:]:
-            assert sorted(await read_all(bootstrap(cluster), name, len(ROWS))) == records[name]
-            assert await committed(cluster, name) == [7, 7]
-        first = {row.number for row in await read_all(bootstrap(cluster), NAMES[0], len(ROWS))}
-        assert first.issuperset({row.number for row in records[NAMES[0]]}), "nothing from before is lost"
-        assert first.issuperset(sent), "and nothing that was acknowledged"
+            noted("all are asked back", began_s)
+            await go_on(sent, size.limit_s)
+        noted("producers that never stopped go on", began_s)
+        for name in names:
+            await until(is_whole(session, name, rows[name]), f"{name} is whole again", size.limit_s)
+        noted("all are whole again", began_s)
+        after = await kept_of(cluster, names, size)
+        assert {name: after[name] for name in quiet} == {name: before[name] for name in quiet}
+        for name in busy:
+            assert after[name].identity == before[name].identity
+            found = {row.number for row in after[name].records}
+            assert found.issuperset({row.number for row in before[name].records}), "nothing from before is lost"
+            assert found.issuperset(sent[name]), "and nothing that was acknowledged"
+        noted("identities, records and offsets are the same", began_s)
 
 
 async def test_time_is_over(kafka_cluster: MakeCluster, version: str) -> None:
@@ -149,7 +249,3 @@ async def test_time_is_over(kafka_cluster: MakeCluster, version: str) -> None:
 
         await until(are_gone, "their znodes are gone")
         assert (await lethe("topics", "trash", "list")).out == "The trash is empty.\n"
-
-
-async def _is_long(sent: list[int], at_least: int) -> bool:
-    return len(sent) >= at_least
