@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from lethe.controller.core.waiting import marked_since_ms, oldest
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
-from tests.simulation import debts
+from tests.simulation import debts, trash_beliefs
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import Settings, in_force
 from tests.simulation.world import Violation
@@ -39,7 +40,8 @@ def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> 
     at = (cluster.ensemble.model.zxid, controller.steps)
     if at != controller.judged_at:
         controller.judged_at = at
-        for problem in (*_settings_differ(cluster, controller), *_differences(cluster, context)):
+        found = (_settings_differ(cluster, controller), _differences(cluster, context))
+        for problem in itertools.chain(*found, trash_beliefs.differences(cluster, controller)):
             raise Violation("S8", f"{controller.name} {problem}")
 
 
@@ -68,11 +70,11 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
     known = {broker.id: broker.epoch for broker in context.cluster.brokers.values()}
     if brokers != known:
         yield f"knows the brokers {known}, registered are {brokers}"
-    readable = {name: each for name, each in ledger.living.items() if each.readable}
+    readable = {n: each for n, each in ledger.living.items() if each.readable and not ledger.trash.reserves(each)}
     if readable.keys() != context.cluster.topics.keys():
         yield f"knows the topics {sorted(context.cluster.topics)}, ZooKeeper has {sorted(readable)}"
         return
-    unreadable = [name for name, each in ledger.living.items() if not each.readable]
+    unreadable = [name for name in ledger.living if name not in readable]
     if sorted(unreadable) != sorted(context.cluster.quarantined_topics):
         yield f"set aside {sorted(context.cluster.quarantined_topics)}, unreadable are {sorted(unreadable)}"
     for name, incarnation in readable.items():
@@ -99,7 +101,7 @@ def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:
         living = ledger.living.get(name)
         if name not in ledger.marked:
             yield f"holds {name} back, which is not marked"
-        elif living is None or not _is_reason(context, living, mark.held_by):
+        elif living is None or not _is_reason(cluster, context, living, mark.held_by):
             yield f"holds {living or name} back: {mark.held_by.name}"
         elif any(
             context.cluster.partition_state(topic_partition) is PartitionState.NON_EXISTENT
@@ -136,7 +138,7 @@ def _forgotten(context: Context) -> Iterable[str]:
             yield f"has nothing to do, and has not gone on with the deletion of {name}"
 
 
-def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
+def _is_reason(cluster: Cluster, context: Context, incarnation: Incarnation, held_by: CauseKind) -> bool:
     match held_by:
         case CauseKind.RESUMPTION | CauseKind.CONFIGURATION:
             return context.cluster.paused is not None and context.cluster.paused.held_by is held_by
@@ -144,7 +146,9 @@ def _is_reason(context: Context, incarnation: Incarnation, held_by: CauseKind) -
             is_kept = context.cluster.paused is not None or context.cluster.leaving is not None
             return is_kept or BeginDeletions() in context.timers
         case CauseKind.READABLE_ZNODE:
-            return not incarnation.readable
+            return not incarnation.readable or cluster.ledger.trash.reserves(incarnation)
+        case CauseKind.TRASH:
+            return trash_beliefs.is_reason(cluster, incarnation)
         case CauseKind.REASSIGNMENT:
             return not incarnation.is_settled
         case _:

@@ -11,16 +11,18 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, debts, departures, invariants
+from tests.simulation import belief, debts, departures, invariants, trash
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.ensemble import Ensemble, Writer
+from tests.simulation.groups import Groups
 from tests.simulation.ledger import Ledger, lasting
 from tests.simulation.mix import DEFAULT_TOMBSTONE_TIMEOUT_MS, Mix, draw, without_faults
 from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
 from tests.simulation.shared_contents import SharedContents
+from tests.simulation.trash import Retention
 from tests.simulation.world import World, is_controller
 
 P_INSISTS = 0.2
@@ -71,8 +73,11 @@ class Cluster:
             offline_replicas, deeds = debts.drawn(world.seed)
             weights = {**self.mix.theme_weights, **deeds}
             self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
+            self.mix = trash.drawn(world.seed, self.mix)
         self.ledger = Ledger()
         self.announcements = Announcements()
+        self.groups = Groups(self)
+        self.retention = Retention(self)
         self.shared = SharedContents()
         self.ensemble = Ensemble(world, self.mix)
         self.ensemble.observer = self
@@ -158,6 +163,7 @@ class Cluster:
                 self.ledger.living[name].removed_in = self.controller_epoch if writer.is_controller else None
             self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
             self.announcements.book(operation)
+            self.retention.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
                 departures.after_write(self, writer, self.ledger.living[name])
         invariants.s4_markers_outlive_their_topics(self, writer, operations)

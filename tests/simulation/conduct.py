@@ -15,7 +15,8 @@ from lethe.controller.core.effects import Effect, Send, WriteZnodes
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
-from tests.simulation import debts
+from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.simulation import debts, trash_beliefs
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -38,10 +39,12 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
             problems = itertools.chain(
                 problems, _believes(context, operations), debts.problems_with_write(context, operations)
             )
+            problems = itertools.chain(problems, trash_beliefs.problems_with_write(context, knowledge, operations))
         case Send(request=StopReplicaRequest() as request):
             problems = itertools.chain(
                 _deletes(controller.context, request), debts.problems_with_request(controller.context, effect)
             )
+            problems = itertools.chain(problems, trash_beliefs.problems_with_request(controller.context, effect))
         case Send(request=LeaderAndIsrRequest()):
             problems = itertools.chain(
                 _makes_again(cluster, controller.context, effect),
@@ -117,6 +120,9 @@ def _leads(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
         state, partition = znodes.decode_state(*state_of, operation.data, 0), context.cluster.partition(state_of)
         before = None if partition is None else partition.leader_and_isr
         led_before, isr_before = (None, ()) if before is None else (before.leader, before.isr)
+        trashed = context.cluster.trash.in_phase(state_of.topic, TrashPhase.TRASHED)
+        if trashed is not None and state_of.partition in trashed.entry.partitions:
+            isr_before = trashed.entry.partitions[state_of.partition].isr
         if state is None:
             continue
         for broker in context.cluster.shutting_down:
@@ -143,7 +149,10 @@ def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operat
         name = paths.deleted_topic_of(path)
         if name is None or knowledge.may_refuse(name):
             continue
-        if name in context.cluster.topics and paths.topic(name) not in removed:
+        is_requested = paths.request(name) in removed
+        if is_requested and context.cluster.is_queued(name):
+            yield f"lets {name} stay by request, and has queued it for deletion"
+        if name in context.cluster.topics and paths.topic(name) not in removed and not is_requested:
             yield f"removes the marker of {name}, having read {knowledge.said}"
 
 

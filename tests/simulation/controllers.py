@@ -41,6 +41,7 @@ from lethe.protocol.zookeeper.packing import MultiPlan, PlannedMulti
 from tests.simulation import belief, conduct, describe, silences
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.ghosts import CacheReading
+from tests.simulation.groups import GroupWork
 from tests.simulation.network import Channel, Probing
 from tests.simulation.requests import Desk
 from tests.simulation.settings import Knowledge, Settings
@@ -123,6 +124,7 @@ class ControllerProcess:
                 partitions_per_slice=mix.partitions_per_slice,
                 tombstone_timeout_ms=mix.tombstone_timeout_ms,
                 offline_replicas=mix.offline_replicas,
+                trash_freeze_ms=mix.trash_freeze_ms,
                 endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.advertised else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,
@@ -326,12 +328,12 @@ class ControllerProcess:
                 belief.context_is_sound(self)
             self._wake()
 
-    def cache_read(self, event: events.CacheRead, run: int) -> None:
-        """What became of the reading of a broker's cache; nobody hears of it in another run of the process."""
+    def hear(self, event: events.CacheRead | events.OffsetsRead | events.OffsetsCommitted, run: int) -> None:
+        """What a broker was asked over a connection of its own; nobody hears of it in another run of the process."""
         if run != self._run:
             return
         if self.paused:
-            self.when_resumed(lambda: self.cache_read(event, run))
+            self.when_resumed(lambda: self.hear(event, run))
             return
         self.post(event)
 
@@ -383,7 +385,7 @@ class ControllerProcess:
             case ReadCache():
                 CacheReading(self._cluster, self, effect, self._run).start()
             case ReadOffsets() | CommitOffsets():
-                raise Violation("offsets", f"{self.name} asks for groups, and this world has none")
+                GroupWork(self._cluster, self, effect, self._run).start()
             case Reply():
                 self.desk.reply(effect)
             case DisconnectBrokers() | ShowBrokers():

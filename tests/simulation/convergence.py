@@ -11,7 +11,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from tests.simulation import debts, silences
+from tests.simulation import debts, silences, trash_beliefs
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, is_controller
@@ -33,6 +33,7 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     nothing_is_on_a_controller(cluster)
     silences.all_is_settled(cluster.controllers)
     debts.all_are_settled(cluster)
+    trash_beliefs.all_is_settled(cluster)
     agreed: dict[int, None] = {}
     for agent in cluster.agents.values():
         # Agents that were told the same share the contents of their caches: those are looked at once.
@@ -91,7 +92,7 @@ def all_but_those_of_silent(cluster: Cluster, silent: BrokerId, away: BrokerId |
         incarnation = cluster.ledger.living.get(name)
         if incarnation is not None and not {silent, away} & {*incarnation.brokers}:
             causes = waits(active_controller(cluster).context, name)
-            if any(cause.waiting_for is CauseKind.BROKER_REFUSES_EPOCH for cause in causes):
+            if any(cause.waiting_for in (CauseKind.BROKER_REFUSES_EPOCH, CauseKind.TRASH) for cause in causes):
                 continue
             raise Violation("L3", f"{incarnation} has no replica on the silent broker {silent}, and waits: {causes}")
 

@@ -119,4 +119,4 @@ class CacheReading:
     def _end(self, shown: dict[str, CachedTopic] | None, problem: str | None) -> None:
         if not self._is_over:
             self._is_over = True
-            self._owner.cache_read(CacheRead(self._effect.id, self._effect.broker, shown, problem), self._run)
+            self._owner.hear(CacheRead(self._effect.id, self._effect.broker, shown, problem), self._run)

@@ -6,7 +6,7 @@ what it believes is judged in `belief`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import debts, departures, silences
+from tests.simulation import debts, departures, silences, trash
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -46,13 +46,14 @@ def writes_are_allowed(
     if not writer.is_controller:
         return
     s5_write_is_current(writer, operations, epoch_version_before)
+    trash.writes_are_allowed(cluster, writer, operations)
     for operation in operations:
         debts.first_epochs_are_above(cluster, operation)
         state_of = paths.state_of(operation.path)
         if state_of is not None:
             s6_leader_and_isr_is_sound(cluster, writer, operation, *state_of)
         elif (name := paths.topic_of(operation.path)) is not None:
-            if isinstance(operation, Delete):
+            if isinstance(operation, Delete) and not trash.is_going_in(operations, name):
                 s1_deleted_everywhere(cluster, writer, cluster.ledger.living[name])
             elif isinstance(operation, SetData):
                 topic_znode_is_kept(cluster, writer, cluster.ledger.living[name], operation.data)
@@ -126,15 +127,17 @@ def _is_given_up(before: ReplicaAssignment, after: ReplicaAssignment) -> bool:
     return before.is_being_reassigned and not after.is_being_reassigned and frozenset(after.replicas) not in arrived
 
 
-def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Iterable[Operation]) -> None:
-    """A marker goes only when its topic is gone, was never there, or may not be deleted as far as the writer could
-    know. After booking."""
+def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Sequence[Operation]) -> None:
+    """A marker goes only when its topic is gone, was never there, is requested back, or may not be deleted as far as
+    the writer could know. After booking."""
     if writer.knowledge is None:
         return
     for operation in operations:
         if isinstance(operation, Delete) and (name := paths.deleted_topic_of(operation.path)) is not None:
             living = cluster.ledger.living.get(name)
-            if living is not None and not writer.knowledge.may_refuse(name):
+            if living is not None and any(each.path == paths.request(name) for each in operations):
+                trash.s4_nothing_of_it_is_gone(writer, living)
+            elif living is not None and not writer.knowledge.may_refuse(name):
                 raise Violation("S4", f"the marker of {living} was removed while its znode is there")
 
 
@@ -242,6 +245,7 @@ def _note_deletion(cluster: Cluster, agent: AgentProcess, directory: Directory) 
     incarnation = None if identity is None else cluster.ledger.by_id.get(identity)
     if incarnation is not None and incarnation.condemned:
         incarnation.deleted[directory.topic_partition.partition, agent.id] = None
+        incarnation.deleted_under = incarnation.marker
 
 
 def removal_is_allowed(cluster: Cluster, agent: AgentProcess, ref: DirectoryRef) -> None:
@@ -274,7 +278,8 @@ def s2_living_are_not_set_aside(cluster: Cluster, where: str, directory: Directo
     incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
     if incarnation is None or directory.topic_partition.partition in incarnation.maimed:
         return
-    if incarnation.removed_by is None and not incarnation.asked:
+    is_kept = incarnation.in_trash and not incarnation.condemned
+    if incarnation.removed_by is None and (is_kept or not incarnation.asked):
         raise Violation("S2", f"{where} is set aside, and {incarnation} lives")
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from tests.simulation.trash_book import TrashBook
 from tests.simulation.wishes import Wishes
 from tests.simulation.world import is_controller
 
@@ -55,6 +56,10 @@ class Incarnation:
     """A marker was there while it lived."""
     condemned: bool = False
     """Some controller that had read that topics may be deleted has queued it."""
+    marker: int = 0
+    """So many markers it has had."""
+    deleted_under: int = 0
+    """The last of them while which a replica was deleted."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
@@ -65,6 +70,9 @@ class Incarnation:
     """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
+    in_trash: bool = False
+    """It has no znode, and its records are to stay: see `trash_book`."""
+    was_in_trash: bool = False
     removed_by: str | None = None
     removed_in: int | None = None
     """The epoch of the controller that has removed it; None where nobody has, or somebody else, or where that
@@ -114,6 +122,7 @@ class Ledger:
         self.by_id: dict[TopicId, Incarnation] = {}
         self.marked: dict[str, None] = {}
         self.wishes = Wishes()
+        self.trash = TrashBook()
         self.by_zxid: dict[tuple[int, str], Incarnation] = {}
         """By the zxid of the write that created its znode, and its name."""
 
@@ -132,20 +141,36 @@ class Ledger:
             self._told(writer, operation)
         elif path == paths.REASSIGN_PARTITIONS:
             self.wishes.book(operation, self.living, by_controller=by_controller)
+        else:
+            self.trash.book(operation)
 
     def _topic(self, writer: str, operation: Operation, name: str, zxid: int) -> None:
         match operation:
             case Create(data=data):
-                incarnation = Incarnation(name, len(self.all) + 1, asked=name in self.marked)
-                self.all.append(incarnation)
+                incarnation = self._returned(name, data) or Incarnation(name, len(self.all) + 1)
+                if incarnation.number > len(self.all):
+                    self.all.append(incarnation)
+                incarnation.asked = incarnation.asked or name in self.marked
                 self.living[name] = self.by_zxid[zxid, name] = incarnation
                 self._content(incarnation, data)
             case SetData(data=data):
                 self._content(self.living[name], data)
             case Delete():
-                self.living.pop(name).removed_by = writer
+                incarnation = self.living.pop(name)
+                if self.trash.goes_in(incarnation):
+                    self.wishes.waive(incarnation)
+                else:
+                    incarnation.removed_by = writer
             case Check():
                 pass
+
+    def _returned(self, name: str, data: bytes | None) -> Incarnation | None:
+        if name not in self.trash.kept:
+            return None
+        try:
+            return self.trash.returns(name, znodes.decode_topic(name, data).topic_id)
+        except znodes.MalformedZnode:
+            return None
 
     def _content(self, incarnation: Incarnation, data: bytes | None) -> None:
         try:
@@ -197,6 +222,7 @@ class Ledger:
                 self.marked[name] = None
                 if name in self.living:
                     self.living[name].asked = True
+                    self.living[name].marker += 1
             case Delete():
                 self.marked.pop(name, None)
             case SetData() | Check():

@@ -15,6 +15,7 @@ from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 DEFAULT_TOMBSTONE_TIMEOUT_MS = 300_000
+DEFAULT_TRASH_FREEZE_MS = 10_000
 _LATENCIES = ((0, 2), (1, 10), (1, 60), (1, 400))
 _OLDER = ("2.8", "3.2", "3.4")
 
@@ -65,6 +66,8 @@ class Mix:
     """Brokers take controllers for some of them, and place replicas on them."""
     offline_replicas: OfflineReplicas
     """What controllers do about absent brokers, unless a marker orders something else."""
+    trash_freeze_ms: int
+    """In this time every broker notices that a topic's settings have changed."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
@@ -187,6 +190,7 @@ def draw(random: Random) -> Mix:
         tombstone_timeout_ms=DEFAULT_TOMBSTONE_TIMEOUT_MS,
         advertised=False,
         offline_replicas=OfflineReplicas.WAIT,
+        trash_freeze_ms=DEFAULT_TRASH_FREEZE_MS,
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.controller.core.context import Role
 from lethe.controller.core.events import ResignationRequested
-from lethe.protocol.vocabulary import ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ZERO_TOPIC_ID, LeaderAndIsr, TopicId, is_usable_topic_id
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
+from tests.simulation import trash_beliefs
 from tests.simulation.debts import Creditors
 from tests.simulation.ledger import Incarnation
 from tests.simulation.movers import Movers
+from tests.simulation.plans import Planners
 from tests.simulation.switches import Switches
+from tests.simulation.trash_people import TrashPeople
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -39,6 +42,8 @@ class Operators:
         self._movers = Movers(cluster)
         self._switches = Switches(cluster)
         self._creditors = Creditors(cluster)
+        self._trash = TrashPeople(cluster)
+        self._planners = Planners(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         self._placing = Random(f"placing {cluster.world.seed}")
@@ -49,7 +54,8 @@ class Operators:
 
     def act(self, deed: str) -> None:
         """Do it."""
-        doer = next(doer for doer in (self, self._movers, self._switches, self._creditors) if hasattr(doer, deed))
+        crowd = (self._movers, self._switches, self._creditors, self._trash, self._planners, self._cluster.groups)
+        doer = next(doer for doer in (self, *crowd) if hasattr(doer, deed))
         getattr(doer, deed)()
 
     # --- topics ----------------------------------------------------------------------------------------------------
@@ -110,7 +116,8 @@ class Operators:
 
     def remove_by_hand(self) -> None:
         """Remove a topic's znodes by hand, marker and all."""
-        name = self._pick([name for name in self._ledger.living if name not in self._spoilt])
+        living = self._ledger.living
+        name = self._pick([n for n in living if n not in self._spoilt and n != GROUP_METADATA_TOPIC])
         if name is not None:
             self.removed_by_hand[name] = None
             roots = (paths.topic(name), paths.config_topic(name), paths.delete_topic(name))
@@ -121,12 +128,17 @@ class Operators:
         found = [
             (name, partition)
             for name in self._ledger.marked
-            if self._cluster.mix.delete_topic_enable and name in self._ledger.living
+            if self._cluster.mix.delete_topic_enable and name in self._ledger.living and self._is_deleted_for_good(name)
             for partition in self._ledger.living[name].states
         ]
         if found:
             name, partition = found[self._world.between(0, len(found) - 1)]
             self._do(Delete(paths.partition_state(name, partition)))
+
+    def _is_deleted_for_good(self, name: str) -> bool:
+        """A topic goes into the trash, and comes out of it, in one write: no crash leaves half of it."""
+        is_ordered = trash_beliefs.is_reason(self._cluster, self._ledger.living[name])
+        return name != GROUP_METADATA_TOPIC and not is_ordered
 
     def write_garbage(self) -> None:
         """Create a topic znode that nobody can understand."""
@@ -141,6 +153,10 @@ class Operators:
         if name is not None:
             self._mend(name)
 
+    def begin(self) -> None:
+        """What somebody does once, at the beginning."""
+        self._trash.schedule()
+
     def mend_all(self, *, paused: bool) -> None:
         """Leave nothing that cannot be understood, and deletions paused or not."""
         if paused:
@@ -148,6 +164,7 @@ class Operators:
         else:
             self._switches.resume()
         self._switches.mend_configuration()
+        self._trash.heal()
         for name in list(self._spoilt):
             if name in self._ledger.living:
                 self._mend(name)
@@ -184,7 +201,7 @@ class Operators:
     # --- parts -----------------------------------------------------------------------------------------------------
 
     def _is_free(self, name: str) -> bool:
-        if name in self._ledger.living or name in self._ledger.marked:
+        if name in self._ledger.living or name in self._ledger.marked or name in self._ledger.trash.entries:
             return False
         contexts = [controller.context for controller in self._cluster.controllers]
         noticed = any(c.role is Role.ACTIVE for c in contexts) and not any(name in c.cluster.topics for c in contexts)

@@ -21,6 +21,7 @@ from tests.simulation import (
     bugs_removal,
     bugs_slices,
     bugs_tombstones,
+    bugs_trash,
 )
 
 Bug = Callable[[], AbstractContextManager[object]]
@@ -101,5 +102,6 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_agent.agent_ignores_topic_ids,
         bugs_agent.agent_remembers_too_long,
         bugs_agent.agent_knows_one_directory,
+        *bugs_trash.ALL,
     )
 }

@@ -83,6 +83,7 @@ class _Run:
         for process in processes:
             self.world.after(self.world.between(0, 200), process.start)
         Ghosts(cluster).schedule()
+        self.operators.begin()
         cluster.authority.plan()
         self._repeat(mix.operator_every_ms, self.operators.act, lambda: cluster.mix.operator_weights)
         self._repeat(mix.theme_every_ms, self.operators.act, lambda: cluster.mix.theme_weights)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lethe.controller.core.pace_memory import TOPICS_PER_SECOND
 from lethe.protocol.kafka.config_values import parse_thousandths
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs, protecting_glob
-from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.vocabulary import INTERNAL_TOPICS, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Create,
@@ -81,7 +81,9 @@ class Knowledge(NamedTuple):
         return is_clear and self.now.deletion and protecting_glob(name, self.now.protected) is None
 
     def may_refuse(self, name: str) -> bool:
-        """It knows that this topic may not be deleted."""
+        """It knows that this topic may not be deleted; an internal one never."""
+        if name in INTERNAL_TOPICS:
+            return True
         return not self.said.deletion_is_unclear and not self.may_delete(name)
 
     def allows_unclean(self, name: str) -> bool:

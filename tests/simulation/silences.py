@@ -86,6 +86,7 @@ def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
     """An empty cache of that agent."""
 
     def judge(cache: MetadataCache, request: UpdateMetadataRequest) -> None:
+        cluster.groups.told(agent, request)
         for topic in request.topics:
             shown = cache.topic_ids.get(topic.topic)
             before = None if shown is None else cluster.ledger.by_id.get(shown)

@@ -62,7 +62,8 @@ class Switches:
         names = [name for name, each in self._cluster.ledger.living.items() if each.readable]
         if names:
             name = names[self._world.between(0, len(names) - 1)]
-            self._configure(paths.config_topic(name), {UNCLEAN: self._yes_or_no()})
+            path = paths.config_topic(name)
+            self._configure(path, (self._understood(path) or {}) | {UNCLEAN: self._yes_or_no()})
 
     def allow_unclean(self) -> None:
         """Leaders may lack records, or may not any more, by default."""

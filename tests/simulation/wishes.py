@@ -56,6 +56,11 @@ class Wishes:
         """Somebody has wanted other replicas for that partition, whatever became of it."""
         return (incarnation.number, partition) in self._made
 
+    def waive(self, incarnation: Incarnation) -> None:
+        """Nobody asks for moves of this topic any more."""
+        for topic_partition in [at for at, wish in self.open.items() if wish.incarnation is incarnation]:
+            del self.open[topic_partition]
+
     def book(self, operation: Operation, living: Mapping[str, Incarnation], *, by_controller: bool) -> None:
         """Take note of one operation on the znode."""
         match operation:

@@ -1,0 +1,148 @@
+"""People who delete by a plan: they look, think, look again, and have all topics of the plan marked, or none.
+
+The commands' own code does it, over a session that takes its time: other things happen between its questions.
+What it may mark is judged by the incarnations that lived when the plan was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin import deletion_plan, deletion_plan_look
+from lethe.admin.deletion_plan import PlannedPartition, PlannedTopic, TopicDeletionPlan
+from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Refusal
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, topic_id_to_text
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, MultiDone, MultiOutcome, Operation, Read, ReadOutcome
+from lethe.protocol.zookeeper.znodes import DeletionOrders
+from tests.simulation.ensemble import Writer
+from tests.simulation.ledger import Incarnation
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+THINKING_MS = (0, 1_500)
+STEP_MS = (0, 1_200)
+
+
+class _Wait:
+    """Something else may happen here."""
+
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+class SlowSession:
+    """What a command needs of a session; each question takes effect after a while."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._ensemble = cluster.ensemble
+        self._session = cluster.ensemble.model.open_session()
+        self.marked: dict[str, Incarnation | None] = {}
+        """Whom each marker that was created meant."""
+        self._living = cluster.ledger.living
+
+    async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
+        await _Wait()
+        return [self._ensemble.model.read(self._session, each) for each in reads]
+
+    async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
+        await _Wait()
+        outcome = self._ensemble.apply(self._session, Writer("planner"), operations)
+        for operation in operations if isinstance(outcome, MultiDone) else ():
+            name = paths.deleted_topic_of(operation.path)
+            if name is not None and isinstance(operation, Create):
+                self.marked[name] = self._living.get(name)
+        return outcome
+
+    async def ensure_path(self, path: str) -> None:
+        await _Wait()
+        if self._ensemble.model.node(path) is None:
+            self._ensemble.operate(Create(path, None))
+
+    def close(self) -> None:
+        self._ensemble.model.close_session(self._session)
+
+
+class Planners:
+    """What they do."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._random = Random(f"plans {cluster.world.seed}")
+
+    def plan(self) -> None:
+        """Plan the deletion of some topics, and carry it out after a while."""
+        living = self._cluster.ledger.living
+        marked = self._cluster.ledger.marked
+        names = [n for n, each in living.items() if each.readable and n not in marked and n != GROUP_METADATA_TOPIC]
+        chosen = sorted(self._random.sample(names, min(len(names), self._random.randint(1, 2))))
+        if not chosen:
+            return
+        plan, meant = self._look(chosen), {name: living[name] for name in chosen}
+        grace_ms = self._random.choice((None, None, 2_000))
+        self._world.after(
+            self._random.randint(*THINKING_MS), lambda: self._carry_out(plan, meant, DeletionOrders(grace_ms=grace_ms))
+        )
+
+    def _carry_out(self, plan: TopicDeletionPlan, meant: dict[str, Incarnation], orders: DeletionOrders) -> None:
+        if self._cluster.mix.operator_weights:
+            session = SlowSession(self._cluster)
+            self._go_on(self._command(session, plan, orders), lambda outcomes: _judge(session, meant, outcomes))
+
+    async def _command(
+        self, session: SlowSession, plan: TopicDeletionPlan, orders: DeletionOrders
+    ) -> list[Outcome] | None:
+        """As `lethe topics delete --plan`; None where it refuses."""
+        now = self._look([topic.topic for topic in plan.topics])
+        try:
+            deletion_plan.demand_unchanged(plan, now, allow_writes=True, accept_unseen=False)
+            return await deletion_plan_look.mark_as_planned(cast(ZooKeeperSession, session), plan, orders)
+        except Refusal:
+            return None
+
+    def _go_on(
+        self,
+        command: Coroutine[None, None, list[Outcome] | None],
+        then: Callable[[list[Outcome] | None], None],
+    ) -> None:
+        try:
+            command.send(None)
+        except StopIteration as end:
+            then(end.value)
+        else:
+            self._world.after(self._random.randint(*STEP_MS), lambda: self._go_on(command, then))
+
+    def _look(self, names: Sequence[str]) -> TopicDeletionPlan:
+        topics = tuple(topic for name in names if (topic := self._planned(name)) is not None)
+        return TopicDeletionPlan(None, 0, tuple(sorted(self._cluster.registered())), topics, (), (), ())
+
+    def _planned(self, name: str) -> PlannedTopic | None:
+        incarnation = self._cluster.ledger.living.get(name)
+        node = self._cluster.ensemble.model.node(paths.topic(name))
+        if incarnation is None or node is None or not incarnation.readable:
+            return None
+        topic_id = None if incarnation.topic_id is None else topic_id_to_text(incarnation.topic_id)
+        partitions = (
+            PlannedPartition(number, tuple(map(int, each.replicas)), None, None)
+            for number, each in incarnation.assignments.items()
+        )
+        blockers = ("is marked for deletion",) if name in self._cluster.ledger.marked else ()
+        return PlannedTopic(name, topic_id, node.czxid, tuple(partitions), None, None, (), blockers, ())
+
+
+def _judge(session: SlowSession, meant: dict[str, Incarnation], outcomes: list[Outcome] | None) -> None:
+    """All that the plan means is marked, and nothing else; or nothing."""
+    session.close()
+    for name, marked in session.marked.items():
+        if marked is not meant[name]:
+            raise Violation("plan", f"{marked or name} was marked by a plan that means {meant[name]}")
+    is_done = outcomes is not None and all(each.problem is None for each in outcomes)
+    if session.marked.keys() != (meant.keys() if is_done else set()):
+        raise Violation("plan", f"{sorted(session.marked)} were marked by a plan of {sorted(meant)}: {outcomes}")
