@@ -1,20 +1,23 @@
 """Codec of `/lethe/debts/<broker>/<topic>@<czxid>`: what an absent broker still has of a topic that is gone.
 
-One child stands for one incarnation of a topic, so that a name that is used again can be owed twice. It is written in
-the multi that removes the topic's znode, and removed when the broker has deleted the replicas, or has none of that
+One child stands for one incarnation of a topic, so that a name that is used again can be owed twice. It is written
+before the topic's first znode is removed, and removed when the broker has deleted the replicas, or has none of that
 incarnation. A debt that cannot be understood is never paid: it raises MalformedZnode, and is shown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lethe.protocol.journal import partition_ranges, ranges_in
-from lethe.protocol.vocabulary import MAX_PARTITIONS, TopicId, topic_id_from_text, topic_id_to_text
+from lethe.protocol.vocabulary import MAX_PARTITIONS, ZERO_TOPIC_ID, TopicId, topic_id_from_text, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.json_fields import dump, integer, malformed, number_text, parse_object, string
 
 _VERSION = 1
+MAX_TIME_MS: Final = 253_402_300_799_999
+"""The last millisecond that can be written as a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Debt:
     last_leader_epoch: int
     """The highest one that any of its partitions had: a topic that is made again without ids begins above it."""
     since_ms: int
-    """When the topic's znode was removed."""
+    """When it was written."""
     size_bytes: int | None = None
     """Bytes of these replicas on the broker; None: unknown."""
 
@@ -61,15 +64,18 @@ def decode_debt(broker: int, child: str, data: bytes | None) -> Debt:
         ranges = ranges_in(string(path, "'partitions'", fields.get("partitions")))
     except ValueError as error:
         malformed(path, str(error))
-    if not ranges or sum(map(len, ranges)) > MAX_PARTITIONS or max(each.stop for each in ranges) > MAX_PARTITIONS:
+    if topic_id == ZERO_TOPIC_ID:
+        malformed(path, "'topic_id' is the zero id, which brokers compare with nothing")
+    if not ranges or max(each.stop for each in ranges) > MAX_PARTITIONS or sum(map(len, ranges)) > MAX_PARTITIONS:
         malformed(path, f"'partitions' must name partitions from 0 to {MAX_PARTITIONS - 1}")
     partitions = tuple(sorted({number for each in ranges for number in each}))
     if not partitions:
         malformed(path, "'partitions' names none")
-    return Debt(
-        topic_id,
-        partitions,
-        integer(path, "'last_leader_epoch'", fields.get("last_leader_epoch"), minimum=0),
-        number_text(path, "'since'", fields.get("since")),
-        None if size is None else number_text(path, "'bytes'", size),
-    )
+    last_leader_epoch = integer(path, "'last_leader_epoch'", fields.get("last_leader_epoch"), minimum=0)
+    since_ms = number_text(path, "'since'", fields.get("since"))
+    if not 0 <= since_ms <= MAX_TIME_MS:
+        malformed(path, f"'since' must be a time from 1970 to 9999 in milliseconds, found {since_ms}")
+    size_bytes = None if size is None else number_text(path, "'bytes'", size)
+    if size_bytes is not None and size_bytes < 0:
+        malformed(path, f"'bytes' must not be negative, found {size_bytes}")
+    return Debt(topic_id, partitions, last_leader_epoch, since_ms, size_bytes)

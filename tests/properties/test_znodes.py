@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lethe.protocol.vocabulary import MAX_PARTITIONS, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import znodes
+from lethe.protocol.zookeeper.znodes_debts import MAX_TIME_MS
 
 DECODERS: tuple[Callable[[bytes | None], Any], ...] = (
     lambda data: znodes.decode_debt(3, "orders@17", data),
@@ -135,7 +136,7 @@ DEBTS = st.builds(
     topic_id=st.none() | st.uuids().filter(lambda it: it.int > 1).map(TopicId),
     partitions=st.sets(st.integers(0, MAX_PARTITIONS - 1), min_size=1, max_size=20).map(lambda it: tuple(sorted(it))),
     last_leader_epoch=st.integers(0, 2**31 - 1),
-    since_ms=NATURAL,
+    since_ms=st.integers(0, MAX_TIME_MS),
     size_bytes=st.none() | NATURAL,
 )
 

@@ -38,6 +38,23 @@ def test_without_an_id_and_a_size() -> None:
         (b'{"version":1,"partitions":"","last_leader_epoch":0,"since":"1"}', "'partitions' must name partitions"),
         (b'{"version":1,"partitions":"3-1","last_leader_epoch":0,"since":"1"}', "'partitions' names none"),
         (b'{"version":1,"partitions":"0-99999999","last_leader_epoch":0,"since":"1"}', "from 0 to 999999"),
+        (
+            b'{"version":1,"partitions":"0-99999999999999999999999","last_leader_epoch":0,"since":"1"}',
+            "from 0 to 999999",
+        ),
+        (b'{"version":1,"partitions":"0","last_leader_epoch":0,"since":"-1"}', "'since' must be a time"),
+        (
+            b'{"version":1,"partitions":"0","last_leader_epoch":0,"since":"9223372036854775807"}',
+            "'since' must be a time",
+        ),
+        (
+            b'{"version":1,"partitions":"0","last_leader_epoch":0,"since":"1","bytes":"-1"}',
+            "'bytes' must not be negative",
+        ),
+        (
+            b'{"version":1,"topic_id":"AAAAAAAAAAAAAAAAAAAAAA","partitions":"0","last_leader_epoch":0,"since":"1"}',
+            "the zero id",
+        ),
         (b'{"version":1,"partitions":"all","last_leader_epoch":0,"since":"1"}', "'all' is no range"),
         (b'{"version":1,"partitions":"0","since":"1"}', "'last_leader_epoch' must be a whole number"),
         (b'{"version":1,"partitions":"0","last_leader_epoch":-1,"since":"1"}', "'last_leader_epoch' must be between"),
