@@ -16,8 +16,9 @@ a broker registers, and after a takeover. While `lethe.trash.free.percent` is se
     is not seen: its broker is away, silent, or of    nothing gives way to it
       Kafka before 3.3, which does not tell
 
-In the whole cluster one topic at a time gives way. A pause keeps the trash as it is. Brokers remove the bytes of
-deleted replicas later (Kafka's after a minute), and other topics may grow meanwhile: free space alone proves nothing.
+In the whole cluster one topic at a time gives way. A pause keeps the trash as it is, protection a topic in it. Brokers
+remove the bytes of deleted replicas later (Kafka's after a minute), and other topics may grow meanwhile: free space
+alone proves nothing.
 """
 
 from __future__ import annotations
@@ -152,12 +153,19 @@ def next_to_go(context: Context) -> tuple[str, BrokerId, SeenLogDir] | None:
         (each.entry.since_ms, name, broker, log_dir)
         for broker, log_dir in low_dirs(context)
         for name in log_dir.topics
-        if (each := memory.in_phase(name, TrashPhase.TRASHED)) is not None and not each.is_asked
+        if _may_go(context, name) and (each := memory.in_phase(name, TrashPhase.TRASHED)) is not None
     ]
     if not found:
         return None
     _, name, broker, log_dir = min(found, key=lambda row: row[:3])
     return name, broker, log_dir
+
+
+def _may_go(context: Context, name: str) -> bool:
+    """Return whether nothing keeps the topic in the trash: a request, protection, or another topic of its name."""
+    found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
+    is_free = name not in context.cluster.quarantined_topics and trash_end.forbidden(context, name) is None
+    return found is not None and not found.is_asked and is_free
 
 
 def _give_way(step: StepContext) -> None:

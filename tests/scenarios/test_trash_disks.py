@@ -17,9 +17,16 @@ from lethe.protocol.kafka.queries import (
     LogDirPartition,
     LogDirTopic,
 )
+from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.protocol.zookeeper.znodes import ConfigChange, encode_config, encode_config_change
+from lethe.protocol.zookeeper.znodes import (
+    ConfigChange,
+    TopicZnode,
+    encode_config,
+    encode_config_change,
+    encode_topic,
+)
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, is_gone, led, with_topic
 from tests.scenarios.test_pause import pause, resume
@@ -207,6 +214,18 @@ def test_topic_that_comes_back_instead_is_not_waited_for() -> None:
     wait(world, MINUTE_MS)
     assert left(world) == []
     assert [each.subject for each in gave_way(world)] == ["topic/b"]
+
+
+def test_protected_topic_and_one_whose_name_is_taken_do_not_give_way() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2), b=(1, 2), c=(1, 2))
+    world.context.config = replace(world.context.config, protected_topics=("a",))
+    world.write(Create(paths.topic("b"), encode_topic(TopicZnode({0: ReplicaAssignment((3,))}))))
+    world.run()
+    disks.usable[1] = 50
+    wait(world, 2 * MINUTE_MS)
+    assert left(world) == ["a", "b"]
+    assert [each.subject for each in gave_way(world)] == ["topic/c"]
 
 
 def test_topic_whose_time_is_over_is_no_matter_of_the_disk() -> None:
