@@ -33,7 +33,11 @@ TRASH: Final = table(
     ("trashed_at", TIMESTAMP, "when it left service"),
     ("until", TIMESTAMP, "when it expires"),
     ("left_at", TIMESTAMP, "null while it is in the trash"),
-    ("how", STRING, "back, expired, purged; deleted: no line says which of the last two; null: it is in the trash"),
+    (
+        "how",
+        STRING,
+        "back, expired, purged, gave way (to a full disk), deleted (no line says why); null: it is in the trash",
+    ),
     DAY,
 )
 OWED_BY_BROKER: Final = table(

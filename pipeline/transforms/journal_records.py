@@ -11,6 +11,8 @@ topics. Unlike null it can be a key of groups and joins. `at` is the time by the
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -20,7 +22,7 @@ from pyspark.sql.types import DataType, MapType, StringType, StructField, Struct
 from lethe.controller.core.deletion_memory import DELETING, PAUSED, RESUMED
 from lethe.pipeline.outcomes import REFUSED_AS
 from lethe.protocol.journal_debts import PAID, VOID, WRITTEN, WRITTEN_OFF
-from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
+from lethe.protocol.journal_trash import BACK, EXPIRED, GAVE_WAY, PURGED, RESTORED, TRASHED
 
 MAX_RANGE: Final = 100_000
 """Maximum size of a range of partitions or brokers; a larger one is left to the audit."""
@@ -31,6 +33,8 @@ MAX_BYTES: Final = 2**50
 MAX_DURATION_MS: Final = 100 * 366 * 86_400_000
 _FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
 
+QUEUED: Final = "queued"
+"""The phase in which a deletion begins."""
 ASKED: Final = "asked"
 INELIGIBLE: Final = "ineligible"
 ACKED: Final = "acked"
@@ -162,13 +166,14 @@ def debt_records(events: DataFrame) -> DataFrame:
 def is_trash_record() -> Column:
     """Return whether a row of CONTROLLER_EVENTS may be about a topic in the trash."""
     is_of_topic = (F.col("type") == "event") & F.col("subject").startswith("topic/")
-    return is_of_topic & (F.col("data").contains("the trash") | F.col("data").contains(RESTORED))
+    texts = (F.col("data").contains(text) for text in ("the trash", RESTORED, GAVE_WAY))
+    return is_of_topic & reduce(or_, texts)
 
 
 def trash_records(events: DataFrame) -> DataFrame:
     """Return lethe.event of topics in the trash, and lethe.deletion-phase where a deletion begins, with the phase as
     `what`: topic, id_key, at, source, seq, id, what, ranges, until."""
-    begins = (F.col("type") == "deletion-phase") & F.col("data").contains('"queued"')
+    begins = (F.col("type") == "deletion-phase") & F.col("data").contains(f'"{QUEUED}"')
     until = F.timestamp_millis(_bounded_number(MAX_DURATION_MS, "until_ms"))
     return (
         _parsed(events.where(begins | is_trash_record()), "what", "phase", "topic_id", "partitions", "until_ms")
@@ -184,7 +189,7 @@ def trash_records(events: DataFrame) -> DataFrame:
             until.alias("until"),
         )
         .where("topic is not null and at is not null")
-        .where(F.col("what").isin(TRASHED, BACK, RESTORED, EXPIRED, PURGED, "queued"))
+        .where(F.col("what").isin(TRASHED, BACK, RESTORED, EXPIRED, PURGED, GAVE_WAY, QUEUED))
     )
 
 

@@ -9,6 +9,8 @@ a later deletion of the name shows that the topic has left, even if the line of 
     900    in the trash                       2
     950    its time in the trash is over      2: expired, and deleted as any topic
     960    phase queued                       2 has ended already
+
+A line says before that a topic gives way to a full disk; it ends the stay only together with the line after it.
 """
 
 from __future__ import annotations
@@ -20,10 +22,17 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline import schemas_debts
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.journal_records import trash_records
-from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
+from lethe.pipeline.transforms.journal_records import QUEUED, trash_records
+from lethe.protocol.journal_trash import BACK, EXPIRED, GAVE_WAY, PURGED, RESTORED, TRASHED
 
-_ENDED_AS: Final = {BACK: "back", RESTORED: "back", EXPIRED: "expired", PURGED: "purged"}
+_FOR_DISK: Final = "gave way"
+_ENDED_AS: Final = {
+    BACK: "back",
+    RESTORED: "back",
+    EXPIRED: "expired",
+    PURGED: "purged",
+    _FOR_DISK: _FOR_DISK,
+}
 DELETED: Final = "deleted"
 """It left the trash for its deletion; the line that says why is missing."""
 
@@ -31,8 +40,10 @@ DELETED: Final = "deleted"
 def trash_stays(events: DataFrame) -> DataFrame:
     """Return TRASH, from CONTROLLER_EVENTS."""
     by_name = Window.partitionBy("topic").orderBy("at", "source", "seq", "id")
+    is_for_disk = (F.lag("what").over(by_name) == GAVE_WAY) & F.col("what").isin(PURGED, QUEUED)
+    lines = trash_records(events).withColumn("what", F.when(is_for_disk, _FOR_DISK).otherwise(F.col("what")))
     following = F.lead(F.struct("what", "at")).over(by_name)
-    stays = trash_records(events).withColumn("next", following).where(F.col("what") == TRASHED)
+    stays = lines.where(F.col("what") != GAVE_WAY).withColumn("next", following).where(F.col("what") == TRASHED)
     how = F.coalesce(*(F.when(F.col("next.what") == what, how) for what, how in _ENDED_AS.items()), F.lit(DELETED))
     return to_schema(
         stays.withColumns(

@@ -9,7 +9,7 @@ import random
 from typing import Final
 
 from lethe.controller.core.deletion_memory import DELETING, DISABLED, NO_SUCH_TOPIC
-from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
+from lethe.protocol.journal_trash import BACK, EXPIRED, GAVE_WAY, PURGED, RESTORED, TRASHED
 from tests.pipeline.journals import ABSENT, START, Journal, Line
 
 _HOLDS: Final = ("PAUSED", "REASSIGNMENT", "UNREADABLE")
@@ -17,7 +17,7 @@ _ERRORS: Final = ("KAFKA_STORAGE_ERROR", "STALE_BROKER_EPOCH", "the answer does 
 _RANGES: Final = ("0-1", "0", "1", "0,1", "0-2,4")
 _STAYS: Final = (
     *((), (), (), (), (TRASHED,), (TRASHED, BACK, RESTORED), (TRASHED, EXPIRED), (TRASHED, PURGED)),
-    *((TRASHED, RESTORED, TRASHED), (PURGED,)),
+    *((TRASHED, RESTORED, TRASHED), (PURGED,), (TRASHED, GAVE_WAY, PURGED), (TRASHED, GAVE_WAY)),
 )
 _PAUSES: Final = ("deletions are paused", "deletions go on")
 _REFUSALS: Final = (DISABLED, NO_SUCH_TOPIC)

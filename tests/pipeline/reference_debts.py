@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 from lethe.protocol.clocks import CLOCK_SKEW_MS
+from lethe.protocol.journal_trash import GAVE_WAY
 from tests.pipeline.journals import Line
 from tests.pipeline.reference import Row, Span, day, in_order, marker_time, number, numbers_in, text
 
@@ -16,6 +18,7 @@ ENDS: Final = {
     "settings and offsets are restored": "back",
     "its time in the trash is over": "expired",
     "purged from the trash": "purged",
+    "gave way": "gave way",
     "queued": "deleted",
     "in the trash": "deleted",
 }
@@ -83,9 +86,13 @@ def trash_stays(lines: Iterable[Line]) -> Iterator[Row]:
     for line, said in in_order(lines):
         what = said.get("what") if line.type == "event" else said.get("phase")
         is_queued = line.type == "deletion-phase" and what == "queued"
-        if is_queued or (line.type == "event" and line.subject.startswith("topic/") and what in ENDS):
+        if is_queued or (line.type == "event" and line.subject.startswith("topic/") and what in (*ENDS, GAVE_WAY)):
             by_name[line.subject.removeprefix("topic/")].append((line, said | {"what": what}))
     for topic, mine in by_name.items():
+        for (_, before), (_, said) in pairwise(mine):
+            if before["what"] == GAVE_WAY and said["what"] in ("purged from the trash", "queued"):
+                said["what"] = "gave way"
+        mine = [(line, said) for line, said in mine if said["what"] != GAVE_WAY]
         for (line, said), after in zip(mine, [*mine[1:], None], strict=True):
             if said["what"] == "in the trash":
                 yield {

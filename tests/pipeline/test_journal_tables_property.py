@@ -93,7 +93,7 @@ def test_trash(made: Made) -> None:
     wanted = list(reference_debts.trash_stays(made.lines))
     assert _in_order(rows_of(stays)) == _in_order(wanted)
     assert stays.columns == schemas_debts.TRASH.names
-    assert {stay["how"] for stay in wanted} == {None, "back", "expired", "purged", "deleted"}
+    assert {stay["how"] for stay in wanted} == {None, "back", "expired", "purged", "gave way", "deleted"}
 
 
 def test_slo(made: Made) -> None:
