@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.deletion_grace import DELETION_GRACE, parse_grace
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.vocabulary import BrokerId
@@ -160,7 +161,7 @@ async def read_holds(session: ZooKeeperSession, controller: int | None) -> Delet
             return DeletionHolds(pause, unreadable=settings)
         merged |= settings
     enabled, protected = _enabled(merged.get(DELETE_TOPIC_ENABLE)), _protected(merged.get(PROTECTED_TOPICS))
-    for setting in (enabled, protected):
+    for setting in (enabled, protected, _grace_problem(merged.get(DELETION_GRACE))):
         if isinstance(setting, UnreadableSetting):
             return DeletionHolds(pause, unreadable=setting)
     assert not isinstance(enabled, UnreadableSetting)
@@ -201,6 +202,13 @@ def _protected(found: DynamicText | None) -> ProtectedTopics | UnreadableSetting
     if isinstance(patterns, str):
         return UnreadableSetting(found.path, f"{PROTECTED_TOPICS}: {patterns[:60]!r} matches no topic")
     return ProtectedTopics(patterns, found.path)
+
+
+def _grace_problem(found: DynamicText | None) -> UnreadableSetting | None:
+    rules = () if found is None else parse_grace(found.text)
+    if found is None or not isinstance(rules, str):
+        return None
+    return UnreadableSetting(found.path, f"{DELETION_GRACE}: {rules[:60]!r} is not a pattern and a duration")
 
 
 def _disks(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import encode_config
 from lethe.survey.brokers import AskBroker, QueryScope
 from lethe.survey.evidence import Evidence
-from lethe.survey.examine import gather_evidence
+from lethe.survey.examine import gather_evidence, read_holds
 from lethe.survey.explain import DeletionVerdict, explain
 from lethe.survey.unseen import unseen_text
 from lethe.survey.views import BrokerAnswers
@@ -49,3 +52,16 @@ async def test_a_topic_that_cannot_be_read_may_name_a_broker_that_is_away(sessio
     await apply(session, Delete(OTHER), *other_topic("{"))
     words = unseen(await gather_evidence(session, ["orders"], nothing_left))
     assert words.endswith(f"; {consequence})")
+
+
+@pytest.mark.parametrize("rules, why", [("orders:24h", None), ("orders", "'orders' is not a pattern and a duration")])
+async def test_rules_of_the_trash_that_cannot_be_understood_hold_deletions(
+    session: FakeSession, rules: str, why: str | None
+) -> None:
+    await session.ensure_path(paths.config_broker_default().rpartition("/")[0])
+    data = encode_config({"lethe.deletion.grace": rules})
+    await session.multi([Create(paths.config_broker_default(), data)])
+    holds = await read_holds(session, None)
+    assert (None if holds.unreadable is None else holds.unreadable.why) == (
+        None if why is None else f"lethe.deletion.grace: {why}"
+    )

@@ -10,6 +10,7 @@ from lethe.adapters.properties import ConfigError
 from lethe.controller.core.config import Takeover
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.controller.runtime.configured import core_config
+from lethe.protocol.deletion_grace import GraceRule
 
 
 def load(lines: str, tmp_path: Path) -> ControllerConfig:
@@ -41,3 +42,16 @@ def test_a_request_to_a_broker_is_no_larger_than_what_this_file_has_brokers_take
     assert load("", tmp_path).max_broker_request_bytes == 16 * 1024 * 1024
     assert load("lethe.broker.request.max.bytes=2048", tmp_path).max_broker_request_bytes == 2048
     assert load("socket.request.max.bytes=4096", tmp_path).max_broker_request_bytes == 4096
+
+
+def test_grace_and_free_space_of_the_trash_reach_the_core(tmp_path: Path) -> None:
+    assert (core_config(load("", tmp_path)).grace, core_config(load("", tmp_path)).trash_free_percent) == ((), 0)
+    core = core_config(load("lethe.deletion.grace=orders.*:24h, *:0\nlethe.trash.free.percent=15", tmp_path))
+    assert core.grace == (GraceRule("orders.*", 86_400_000), GraceRule("*", 0))
+    assert core.trash_free_percent == 15
+
+
+@pytest.mark.parametrize("line", ["lethe.deletion.grace=orders", "lethe.trash.free.percent=100"])
+def test_what_the_trash_cannot_follow_is_refused(line: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=line.partition("=")[0]):
+        load(line, tmp_path)

@@ -9,6 +9,7 @@ from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
+    OfflineReplicas,
     RequestedAction,
     SavedPartition,
     TopicRequest,
@@ -71,6 +72,13 @@ def test_entry_of_the_trash() -> None:
     assert encode_trash(ENTRY) == data
     assert decode_trash("orders", data) == ENTRY
     assert ENTRY.until_ms == 1_700_086_400_000
+
+
+def test_order_about_absent_brokers_is_kept() -> None:
+    owing = replace(ENTRY, offline_replicas=OfflineReplicas.OWE)
+    assert decode_trash("orders", encode_trash(owing)) == owing
+    with pytest.raises(MalformedZnode, match="'offline_replicas' must be wait or owe"):
+        decode_trash("orders", encode_trash(owing).replace(b'"owe"', b'"pay"'))
 
 
 def test_entry_before_it_is_in_the_trash() -> None:
