@@ -133,13 +133,14 @@ class IllKind(enum.Enum):
         _N,
         _P,
         "the broker is not registered, and owes the deletion of replicas",
-        "start broker {broker} with its disks; if it never returns, lethe brokers forget {broker}",
+        "start broker {broker} with its disks; if it never returns, lethe brokers forget {broker} (under Kafka's "
+        "controller: lethe rescue --forget {broker})",
     )
     DEBT_UNPAID = IllTexts(
         _W,
         _P,
         "the broker is registered and owes the deletion of replicas, and none of Lethe's controllers is active",
-        "have lethe controller take over: it has them deleted",
+        "lethe brokers settle {broker} has them deleted; so does lethe controller when it takes over",
     )
     # Requests to the controller.
     REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value, _FIX)

@@ -67,7 +67,7 @@ class DeletionVerdict(enum.Enum):
     UNSEEN = "no such topic, and no trace of one as far as could be seen"
     """`unseen_text` says what could not be seen. The causes may be renamed directories that were seen."""
     RECLAIMING = "deleted; bytes wait for their removal"
-    OWED = "deleted; brokers owe what they still have, and delete it when they are back"
+    OWED = "deleted, but for what brokers still have and owe"
     LEFT_OVER = "deleted, but something is left"
     NOT_MARKED = "not marked for deletion"
     MARKER_UNSEEN = "there; whether it is marked for deletion could not be seen"
