@@ -123,7 +123,8 @@ def _of_deletions(view: DoctorView) -> Iterator[Ill]:
     tree, holds, now_ms = view.survey.zookeeper, view.evidence.holds, view.survey.taken_at_ms
     if holds.paused is not None:
         since = "" if holds.paused.since_ms is None else f"since {since_text(holds.paused.since_ms, now_ms)}"
-        said = [each for each in (since, holds.paused.reason, _marked(tree)) if each]
+        obeyed = "no controller of Lethe's is seen, and Kafka's do not obey it" if _lethe_is_away(tree) else ""
+        said = [each for each in (since, holds.paused.reason, _marked(tree), obeyed) if each]
         yield Ill(IllKind.DELETIONS_PAUSED, paths.DELETIONS_PAUSED, detail=", ".join(said))
     setting = holds.delete_topic_enable
     place = setting.path if setting is not None and not setting.value else None

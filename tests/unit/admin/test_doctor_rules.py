@@ -27,6 +27,7 @@ from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.sick_cluster import (
     ABSENT,
     ACCOMPANIED,
+    LEADER,
     PLANTS,
     TOPIC_ID,
     UNKNOWN,
@@ -178,6 +179,18 @@ async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
     ill = await only_ill(session, brokers)
     assert (ill.kind, ill.way) == (IllKind.REASSIGNMENT_STUCK, RepairWay.PERSON)
     assert "--fix" not in ill.remedy
+
+
+@pytest.mark.parametrize("admin", [None, "http://localhost:1"])
+async def test_a_pause_that_the_controller_does_not_obey_is_said_to_hold_nothing(
+    session: FakeSession, brokers: FakeBrokers, admin: str | None
+) -> None:
+    await PLANTS[IllKind.DELETIONS_PAUSED](session, brokers)
+    await apply(session, Delete(paths.CONTROLLER))
+    await elect(session, LEADER, admin=admin)
+    ill = await only_ill(session, brokers)
+    is_said = "no controller of Lethe's is seen, and Kafka's do not obey it" in ill.detail
+    assert (ill.kind, is_said) == (IllKind.DELETIONS_PAUSED, admin is None)
 
 
 async def test_each_stuck_partition_of_a_topic_is_an_ill(session: FakeSession, brokers: FakeBrokers) -> None:
