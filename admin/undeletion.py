@@ -25,6 +25,7 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     MultiFailed,
     Operation,
+    Present,
     ReadOutcome,
     ZkError,
     is_absent,
@@ -112,6 +113,14 @@ async def _demand_lethe(session: ZooKeeperSession) -> None:
         )
 
 
+def _is_undelete(name: str, found: Data) -> bool:
+    try:
+        request = decode_topic_request(name, found.data)
+    except MalformedZnode:
+        return False
+    return request.action is RequestedAction.UNDELETE and request.refused is None
+
+
 class _Look(NamedTuple):
     """What tells how a request was answered. ZooKeeper answers in this order, so the request is not younger."""
 
@@ -131,12 +140,15 @@ def _look_at(name: str) -> tuple[GetData | Exists, ...]:
 
 
 async def _request(session: ZooKeeperSession, name: str, request: TopicRequest) -> Outcome:
-    """Create the request, in place of one that was refused or cannot be understood; join one that waits."""
+    """Create the request; join an equal one that waits. Another one is replaced, but for a request to bring the topic
+    back, which no request to delete it replaces while it waits."""
     path, wanted = paths.request(name), encode_topic_request(request)
     for _ in range(MAX_ATTEMPTS):
         before = await read_data(session, path)
         if before is not None and before.data == wanted:
             return Outcome(name, was_done=True)
+        if before is not None and request.action is RequestedAction.PURGE and _is_undelete(name, before):
+            return Outcome(name, f"topic {name}: another process has requested that it comes back")
         create = Create(path, wanted)
         operations: list[Operation] = [create] if before is None else [Delete(path, before.stat.version), create]
         outcome = await session.multi(operations)
@@ -178,7 +190,10 @@ def _undeleted(name: str, look: _Look) -> Outcome:
 
 def _purged(name: str, wanted: TopicRequest, look: _Look) -> Outcome:
     if is_absent(look.trashed):
-        return Outcome(name)
+        is_in_service = isinstance(look.topic, Present) and is_absent(look.marker)
+        return Outcome(
+            name, f"topic {name} is in service: another process has brought it back" if is_in_service else None
+        )
     try:
         data = data_of(look.trashed, paths.trashed(name))
         is_another = data is not None and decode_trash(name, data.data).topic_id != wanted.topic_id

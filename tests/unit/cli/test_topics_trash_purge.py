@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 
 from lethe.admin.refusal import Exit, Refusal
+from lethe.admin.topic_creation import TopicCreationRequest
+from lethe.cli.topics_create import creation
 from lethe.cli.topics_trash_purge import purging
 from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Data, Delete, GetData, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
 from lethe.protocol.zookeeper.znodes import (
     RequestedAction,
     TopicRequest,
@@ -64,6 +66,32 @@ async def test_request_that_is_gone_is_judged_by_the_trash(session: FakeSession,
     answer = await command
     assert answer.lines[0].startswith(told)
     assert answer.exit is (Exit.OK if told.startswith("Topic") else Exit.UNREACHABLE if left == b"?" else Exit.NO)
+
+
+async def test_topic_that_another_command_brings_back_is_not_said_to_be_deleted(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await in_trash(session, orders=ENTRY)
+    command = asyncio.create_task(purging(session, ["orders"], confirm=None, timeout_ms=5_000))
+    await requested(session, "orders")
+    await apply(session, Delete(paths.trashed("orders")))
+    await creation(session, TopicCreationRequest("orders", assignment=((1,),)))
+    await apply(session, Delete(paths.request("orders")))
+    answer = await command
+    assert answer.lines == ("topic orders is in service: another process has brought it back",)
+    assert answer.exit is Exit.NO
+
+
+async def test_request_to_bring_the_topic_back_is_not_replaced(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await in_trash(session, orders=ENTRY)
+    await session.ensure_path(paths.REQUESTS)
+    undelete = encode_topic_request(TopicRequest(RequestedAction.UNDELETE))
+    await apply(session, Create(paths.request("orders"), undelete))
+    answer = await purging(session, ["orders"], confirm=None, timeout_ms=1)
+    assert answer.lines == ("topic orders: another process has requested that it comes back",)
+    (found,) = await session.read([GetData(paths.request("orders"))])
+    assert isinstance(found, Data)
+    assert found.data == undelete
 
 
 async def test_what_is_not_in_the_trash_is_refused(session: FakeSession) -> None:
