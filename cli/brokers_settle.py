@@ -67,7 +67,14 @@ async def printed(session: ZooKeeperSession, broker: int) -> Answer:
 
     debts = await settling.own_debts(session, broker)
     kept = await settling.kept_because(session, debts)
-    return Answer([debt_json(debt) for debt in debts], settling.script(broker, debts, kept))
+    lines = settling.script(broker, debts, kept)
+    data: dict[str, JsonValue] = {
+        "broker": broker,
+        "debts": [debt_json(debt) for debt in debts],
+        "kept": [{"path": path, "why": why} for path, why in kept.items()],
+        "script": "".join(f"{line}\n" for line in lines),
+    }
+    return Answer(data, lines)
 
 
 async def settled(

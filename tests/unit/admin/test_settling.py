@@ -158,6 +158,16 @@ async def test_the_script_leaves_a_topic_that_exists(
     assert why is None or f"kept partitions 0,2 of gone: {why}" in ran.stdout
 
 
+async def test_the_script_is_in_the_json_too(owing: FakeSession) -> None:
+    await owing.ensure_path(paths.topic("gone"))
+    answer = await printed(owing, 3)
+    assert isinstance(answer.data, dict)
+    assert answer.data["script"] == "".join(f"{line}\n" for line in answer.lines)
+    assert answer.data["kept"] == [
+        {"path": "/lethe/debts/3/gone@17", "why": answer.lines[-1].split(": ", 1)[1].rstrip("'")}
+    ]
+
+
 def test_what_the_script_leaves_is_named_when_it_runs(tmp_path: Path) -> None:
     a = log_dir_of(tmp_path, "a")
     (a / "gone-0").symlink_to(replica(tmp_path / "elsewhere", "gone-0", OLD))
