@@ -13,7 +13,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import deletion_plan_look
 from lethe.admin.deletion_plan import TopicDeletionPlan
 from lethe.admin.outcomes import Outcome, outcome_of
-from lethe.controller.core import batching, coordinators, trash, trash_after, trash_end, trash_in, trash_out, undeleting
+from lethe.controller.core import batching, coordinators, trash, trash_after, trash_in, trash_out, undeleting
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
@@ -37,17 +37,6 @@ def retention_not_awaited() -> AbstractContextManager[object]:
 
     def due_at_ms(context: Context, found: TrashedTopic) -> int:
         return max(found.entry.since_ms + found.entry.grace_ms if found.entry.partitions else 0, found.retry_at_ms)
-
-    return everywhere(trash.due_at_ms, due_at_ms)
-
-
-def freeze_counted_from_the_decision() -> AbstractContextManager[object]:
-    """The time that brokers get to notice begins before anything is written."""
-
-    def due_at_ms(context: Context, found: TrashedTopic) -> int:
-        since_ms, freeze_ms = found.entry.since_ms, context.config.trash_freeze_ms
-        waits_ms = {"freezing": freeze_ms, "trashed": found.entry.grace_ms}
-        return max(since_ms + waits_ms.get(found.phase.value, 0), found.retry_at_ms)
 
     return everywhere(trash.due_at_ms, due_at_ms)
 
@@ -161,11 +150,6 @@ def refused_marker_leaves_it_frozen() -> AbstractContextManager[object]:
     return everywhere(trash_in.let_go, lambda step, names: None)
 
 
-def protected_deleted_from_the_trash() -> AbstractContextManager[object]:
-    """The end of its time deletes a topic that has been protected since."""
-    return method(trash_end, "forbidden", lambda context, name: None)
-
-
 def not_announced_after_failover() -> AbstractContextManager[object]:
     """The next controller takes it that brokers have forgotten what is in the trash."""
     return method(trash, "_announce_absence", lambda step: None)
@@ -212,7 +196,6 @@ def plan_carried_out_in_part() -> AbstractContextManager[object]:
 
 ALL = (
     retention_not_awaited,
-    freeze_counted_from_the_decision,
     trashed_replicas_deleted,
     restored_under_the_same_epoch,
     any_incarnation_purged,
@@ -224,7 +207,6 @@ ALL = (
     uncommitted_offsets_dropped,
     settings_left_frozen,
     refused_marker_leaves_it_frozen,
-    protected_deleted_from_the_trash,
     not_announced_after_failover,
     undeleted_after_the_first_replica,
     another_topic_marked_by_a_plan,

@@ -70,7 +70,7 @@ def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: C
         marker = cluster.ensemble.model.node(paths.delete_topic(name))
         if context.pace.is_nothing or topic.is_made_up or marker is None or context.cluster.paused is not None:
             continue
-        if znodes.decode_deletion_marker(marker.data).begun != topic.created_zxid:
+        if incarnation.begun != topic.created_zxid:
             raise Violation("conduct", f"{controller.name} queues {name} in its turn, and its marker does not say so")
 
 

@@ -56,6 +56,8 @@ class Incarnation:
     """A marker was there while it lived."""
     condemned: bool = False
     """Some controller that had read that topics may be deleted has queued it."""
+    begun: int | None = None
+    """The last czxid that its marker has named as begun; a person may have written over it."""
     marker: int = 0
     """So many markers it has had."""
     deleted_under: int = 0
@@ -225,5 +227,8 @@ class Ledger:
                     self.living[name].marker += 1
             case Delete():
                 self.marked.pop(name, None)
-            case SetData() | Check():
+            case SetData(data=data):
+                if name in self.living and (begun := znodes.decode_deletion_marker(data).begun) is not None:
+                    self.living[name].begun = begun
+            case Check():
                 pass
