@@ -26,8 +26,8 @@ class OpenDebts(NamedTuple):
     """What one broker owes of deleted topics."""
 
     debts: int
-    size_bytes: int
-    """As far as it is known."""
+    size_bytes: int | None
+    """As far as it is known; None: of no debt."""
     since_ms: int
     """When the oldest debt began."""
 
@@ -106,7 +106,8 @@ def gauges(context: Context) -> Gauges:
 def _debts(context: Context) -> Mapping[BrokerId, OpenDebts]:
     found: dict[BrokerId, OpenDebts] = {}
     for key, each in context.cluster.debts.all():
-        debts, size_bytes, since_ms = found.get(key.broker, (0, 0, each.debt.since_ms))
-        size_bytes += each.debt.size_bytes or 0
+        debts, size_bytes, since_ms = found.get(key.broker, (0, None, each.debt.since_ms))
+        if each.debt.size_bytes is not None:
+            size_bytes = (size_bytes or 0) + each.debt.size_bytes
         found[key.broker] = OpenDebts(debts + 1, size_bytes, min(since_ms, each.debt.since_ms))
     return found

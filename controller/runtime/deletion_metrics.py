@@ -72,7 +72,7 @@ DEBTS: Final = Metric(
 DEBT_BYTES: Final = Metric(
     "lethe_controller_debt_bytes",
     MetricKind.GAUGE,
-    "Bytes of these replicas, as far as they are known",
+    "Bytes of these replicas, as far as they are known; no series where no size is known",
     ("broker_id",),
 )
 OLDEST_DEBT: Final = Metric(

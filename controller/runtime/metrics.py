@@ -330,7 +330,10 @@ def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
     yield values(deletion_metrics.OWED, owed)
     debts = [({"broker_id": str(broker)}, each) for broker, each in gauges.debts.items()]
     yield values(deletion_metrics.DEBTS, [(labels, each.debts) for labels, each in debts])
-    yield values(deletion_metrics.DEBT_BYTES, [(labels, each.size_bytes) for labels, each in debts])
+    yield values(
+        deletion_metrics.DEBT_BYTES,
+        [(labels, each.size_bytes) for labels, each in debts if each.size_bytes is not None],
+    )
     yield values(deletion_metrics.OLDEST_DEBT, [(labels, each.since_ms / 1000) for labels, each in debts])
     yield from _trash(gauges.trash)
 

@@ -24,7 +24,7 @@ def test_an_open_debt_is_shown_with_what_is_known_of_it() -> None:
     (row,) = shown["debts"]
     assert (row["broker"], row["topic"], row["partitions"], row["is_asked"]) == (3, "orders", "0", False)
     assert (row["since_ms"], row["size_bytes"], row["last_error"]) == (world.now_ms, None, None)
-    assert gauges(world.context).debts == {BrokerId(3): OpenDebts(1, 0, world.now_ms)}
+    assert gauges(world.context).debts == {BrokerId(3): OpenDebts(1, None, world.now_ms)}
 
 
 def test_a_debt_that_is_tried_again_says_why_and_when() -> None:

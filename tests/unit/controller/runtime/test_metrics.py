@@ -47,7 +47,7 @@ def busy() -> ControllerMetrics:
             topics_in_stage={DeletionStage.WAITING: 7},
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
             owed_tombstones={BrokerId(4): OwedTombstones(12, 1_000)},
-            debts={BrokerId(5): OpenDebts(3, 4_096, 2_000)},
+            debts={BrokerId(5): OpenDebts(3, 4_096, 2_000), BrokerId(6): OpenDebts(1, None, 2_000)},
             trash=TrashSummary({TrashPhase.TRASHED: 9}, 2_048, 5_000, 1, 2),
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
@@ -134,6 +134,7 @@ def test_values_come_through() -> None:
     of_five = (("broker_id", "5"),)
     assert found["lethe_controller_debts", of_five] == 3
     assert found["lethe_controller_debt_bytes", of_five] == 4_096
+    assert ("lethe_controller_debt_bytes", (("broker_id", "6"),)) not in found, "unknown is not zero"
     assert found["lethe_controller_oldest_debt_timestamp_seconds", of_five] == 2
     assert found["lethe_controller_trash_topics", (("phase", "trashed"),)] == 9
     assert found["lethe_controller_trash_topics", (("phase", "freezing"),)] == 0
