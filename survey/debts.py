@@ -77,7 +77,8 @@ class OwedDirectories:
 
     the directory's id     the debt's id   a topic of the name exists   owed
     ---------------------  --------------  ---------------------------  ----
-    A                      A               any                          yes
+    A                      A               with the id A                no: its deletion was called off, or goes on
+    A                      A               no, or another one           yes
     A                      B, none         any                          no
     none, or not told      any             no                           yes
     none, or not told      any             yes                          no: it may be the new topic's
@@ -103,7 +104,8 @@ class OwedDirectories:
     def _is_same(self, topic: str, found: TopicId | None, owed: TopicId | None) -> bool:
         if found is None:
             return self._knows_topics and topic not in self._topics
-        return found == owed
+        living = self._topics.get(topic)
+        return found == owed and (living is None or living.topic_id != owed)
 
 
 def settling_text(broker: int, *, is_registered: bool | None, is_lethe: bool | None) -> str:

@@ -87,6 +87,13 @@ def test_which_directories_are_owed(
     assert (owed.debt_of(BrokerId(3), replica("a-1", found)) == debt) is is_owed
 
 
+def test_a_topic_that_exists_is_not_owed() -> None:
+    """Its deletion was called off: no controller has its replicas deleted, although the debt is open still."""
+    debt = OpenDebt(BrokerId(3), "a", 17, Debt(NEW, (0, 1), 0, 1), 0)
+    owed = OwedDirectories(survey_tree(debt, topic="a"))
+    assert owed.debt_of(BrokerId(3), replica("a-1", NEW)) is None
+
+
 def test_another_broker_partition_or_kind_is_not_owed() -> None:
     debt = OpenDebt(BrokerId(3), "a", 17, Debt(OLD, (0, 1), 0, 1), 0)
     owed = OwedDirectories(survey_tree(debt))
