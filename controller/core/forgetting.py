@@ -123,34 +123,48 @@ def settle(step: StepContext) -> None:
     context = step.context
     cluster = context.cluster
     debts = tuple(key for key, _ in cluster.debts.all() if key.broker in cluster.forgotten)
-    if debts:
-        step.write([(Delete(key.path),) for key in debts], DebtsWrittenOff(debts))
+    aside = (each for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten)
+    # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
+    unreadable = tuple(each.path for each in aside if each.path != paths.debts_of(each.broker or 0))
+    if debts or unreadable:
+        removed = (*(key.path for key in debts), *unreadable)
+        step.write([(Delete(path),) for path in removed], DebtsWrittenOff(debts, unreadable))
         return
-    unreadable = [each.path for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten]
     done = tuple(
         broker
         for broker in cluster.forgotten
         if not any(name in cluster.topics and _names(context, name, (broker,)) for name in cluster.deletions)
     )
-    groups: list[tuple[Operation, ...]] = [(Delete(path),) for path in unreadable if path.count("/") > 3]
-    for path in unreadable:
-        del cluster.debts.unreadable[path]
-    groups += [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
-    if groups:
-        step.write(groups, ForgetsAnswered(done))
+    if done:
+        removals = [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
+        step.write(removals, ForgetsAnswered(done))
 
 
 def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[GroupOutcome]) -> None:
     """Record the debts that are written off, and go on; one that cannot be removed stays."""
+    unreadable = step.context.cluster.debts.unreadable
+    removed: list[DebtKey | str] = [*task.debts, *task.unreadable]
     failed = False
-    for key, outcome in zip(task.debts, outcomes, strict=True):
+    for debt, outcome in zip(removed, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
             failed = True
-            step.refuse(f"broker/{key.broker}", f"{FORGETTING}: removing {key.path}", outcome.error.name)
-            continue
-        _write_off(step, key)
+            _refuse_removal(step, debt, outcome.error)
+        elif isinstance(debt, str):
+            unreadable.pop(debt, None)
+        else:
+            _write_off(step, debt)
     if not failed:
         step.do(SettleForgets())
+
+
+def _refuse_removal(step: StepContext, debt: DebtKey | str, error: ZkError) -> None:
+    if isinstance(debt, str):
+        aside = step.context.cluster.debts.unreadable.get(debt)
+        broker, path = None if aside is None else aside.broker, debt
+    else:
+        broker, path = debt.broker, debt.path
+    subject = "cluster" if broker is None else f"broker/{broker}"
+    step.refuse(subject, f"{FORGETTING}: removing {path}", error.name)
 
 
 def _write_off(step: StepContext, key: DebtKey) -> None:
@@ -162,8 +176,7 @@ def _write_off(step: StepContext, key: DebtKey) -> None:
 def on_answered(step: StepContext, task: ForgetsAnswered, outcomes: Sequence[GroupOutcome]) -> None:
     """Read again the requests that have changed meanwhile."""
     forgotten = step.context.cluster.forgotten
-    mine = outcomes[len(outcomes) - len(task.brokers) :]
-    for broker, outcome in zip(task.brokers, mine, strict=True):
+    for broker, outcome in zip(task.brokers, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error in _CHANGED:
             step.do(ReadForgets())
         elif isinstance(outcome, GroupFailed):

@@ -125,14 +125,16 @@ class ForgetsRead:
 
 @dataclass(frozen=True, slots=True)
 class DebtsWrittenOff:
-    """After removing the znodes of these debts, a group for each."""
+    """After removing the znodes of these debts, and of those that cannot be understood, a group for each."""
 
     debts: tuple[DebtKey, ...]
+    unreadable: tuple[str, ...] = ()
+    """By path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetsAnswered:
-    """After answering or removing the requests about these brokers, in the last groups."""
+    """After answering or removing the requests about these brokers."""
 
     brokers: tuple[BrokerId, ...]
 

@@ -6,7 +6,7 @@ import pytest
 
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, with_topic
 from tests.scenarios.test_debts_paid import back, owing, told
@@ -123,6 +123,23 @@ def test_a_debt_that_cannot_be_removed_keeps_the_request() -> None:
     assert set(debts(world)) == {"3/orders"}
     assert world.exists(paths.forget(3))
     assert [r.subject for r in world.recorded(EventRecordType.REFUSAL)] == ["broker/3"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_an_unreadable_debt_goes_with_the_broker_or_keeps_the_request(is_refused: bool) -> None:
+    world = owing()
+    (path,) = (path for path in world.zookeeper.paths() if "orders@" in path)
+    world.write(SetData(path, b"?", ANY_VERSION))
+    world.crash()
+    world.elect()
+    if is_refused:
+        world.refusals[path] = ZkError.NO_AUTH
+    forget(world, 3)
+    assert world.exists(path) is is_refused
+    assert world.exists(paths.forget(3)) is is_refused
+    assert list(world.context.cluster.debts.unreadable) == ([path] if is_refused else [])
+    refusals = [r.subject for r in world.recorded(EventRecordType.REFUSAL)]
+    assert refusals == (["broker/3"] if is_refused else [])
 
 
 def test_a_malformed_request_is_recorded_and_does_nothing() -> None:
