@@ -298,7 +298,11 @@ def _of_entities(view: DoctorView) -> Iterator[Ill]:
 def _used_ids(view: DoctorView) -> frozenset[int] | None:
     """Return the ids of all brokers and controllers that anything names; None where that was not seen whole."""
     tree, controllers = view.survey.zookeeper, view.others.controllers
-    is_whole = tree.knows_topics and tree.knows_brokers and tree.could_read(paths.CONTROLLER)
+    # Which brokers topics in the trash were on is not read.
+    knows_absent = view.others.trashed == frozenset() and not any(
+        problem.where.startswith(paths.debts()) for problem in tree.problems
+    )
+    is_whole = tree.knows_topics and tree.knows_brokers and tree.could_read(paths.CONTROLLER) and knows_absent
     if not is_whole or controllers is None or any(topic.assignments is None for topic in tree.topics.values()):
         return None
     replicas = {

@@ -181,6 +181,22 @@ async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
     assert "--fix" not in ill.remedy
 
 
+@pytest.mark.parametrize(
+    "path, left",
+    [
+        (paths.debt(ABSENT, "gone", 5), [IllKind.ZNODE_UNREADABLE]),
+        (paths.trashed("gone"), []),
+    ],
+)
+async def test_a_broker_that_a_debt_or_the_trash_may_name_keeps_its_configuration(
+    session: FakeSession, brokers: FakeBrokers, path: str, left: list[IllKind]
+) -> None:
+    await PLANTS[IllKind.BROKER_CONFIG_WITHOUT_BROKER](session, brokers)
+    await session.ensure_path(paths.parent_of(path))
+    await apply(session, Create(path, b"?"))
+    assert kinds(await looked(session, brokers)) == left
+
+
 @pytest.mark.parametrize("admin", [None, "http://localhost:1"])
 async def test_a_pause_that_the_controller_does_not_obey_is_said_to_hold_nothing(
     session: FakeSession, brokers: FakeBrokers, admin: str | None
