@@ -133,6 +133,9 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
     is_repaired = False
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if is_absent(outcome):
+            if name in cluster.quarantined_topics and not task.loading:
+                # Requested reassignments have waited for its repair.
+                context.tasks.append(TrimReassignments())
             _forget_unreadable(step, name)
             continue
         znode = understood(name, outcome)

@@ -257,3 +257,16 @@ def test_topics_under_the_zero_id_are_given_ids_of_their_own_and_deleted(when: s
     world.run()
     assert is_gone(world, "one")
     assert is_gone(world, "other")
+
+
+def test_reassignments_of_an_unreadable_topic_go_with_it() -> None:
+    world = cluster()
+    world.write(Create(paths.topic("broken"), b"?"))
+    world.run()
+    target = {TopicPartition("broken", 0): (1, 3)}
+    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment(target)))
+    world.run()
+    assert world.exists(paths.reassign_partitions()), "it waits for the repair"
+    world.write(Delete(paths.topic("broken")))
+    world.run()
+    assert not world.exists(paths.reassign_partitions())

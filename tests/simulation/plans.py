@@ -15,12 +15,13 @@ from lethe.admin import deletion_plan, deletion_plan_look
 from lethe.admin.deletion_plan import PlannedPartition, PlannedTopic, TopicDeletionPlan
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Refusal
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, topic_id_to_text
+from lethe.protocol.vocabulary import topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, MultiDone, MultiOutcome, Operation, Read, ReadOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
+from tests.simulation.trash_people import may_be_deleted
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ class Planners:
     def plan(self) -> None:
         """Plan the deletion of some topics, and carry it out after a while."""
         living = self._cluster.ledger.living
-        marked = self._cluster.ledger.marked
-        names = [n for n, each in living.items() if each.readable and n not in marked and n != GROUP_METADATA_TOPIC]
+        names = [name for name in living if may_be_deleted(self._cluster.ledger, name)]
         chosen = sorted(self._random.sample(names, min(len(names), self._random.randint(1, 2))))
         if not chosen:
             return

@@ -215,11 +215,10 @@ def _state_problem(
 
 
 def is_on(disk: Disk, incarnation: Incarnation, number: int) -> bool:
-    """The disk has a directory of this partition, with its bytes as far as that is known."""
+    """The disk has a directory under this partition's name. It may be one of an earlier topic, where the broker owes
+    that or somebody has put it there: DescribeLogDirs does not tell, and the broker then refuses to serve it."""
     name = f"{incarnation.name}-{number}"
-    return any(
-        names[name].bytes_of in (None, incarnation.topic_id) for names in disk.log_dirs.values() if name in names
-    )
+    return any(name in names for names in disk.log_dirs.values())
 
 
 def _order_problem(

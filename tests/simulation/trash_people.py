@@ -13,7 +13,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import ConfigChange, DeletionOrders, RequestedAction, TopicRequest, TrashPhase
 from tests.simulation import trash
-from tests.simulation.ledger import Incarnation
+from tests.simulation.ledger import Incarnation, Ledger
 from tests.simulation.settings import DELETION
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class TrashPeople:
 
     def mark_for_trash(self) -> None:
         """Have a topic deleted with a grace period; it may have settings of its own."""
-        living, marked = self._ledger.living, self._ledger.marked
-        names = [n for n, each in living.items() if n not in marked and each.readable and n != GROUP_METADATA_TOPIC]
+        names = [name for name in self._ledger.living if may_be_deleted(self._ledger, name)]
         if not names:
             return
         name = self._random.choice(names)
@@ -202,6 +201,13 @@ class TrashPeople:
 
     def _brokers(self) -> tuple[int, ...]:
         return tuple(self._random.sample([int(broker) for broker in self._cluster.agents], self._random.randint(1, 3)))
+
+
+def may_be_deleted(ledger: Ledger, name: str) -> bool:
+    """A topic that people have deleted with a grace period, or by a plan: one that is whole."""
+    incarnation = ledger.living[name]
+    is_whole = incarnation.readable and not incarnation.maimed
+    return is_whole and name not in ledger.marked and name != GROUP_METADATA_TOPIC
 
 
 def _announced(change: bytes) -> Create:
