@@ -1,7 +1,8 @@
 """Reads and commits the offsets of consumer groups, as their coordinator stores them.
 
 A broker coordinates the groups of the partitions of `__consumer_offsets` that it leads. It lists only those groups, and
-hides some without an error: see `hiding_problem`. So nothing is read from a coordinator that may hide groups.
+hides some without an error: see `hiding_problem`. It also hides, without an error, what a group has committed for a
+topic that the client may not DESCRIBE. So nothing is read from a coordinator that may hide groups or topics.
 
 Only a group without members takes offsets from others. An offset that a group has committed itself is never
 overwritten.
@@ -53,14 +54,15 @@ class GroupsUnseen(Exception):
     """The broker may hide groups, or does not give their offsets; the message says why."""
 
 
-async def coordinator_metadata(connection: KafkaConnection) -> MetadataResponse:
-    """Ask for `__consumer_offsets` and the authorized operations. Raises ClientError and ProtocolError."""
+async def coordinator_metadata(connection: KafkaConnection, topics: Collection[str] = ()) -> MetadataResponse:
+    """Ask for `__consumer_offsets`, these topics, and the authorized operations. Raises ClientError and
+    ProtocolError."""
     common = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
     version = min(common, LAST_WITH_OPERATIONS)
     if version < FIRST_WITH_OPERATIONS:
         raise ClientError("it is older than Kafka 2.3 and does not say whether it hides groups")
     request = MetadataRequest(
-        (MetadataRequestTopic(GROUP_METADATA_TOPIC),),
+        tuple(map(MetadataRequestTopic, dict.fromkeys((GROUP_METADATA_TOPIC, *topics)))),
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=True,
     )
@@ -83,13 +85,28 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
     return None
 
 
+def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collection[str]) -> str | None:
+    """Return why a broker may hide what its groups have committed for these topics, by its own answer."""
+    errors = {topic.name: topic.error for topic in answer.topics}
+    for name in topics:
+        if name not in errors:
+            return f"consumer groups of broker {broker}: it does not say whether it hides those of topic {name}"
+        if errors[name] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return (
+                f"consumer groups of broker {broker}: it hides what they have committed for topic {name}, because its "
+                "authorizer does not let anonymous clients DESCRIBE the topic"
+            )
+    return None
+
+
 async def read_offsets(
     connection: KafkaConnection, broker: BrokerId, led: Mapping[int, int], topics: Collection[str]
 ) -> dict[str, dict[str, dict[int, CommittedOffset]]]:
     """Return what the broker's groups have committed for these topics: by topic, group and partition.
 
     Raises GroupsUnseen, ClientError and ProtocolError."""
-    if (problem := hiding_problem(broker, await coordinator_metadata(connection), led)) is not None:
+    answer = await coordinator_metadata(connection, topics)
+    if (problem := hiding_problem(broker, answer, led) or _topic_problem(broker, answer, topics)) is not None:
         raise GroupsUnseen(problem)
     listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
     if listed.error != ErrorCode.NONE:
