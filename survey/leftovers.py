@@ -86,7 +86,7 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
         reason = Reason.MARKED_TOPIC if name in tree.topics else Reason.MARKER_WITHOUT_TOPIC
         yield Leftover(Place.ZOOKEEPER, reason, paths.delete_topic(name), name)
     for name in tree.configured:
-        if name not in tree.topics and not tree.is_in_trash(name):
+        if name not in tree.topics and not tree.may_be_in_trash(name):
             yield Leftover(Place.ZOOKEEPER, Reason.CONFIG_WITHOUT_TOPIC, paths.config_topic(name), name)
     for partition in tree.reassigning:
         if partition.topic not in tree.topics:
@@ -179,7 +179,7 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
                 continue
             if directory.kind is DirectoryKind.REPLICA:
                 mine.add(directory.topic_partition)
-                if survey.zookeeper.is_in_trash(directory.topic_partition.topic):
+                if survey.zookeeper.may_be_in_trash(directory.topic_partition.topic):
                     continue
             if owed.debt_of(view.broker, directory) is not None:
                 is_away = view.broker not in registered and survey.zookeeper.knows_brokers

@@ -72,6 +72,10 @@ class ZooKeeperTree:
         """Return True if the name is that of a topic in the trash, and no other topic has it."""
         return topic in self.trashed and topic not in self.topics
 
+    def may_be_in_trash(self, topic: str) -> bool:
+        """The same; True also of every name without a topic where the trash was not read."""
+        return self.is_in_trash(topic) or (topic not in self.topics and not self.could_read(paths.TRASH))
+
     def could_read(self, path: str) -> bool:
         """Return True if that znode could be read and understood, or does not exist."""
         return self.problem_of(path) is None

@@ -105,6 +105,16 @@ def test_a_marker_without_topic() -> None:
     assert found.standing is Standing.LEFT_OVER
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+def test_what_may_be_in_the_trash_is_not_left_over(is_read: bool) -> None:
+    """Where the trash is unseen, it may have the topic, whose settings and directories are kept."""
+    trash = {"trashed": frozenset({"kept"})} if is_read else {"problems": (Problem("/lethe/trash", "NO_AUTH"),)}
+    own = (directory("orders-0"), directory("orders-1"))
+    kept = survey(tree(configured=("kept", "orders"), **trash), disks={1: (*own, directory("kept-0"))})
+    assert leftovers(kept) == ()
+    assert kept.is_complete is is_read
+
+
 def test_a_marked_topic_is_pending_and_nothing_else_is_said_of_it() -> None:
     gone = survey(tree(marked=("orders",)), {1: {}, 2: {}}, {1: (), 2: ()})
     assert (only(gone).reason, only(gone).standing) == (Reason.MARKED_TOPIC, Standing.PENDING)
