@@ -6,11 +6,11 @@ a broker registers, and after a takeover. While `lethe.trash.free.percent` is se
     a log directory with topics in the trash          what follows
     ------------------------------------------------  ------------------------------------------------------------------
     has so much free space, or more                   nothing
-    has less                                          the topic with a replica there that is in the trash for longest
-                                                      gives way: it is deleted for good
+    has less                                          the topic with bytes there that is in the trash for longest gives
+                                                      way: it is deleted for good
     the same, and a topic gives way already           nothing, until the bytes of that one are gone: the broker does not
                                                       list it there, and has its size more free, or BYTES_GO_MS have
-                                                      passed since its deletion
+                                                      passed since its deletion, or since its broker left
     the same, and this controller took over less      nothing: the bytes of a topic that gave way before may be going
       than BYTES_GO_MS ago
     is not seen: its broker is away, silent, or of    nothing gives way to it
@@ -147,13 +147,16 @@ def low_dirs(context: Context) -> Iterator[tuple[BrokerId, SeenLogDir]]:
 
 
 def next_to_go(context: Context) -> tuple[str, BrokerId, SeenLogDir] | None:
-    """Return the topic that is in the trash for longest of those on full disks, and one of these; None if none is."""
+    """Return the topic that is in the trash for longest of those on full disks, and one of these; None if none is.
+
+    A topic without bytes there would be lost for nothing; so would any for a broker that has left since its answer."""
     memory = context.cluster.trash
     found = [
         (each.entry.since_ms, name, broker, log_dir)
         for broker, log_dir in low_dirs(context)
-        for name in log_dir.topics
-        if _may_go(context, name) and (each := memory.in_phase(name, TrashPhase.TRASHED)) is not None
+        if context.cluster.is_live(broker)
+        for name, size_bytes in log_dir.topics.items()
+        if size_bytes and _may_go(context, name) and (each := memory.in_phase(name, TrashPhase.TRASHED)) is not None
     ]
     if not found:
         return None
@@ -190,21 +193,24 @@ def _give_way(step: StepContext) -> None:
 
 
 def _are_bytes_gone(step: StepContext, giving: GivingWay) -> bool:
-    """Return whether the next topic may give way. An unseen disk keeps it waiting, unless its broker is away."""
+    """Return whether the next topic may give way. An unseen disk keeps it waiting; a broker that is away, a while."""
     cluster = step.context.cluster
     memory = cluster.trash
-    if giving.broker not in cluster.brokers or memory.in_phase(giving.topic, TrashPhase.TRASHED) is not None:
+    if memory.in_phase(giving.topic, TrashPhase.TRASHED) is not None:
         return True
-    seen = memory.disks.seen.get(giving.broker)
-    if seen is None or seen.problem is not None:
-        return False
-    log_dir = next((each for each in seen.log_dirs if each.path == giving.path), None)
-    if log_dir is None:
-        return False
-    is_listed, is_going = giving.topic in log_dir.topics, cluster.is_queued(giving.topic)
-    if is_listed and is_going:
-        return False
+    is_free = False
+    if giving.broker in cluster.brokers:
+        seen = memory.disks.seen.get(giving.broker)
+        if seen is None or seen.problem is not None:
+            return False
+        log_dir = next((each for each in seen.log_dirs if each.path == giving.path), None)
+        if log_dir is None:
+            return False
+        is_listed = giving.topic in log_dir.topics
+        if is_listed and (cluster.is_queued(giving.topic) or giving.topic in cluster.marks):
+            memory.disks.giving = replace(giving, deleted_since_ms=None)
+            return False
+        is_free = not is_listed and log_dir.usable_bytes >= giving.usable_bytes + giving.size_bytes
     since_ms = step.now_ms if giving.deleted_since_ms is None else giving.deleted_since_ms
     memory.disks.giving = replace(giving, deleted_since_ms=since_ms)
-    is_free = not is_listed and log_dir.usable_bytes >= giving.usable_bytes + giving.size_bytes
     return is_free or step.now_ms >= since_ms + BYTES_GO_MS

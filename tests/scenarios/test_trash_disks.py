@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer, LogDirsDescribed
+from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.trash_disks import AWAY, BYTES_GO_MS, SILENT, UNTOLD
 from lethe.controller.core.trash_view import size_bytes
 from lethe.protocol.journal import EventRecord, EventRecordType
@@ -27,8 +28,8 @@ from lethe.protocol.zookeeper.znodes import (
     encode_config_change,
     encode_topic,
 )
-from tests.fakes.one_controller import OneController, consent
-from tests.scenarios.plot import cluster, is_gone, led, with_topic
+from tests.fakes.one_controller import OneController, consent, is_deletion
+from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
 from tests.scenarios.test_pause import pause, resume
 from tests.scenarios.test_protected_topics import EVERYWHERE
 from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, entry, mark
@@ -47,12 +48,18 @@ class Disks:
     usable: dict[int, int] = field(default_factory=lambda: {1: 500, 2: 500, 3: 500})
     removed: list[str] = field(default_factory=list)
     """Topics that brokers do not list any more."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Topics whose replicas have another size than SIZE."""
+    busy: tuple[int, ...] = ()
+    """Brokers that do not answer requests to delete."""
 
-    def __call__(self, send: Send) -> Answer:
+    def __call__(self, send: Send) -> Answer | None:
         if not isinstance(send.request, DescribeLogDirsRequest):
-            return consent(send)
+            return None if send.broker in self.busy and is_deletion(send) else consent(send)
         topics = tuple(
-            LogDirTopic(name, tuple(LogDirPartition(number, SIZE, 0, False) for number in numbers))
+            LogDirTopic(
+                name, tuple(LogDirPartition(number, self.sizes.get(name, SIZE), 0, False) for number in numbers)
+            )
             for name, numbers in send.request.topics or ()
             if name not in self.removed
         )
@@ -233,3 +240,66 @@ def test_topic_whose_time_is_over_is_no_matter_of_the_disk() -> None:
     world.advance(DAY_MS)
     assert is_gone(world, "a")
     assert gave_way(world) == []
+
+
+def test_topic_with_nothing_on_the_full_disk_does_not_give_way() -> None:
+    disks = Disks(sizes={"a": 0})
+    world = trash(disks, a=(1, 2), b=(1, 2))
+    disks.usable[1] = 50
+    wait(world, MINUTE_MS)
+    assert left(world) == ["a"]
+    disks.removed.append("b")
+    wait(world, 2 * BYTES_GO_MS)
+    assert left(world) == ["a"]
+
+
+def test_nothing_gives_way_to_a_broker_that_has_left_since_its_answer() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2))
+    disks.usable[1] = 50
+    world.silent = {2: None}
+    while not world.context.cluster.trash.disks.waiting:
+        world.advance(STEP_MS)
+    world.stop_broker(1)
+    world.run()
+    wait(world, 2 * MINUTE_MS)
+    assert left(world) == ["a"]
+
+
+def test_broker_of_the_full_disk_that_restarts_costs_no_second_topic() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2), b=(1, 2), c=(2, 3))
+    disks.usable[1] = 50
+    disks.busy = (1,)
+    wait(world, MINUTE_MS)
+    assert left(world) == ["b", "c"]
+    for _ in range(2):
+        world.stop_broker(1)
+        world.run()
+        wait(world, 2 * MINUTE_MS)
+        world.start_broker(1)
+        world.run()
+        wait(world, 2 * MINUTE_MS)
+        assert left(world) == ["b", "c"], "the bytes of topic a are still there"
+    world.stop_broker(1)
+    world.run()
+    disks.usable[2] = 50
+    wait(world, BYTES_GO_MS - MINUTE_MS)
+    assert left(world) == ["b", "c"]
+    wait(world, 3 * MINUTE_MS)
+    assert left(world) == ["c"], "another disk does not wait for a broker for ever"
+
+
+def test_next_topic_waits_while_the_pace_holds_the_one_that_gave_way() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2), b=(1, 2))
+    world.context.config = replace(world.context.config, pace=PaceLimits(1, 0))
+    with_topic(world, "z", (3,))
+    world.mark("z")
+    world.run()
+    disks.usable[1] = 50
+    wait(world, MINUTE_MS)
+    assert left(world) == ["b"]
+    assert causes(world, "a") == [(None, None, "PACE")]
+    wait(world, 2 * BYTES_GO_MS)
+    assert left(world) == ["b"]
