@@ -64,7 +64,8 @@ def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
 
 def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[GroupOutcome]) -> None:
     """Load the topics for their deletion."""
-    memory = step.context.cluster.trash
+    memory, topics = step.context.cluster.trash, step.context.cluster.topics
+    memory.ending = {name: topic_id for name, topic_id in memory.ending.items() if name in topics}
     purged: list[str] = []
     refusals: dict[str, tuple[int, TopicRequest, str]] = {}
     for (name, version), outcome in zip(task.requests.items(), outcomes, strict=True):
@@ -79,6 +80,7 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
                 step.do(ReadTopicRequests())
         else:
             if (found := memory.topics.pop(name, None)) is not None:
+                memory.ending[name] = found.entry.topic_id
                 how = EXPIRED if step.now_ms >= found.entry.until_ms else PURGED
                 trash.record(step, name, how, found.entry)
             purged.append(name)

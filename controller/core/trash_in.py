@@ -16,6 +16,7 @@ from lethe.controller.core.mutation import queue_deletion, remove_topic
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_reassignment import TrimReassignments
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
+from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.causes import CauseKind
@@ -24,6 +25,7 @@ from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
     Create,
     Data,
     Delete,
@@ -183,21 +185,27 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
     else:
         effect_id = step.next_effect_id()
         context.cluster.trash.asked[effect_id] = ready
+        context.cluster.trash.coordinators[effect_id] = found
         for name in ready:
             context.cluster.trash.topics[name].is_asked = True
         step.emit(ReadOffsets(effect_id, found, ready))
 
 
 def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
-    """Take the topics out of service, with the offsets; hold them if these are not complete."""
+    """Take the topics out of service, with the offsets; hold them if these are not complete.
+
+    A broker that has lost a partition of the coordinators' topic meanwhile leaves out its groups, without an error."""
     memory = step.context.cluster.trash
+    offsets, problem = event.offsets, event.problem
+    if memory.coordinators.pop(event.id, None) != coordinators.all_of(step.context):
+        offsets, problem = None, "their coordinators have changed meanwhile"
     asked = tuple(name for name in memory.asked.pop(event.id, ()) if memory.in_phase(name, TrashPhase.FREEZING))
     for name in asked:
         memory.topics[name].is_asked = False
-        if event.offsets is None:
-            put_off(step, name, MOVING, f"offsets of consumer groups: {event.problem}")
-    if event.offsets is not None:
-        _leave_service(step, asked, event.offsets)
+        if offsets is None:
+            put_off(step, name, MOVING, f"offsets of consumer groups: {problem}")
+    if offsets is not None:
+        _leave_service(step, asked, offsets)
     trash.arm(step)
 
 
@@ -222,21 +230,26 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             (
                 trash.entry_write(name, entry),
                 *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
-                *_deletes(name, saved, topic.version),
+                *_deletes(name, topic),
             )
         )
     if groups:
         step.write(groups, TopicsTrashed(entries))
 
 
-def _deletes(name: str, saved: Mapping[int, SavedPartition], version: int) -> tuple[Operation, ...]:
+def _deletes(name: str, topic: Topic) -> tuple[Operation, ...]:
+    """Return the deletes of the topic as memory has it: an ISR that was written meanwhile is not in the entry."""
     inner = (
-        Delete(path)
-        for number in saved
-        for path in (paths.partition_state(name, number), paths.topic_partition(name, number))
+        each
+        for number, _, state in topic.leaders(topic.led)
+        for each in (
+            Delete(paths.partition_state(name, number), state.partition_epoch),
+            Delete(paths.topic_partition(name, number)),
+        )
     )
-    last = (Delete(paths.topic_partitions(name)), Delete(paths.topic(name), version), Delete(paths.delete_topic(name)))
-    return (*inner, *last)
+    last = (paths.topic_partitions(name), paths.topic(name), paths.delete_topic(name))
+    versions = (ANY_VERSION, topic.version, ANY_VERSION)
+    return (*inner, *map(Delete, last, versions))
 
 
 def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence[GroupOutcome]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lethe.controller.core.deletion_memory import DeletionProblem
+from lethe.controller.core.effects import Coordinator
 from lethe.controller.core.partition_sets import Bits
 from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
@@ -88,7 +89,7 @@ class GivingWay:
     """How much was free before."""
     since_ms: int
     deleted_since_ms: int | None = None
-    """Since when the broker does not list the topic there any more, or its deletion has ended."""
+    """Since when the broker does not list the topic there any more, its deletion has ended, or the broker is away."""
 
 
 @dataclass(slots=True)
@@ -124,6 +125,10 @@ class Trash:
     """When topics without an entry are tried again."""
     asked: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Topics whose groups' offsets are read or committed, by effect id."""
+    coordinators: dict[int, tuple[Coordinator, ...]] = field(default_factory=dict)
+    """Which coordinators are asked for offsets, by effect id."""
+    ending: dict[str, TopicId] = field(default_factory=dict)
+    """Topics that have left the trash to be deleted: they are not in service, even while something holds them."""
     looks: list[DirectoryLook] = field(default_factory=list)
     disks: Disks = field(default_factory=Disks)
 

@@ -6,6 +6,7 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     -------------------------------------------------  ------------------------------------------------------------
     is marked and held (`marks`): it is in service     marker and request are removed in one multi; it stays
     is queued: replicas may be deleted                 refused
+    has left the trash for its deletion                refused: it is not in service, even while something holds it
     was marked before this controller took over        refused: an earlier one may have begun and died
     is marked, and the marker says that its deletion   refused
     has begun under another controller
@@ -53,6 +54,7 @@ from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, Trash
 BRINGING_BACK: Final = "bringing the topic back"
 """The refused action in the event record. Old journals contain it: never change it."""
 INHERITED: Final = "it was marked before this controller took over, and replicas may be deleted already"
+ENDING: Final = "it has left the trash to be deleted, and its offsets and settings are gone"
 _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 
@@ -151,6 +153,9 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
         return "its deletion has begun, and replicas may be deleted already"
     if is_absent(marker):
         return "it is not marked for deletion"
+    ending = cluster.trash.ending.get(name)
+    if ending is not None and name in cluster.topics and cluster.topics[name].id == ending:
+        return ENDING
     if name in cluster.inherited_marks:
         return INHERITED
     if (error := read_error(marker)) is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
-from lethe.controller.core.events import Answer, UpdateMetadataResponseReceived
+from lethe.controller.core.effects import ReadOffsets, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Answer, OffsetsRead, UpdateMetadataResponseReceived
+from lethe.controller.core.pace_memory import PaceLimits
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE, TopicPartition
+from lethe.protocol.kafka.group_offsets import CommittedOffset
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import (
@@ -22,9 +25,12 @@ from lethe.protocol.zookeeper.znodes import (
     encode_debt,
     encode_deletion_marker,
     encode_reassignment,
+    encode_state,
 )
+from tests.fakes.consumer_groups import ConsumerGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
-from tests.scenarios.plot import cluster, is_gone, led, with_topic
+from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
+from tests.scenarios.test_pause import pause
 from tests.scenarios.test_trash import (
     DAY_MS,
     FREEZE_MS,
@@ -229,3 +235,65 @@ def test_debt_of_a_topic_in_the_trash_is_not_paid() -> None:
     assert not any(map(is_deletion, world.take_sent()))
     request(world, "orders")
     assert led(world, "orders") == (1, 2, (1,))
+
+
+def test_offsets_are_read_again_where_a_coordinator_has_changed_meanwhile() -> None:
+    """A broker that has just lost a partition of that topic does not list its groups, and gives no error."""
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (3, 1))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+
+    asked: list[int] = []
+
+    class Slow(ConsumerGroups):
+        def read(self, effect: ReadOffsets) -> OffsetsRead:
+            asked.append(effect.id)
+            return OffsetsRead(-1, {})
+
+    before, world.groups = world.groups, Slow()
+    trashed(world)
+    world.groups = before
+    world.stop_broker(3)
+    world.run()
+    world.feed(OffsetsRead(asked[0], {}))
+    world.run()
+    assert led(world, GROUP_METADATA_TOPIC) == (1, 1, (1,))
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert refusals(world, "topic/orders") == ["offsets of consumer groups: their coordinators have changed meanwhile"]
+    world.advance(500)
+    assert phase_of(world) is TrashPhase.TRASHED
+    request(world, "orders")
+    assert world.groups.committed["orders"]["readers"] == {0: CommittedOffset(42)}
+
+
+def test_topic_stays_in_service_while_a_leader_has_written_an_isr_that_the_controller_has_not_read() -> None:
+    """Only replicas that were in sync may lead after the return. Brokers of an older protocol write ISRs themselves."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    shrunk = encode_state(LeaderAndIsr(1, 0, (1,), 1))
+    world.write(SetData(paths.partition_state("orders", 0), shrunk, ANY_VERSION))
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert led(world, "orders") == (1, 0, (1, 2)), "it is in service"
+
+
+def test_topic_that_left_the_trash_for_its_deletion_is_not_brought_back_while_the_pace_holds_it() -> None:
+    """Its offsets and its leader are gone: without its marker it would be there, and not in service."""
+    world = trashed()
+    world.context.config = replace(world.context.config, pace=PaceLimits(1_000, 0))
+    with_topic(world, "bills", (1, 2))
+    world.mark("bills")
+    world.run()
+    purge(world)
+    assert causes(world, "orders") == [(None, None, "PACE")]
+    request(world, "orders")
+    assert refused(world, "orders") == "it has left the trash to be deleted, and its offsets and settings are gone"
+    world.write(Delete(paths.request("orders")))
+    world.advance(1_000)
+    assert is_gone(world, "orders")
+    with_topic(world, "orders", (1, 2))
+    pause(world)
+    world.mark("orders")
+    world.run()
+    request(world, "orders")
+    assert not world.exists(paths.delete_topic("orders")), "the next topic of its name is another one"
