@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -84,18 +84,27 @@ async def _mark(session: ZooKeeperSession, name: str, data: bytes | None, proble
     return outcome_of(name, outcome, act=act, done=done)
 
 
+class OnItsWay(NamedTuple):
+    """A topic that was marked for the trash; `entry` is None if it is not there."""
+
+    entry: TrashEntry | None
+    is_marked: bool
+
+
 async def wait_until_trashed(
     session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int
-) -> dict[str, TrashEntry | None]:
-    """Return the entries once every topic is in the trash or no longer marked, or when the time is over; None for a
-    topic that is not in the trash."""
+) -> dict[str, OnItsWay]:
+    """Return what became of the topics once every one is in the trash or no longer marked, or when the time is over."""
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
         markers = await session.read([Exists(paths.delete_topic(name)) for name in names])
         entries = {view.name: view.entry for view in await read_trash(session, names)}
         trashed = {
-            name: entry if (entry := entries.get(name)) and entry.phase is TrashPhase.TRASHED else None
-            for name in names
+            name: OnItsWay(
+                entry if (entry := entries.get(name)) and entry.phase is TrashPhase.TRASHED else None,
+                not is_absent(marker),
+            )
+            for name, marker in zip(names, markers, strict=True)
         }
         if all(map(is_absent, markers)) or time.monotonic() >= deadline:
             return trashed

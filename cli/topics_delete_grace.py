@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import exit_of
 from lethe.admin.refusal import Exit
-from lethe.admin.trash import mark_for_trash, wait_until_trashed
+from lethe.admin.trash import OnItsWay, mark_for_trash, wait_until_trashed
 from lethe.cli.answer import Answer
 from lethe.cli.topics_trash_list import until_text
 from lethe.protocol.durations import parse_duration_ms
@@ -27,20 +27,30 @@ async def deletion_with_grace(
     """Mark the topics with this grace period; with `wait`, wait until they are in the trash."""
     outcomes = await mark_for_trash(session, names, parse_duration_ms(grace))
     marked = [each.name for each in outcomes if each.problem is None]
-    entries = await wait_until_trashed(session, marked, timeout_ms=timeout_ms) if wait and marked else {}
+    found = await wait_until_trashed(session, marked, timeout_ms=timeout_ms) if wait and marked else {}
     lines: list[str] = []
     rows: list[JsonValue] = []
     for each in outcomes:
-        entry = entries.get(each.name)
+        entry, is_marked = found.get(each.name, OnItsWay(None, is_marked=True))
         rows.append({"topic": each.name, "until_ms": entry.until_ms if entry else None, "problem": each.problem})
         if each.problem is not None:
             lines.append(each.problem)
         elif entry is not None:
             lines.append(f"Topic {each.name} is in the trash until {until_text(entry.until_ms)}.")
+        elif not is_marked:
+            lines.append(
+                f"Topic {each.name} is not in the trash, and not marked any more: its mark was refused or taken back, "
+                f"or another process has deleted it. See `lethe explain {each.name}`."
+            )
         elif wait:
             lines.append(f"Topic {each.name} is not in the trash yet: see `lethe explain {each.name}`.")
         else:
-            lines.append(f"Topic {each.name} goes into the trash within seconds.")
+            lines.append(
+                f"Topic {each.name} is marked, to go into the trash: `lethe explain {each.name}` says what it waits "
+                "for."
+            )
+    missed = [each for each in found.values() if each.entry is None]
     exit_code = exit_of(outcomes)
-    is_late = wait and exit_code is Exit.OK and not all(entries.get(name) for name in marked)
-    return Answer(rows, tuple(lines), exit=Exit.TIMED_OUT if is_late else exit_code)
+    if missed and exit_code is Exit.OK:
+        exit_code = Exit.TIMED_OUT if any(each.is_marked for each in missed) else Exit.NO
+    return Answer(rows, tuple(lines), exit=exit_code)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import exit_of
-from lethe.admin.trash import read_trash
+from lethe.admin.trash import TrashView, read_trash
 from lethe.admin.undeletion import undelete, wait_until_restored
 from lethe.cli.answer import Answer
 from lethe.cli.options import AsJson, Names, TimeoutMs, TopicNames, ZooKeeper, given
@@ -54,10 +54,7 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
         elif entry is None or entry.phase is not TrashPhase.TRASHED:
             lines.append(f"Topic {each.name} is no longer marked, and stays.")
         elif each.name in left:
-            lines.append(
-                f"Topic {each.name} is back. Committed offsets of some groups are not restored yet: a group takes them "
-                "only while it has no members. The controller tries again; see `lethe topics trash list`."
-            )
+            lines.append(f"Topic {each.name} is back. {_left(left[each.name])}")
         else:
             lines.append(f"Topic {each.name} is back, with its settings and committed offsets.")
     rows: list[JsonValue] = [
@@ -70,3 +67,15 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
         for each in outcomes
     ]
     return Answer(rows, tuple(lines), exit=exit_of(outcomes))
+
+
+def _left(view: TrashView) -> str:
+    """Return what is not restored of a topic that is back."""
+    if view.entry is None:
+        return f"Whether its settings and committed offsets are restored is unknown: {view.problem}"
+    if view.entry.phase is TrashPhase.OFFSETS:
+        return (
+            "Committed offsets of some groups are not restored yet: a group takes them only while it has no members. "
+            "The controller tries again; see `lethe topics trash list`."
+        )
+    return "Its settings and committed offsets are not restored yet: see `lethe topics trash list`."

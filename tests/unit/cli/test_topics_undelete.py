@@ -13,7 +13,13 @@ from lethe.cli.topics_create import creation
 from lethe.cli.topics_undelete import bringing_back
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, GetData, SetData
-from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, encode_topic_request
+from lethe.protocol.zookeeper.znodes import (
+    RequestedAction,
+    TopicRequest,
+    TrashPhase,
+    encode_topic_request,
+    encode_trash,
+)
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, elect
@@ -100,6 +106,42 @@ async def test_topic_whose_deletion_has_ended_does_not_stay(session: FakeSession
     await requested(session, "orders")
     await apply(session, Delete(paths.delete_topic("orders")), Delete(paths.request("orders")))
     assert "topic orders is not there" in (await command).lines[0]
+
+
+@pytest.mark.parametrize(
+    "left, told",
+    [
+        (
+            encode_trash(ENTRY.entering(TrashPhase.RESTORING, 2_000)),
+            (
+                "Topic orders is back. Its settings and committed offsets are not restored yet: see "
+                "`lethe topics trash list`."
+            ),
+        ),
+        (
+            encode_trash(ENTRY.entering(TrashPhase.OFFSETS, 2_000)),
+            (
+                "Topic orders is back. Committed offsets of some groups are not restored yet: a group takes them only "
+                "while it has no members. The controller tries again; see `lethe topics trash list`."
+            ),
+        ),
+        (
+            b"{}",
+            (
+                "Topic orders is back. Whether its settings and committed offsets are restored is unknown: "
+                "znode /lethe/trash/orders cannot be understood: 'version' must be a whole number, found null"
+            ),
+        ),
+    ],
+)
+async def test_what_is_not_seen_to_be_restored_is_named(session: FakeSession, left: bytes, told: str) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await in_trash(session, orders=ENTRY)
+    command = asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=300))
+    await requested(session, "orders")
+    back = (Create(paths.topic("orders"), None), SetData(paths.trashed("orders"), left, ANY_VERSION))
+    await apply(session, *back, Delete(paths.request("orders")))
+    assert (await command).lines == (told,)
 
 
 async def test_kafkas_controller_is_not_asked(session: FakeSession) -> None:
