@@ -112,6 +112,10 @@ class Planners:
         command: Coroutine[None, None, list[Outcome] | None],
         then: Callable[[list[Outcome] | None], None],
     ) -> None:
+        if not self._cluster.mix.operator_weights:
+            # From now on nobody does anything.
+            command.close()
+            return
         try:
             command.send(None)
         except StopIteration as end:

@@ -12,7 +12,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, BrokerId, ReplicaAss
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import ConfigChange, DeletionOrders, RequestedAction, TopicRequest, TrashPhase
-from tests.simulation import trash
+from tests.simulation import trash, trash_beliefs
 from tests.simulation.ledger import Incarnation, Ledger
 from tests.simulation.settings import DELETION
 
@@ -173,9 +173,11 @@ class TrashPeople:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """No other topics under reserved names, no members in groups, and some topics are wanted back."""
+        """No other topics under reserved names, nothing that cannot go into the trash, no members in groups, and some
+        topics are wanted back."""
         for incarnation in list(self._ledger.living.values()):
             self._evict(incarnation)
+            self._spare(incarnation)
         self._cluster.groups.with_members.clear()
         if "mark_for_trash" in self._deeds:
             self._allow_deletions()
@@ -183,6 +185,12 @@ class TrashPeople:
         for name, entry in self._ledger.trash.entries.items():
             if entry.phase is TrashPhase.TRASHED and self._random.random() < 0.5:
                 self._request(name, TopicRequest(RequestedAction.UNDELETE))
+
+    def _spare(self, incarnation: Incarnation) -> None:
+        """A topic without one of its states cannot go into the trash: somebody reads that, and removes the marker."""
+        is_marked = incarnation.name in self._ledger.marked
+        if is_marked and incarnation.maimed and trash_beliefs.is_reason(self._cluster, incarnation):
+            self._ensemble.operate(Delete(paths.delete_topic(incarnation.name)))
 
     def _allow_deletions(self) -> None:
         """No topic is protected, and no configuration says that topics may not be deleted."""
