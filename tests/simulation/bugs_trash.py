@@ -128,18 +128,6 @@ def unseen_coordinators_ignored() -> AbstractContextManager[object]:
     return method(coordinators, "all_of", known)
 
 
-def uncommitted_offsets_dropped() -> AbstractContextManager[object]:
-    """Offsets that a group does not take at once are lost."""
-    restored = trash_after.on_settings_to_restore_read
-
-    def dropping(step: StepContext, task: object, outcomes: Sequence[ReadOutcome]) -> None:
-        for found in step.context.cluster.trash.topics.values():
-            found.groups_left = {}
-        restored(step, task, outcomes)  # type: ignore[arg-type]
-
-    return everywhere(restored, dropping)
-
-
 def settings_left_frozen() -> AbstractContextManager[object]:
     """Retention stays switched off after a return."""
     return method(trash_after, "_restored", lambda name, entry, outcome: ())
@@ -204,7 +192,6 @@ ALL = (
     reserved_name_served,
     offsets_not_saved,
     unseen_coordinators_ignored,
-    uncommitted_offsets_dropped,
     settings_left_frozen,
     refused_marker_leaves_it_frozen,
     not_announced_after_failover,
