@@ -62,9 +62,11 @@ from lethe.protocol.zookeeper.operations import (
     Create,
     Data,
     Delete,
+    Exists,
     GetChildren,
     GetData,
     Operation,
+    Present,
     ReadOutcome,
     SetData,
     ZkError,
@@ -99,7 +101,8 @@ def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
         trash.parents_exist = True
         names = outcomes[0].names
         if names:
-            step.read((GetData(paths.trashed(name)) for name in names), TrashRead(names))
+            reads = (each for name in names for each in (Exists(paths.trashed(name)), GetData(paths.trashed(name))))
+            step.read(reads, TrashRead(names))
     elif (error := read_error(outcomes[0])) is not None:
         trash.unseen = f"reading {paths.trash()} failed with {error.name}"
         step.refuse("cluster", "reading the trash", trash.unseen)
@@ -108,13 +111,15 @@ def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
 def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the entries; set aside those that cannot be understood."""
     trash = step.context.cluster.trash
-    for name, outcome in zip(task.topics, outcomes, strict=True):
+    for name, written, outcome in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
         if is_absent(outcome):
             continue
+        written_ms = min(written.modified_at_ms, step.now_ms) if isinstance(written, Present) else 0
         try:
             if not isinstance(outcome, Data):
                 raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
-            trash.topics[name] = TrashedTopic(znodes.decode_trash(name, outcome.data), step.now_ms)
+            entry = znodes.decode_trash(name, outcome.data)
+            trash.topics[name] = TrashedTopic(entry, step.now_ms, written_ms=written_ms)
         except znodes.MalformedZnode as problem:
             trash.unreadable[name] = problem.reason
             step.record(
@@ -190,7 +195,8 @@ def due_at_ms(context: Context, found: TrashedTopic) -> int:
     """Return when the topic's next step is due."""
     waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
     # The notification that brokers are to notice was written with the entry, later than the time in it.
-    since_ms = found.seen_ms if found.phase is TrashPhase.FREEZING else found.entry.since_ms
+    # The clock of the controller that wrote an entry may have been slow: ZooKeeper's says when that was.
+    since_ms = found.seen_ms if found.phase is TrashPhase.FREEZING else max(found.entry.since_ms, found.written_ms)
     return max(since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
 
 

@@ -25,6 +25,8 @@ class TrashedTopic:
     entry: TrashEntry
     seen_ms: int = 0
     """When this controller read the entry, or knew that it was written."""
+    written_ms: int = 0
+    """When another controller wrote it, by ZooKeeper's clock; 0: it was this one."""
     problem: DeletionProblem | None = None
     """Why the next step failed."""
     retry_at_ms: int = 0

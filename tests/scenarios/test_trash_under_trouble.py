@@ -26,6 +26,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_reassignment,
     encode_state,
+    encode_trash,
 )
 from tests.fakes.consumer_groups import ConsumerGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
@@ -275,6 +276,23 @@ def test_topic_stays_in_service_while_a_leader_has_written_an_isr_that_the_contr
     world.advance(FREEZE_MS)
     assert phase_of(world) is TrashPhase.FREEZING
     assert led(world, "orders") == (1, 0, (1, 2)), "it is in service"
+
+
+def test_time_is_not_over_early_because_the_clock_of_an_earlier_controller_was_slow() -> None:
+    """A process reads the clock once: one that starts before the clock is set has the wrong time as long as it runs."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    found = entry(world)
+    assert found is not None
+    slow = replace(found, since_ms=found.since_ms - DAY_MS + 1)
+    world.write(SetData(paths.trashed("orders"), encode_trash(slow), ANY_VERSION))
+    world.crash()
+    world.elect()
+    world.advance(DAY_MS - 1)
+    assert phase_of(world) is TrashPhase.TRASHED
+    world.advance(1)
+    assert is_gone(world, "orders")
 
 
 def test_topic_that_left_the_trash_for_its_deletion_is_not_brought_back_while_the_pace_holds_it() -> None:
