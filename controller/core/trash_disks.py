@@ -44,6 +44,7 @@ BYTES_GO_MS: Final = 300_000
 """How long a broker may take to free the bytes of a replica that it has deleted. Kafka's default is one minute."""
 AWAY: Final = "it is not registered, or shutting down"
 SILENT: Final = "it has not answered"
+NAMELESS: Final = "it names no log directory; does it let this controller ask?"
 UNTOLD: Final = "it does not tell how full its disks are: Kafka's brokers do from 3.3 on"
 
 
@@ -80,7 +81,8 @@ def _look(step: StepContext) -> None:
 def _note_unseen(step: StepContext, broker: BrokerId, problem: str) -> None:
     """The bytes of the trash are what they were, but not the free space."""
     seen = step.context.cluster.trash.disks.seen
-    seen[broker] = SeenDisks(step.now_ms, seen[broker].log_dirs if broker in seen else (), problem)
+    before = seen.get(broker, SeenDisks(step.now_ms))
+    seen[broker] = before._replace(at_ms=step.now_ms, problem=problem)
 
 
 def _rows(context: Context) -> dict[BrokerId, list[DescribableTopic]]:
@@ -107,11 +109,14 @@ def described(step: StepContext, event: LogDirsDescribed) -> None:
     if disks.waiting.pop(event.request_id, None) is None:
         return
     response = event.response
-    problem = None if response.error == ErrorCode.NONE else error_name(response.error)
+    errors = [error for error in (response.error, *(each.error for each in response.log_dirs)) if error]
     log_dirs = tuple(_seen(each) for each in response.log_dirs if each.error == ErrorCode.NONE)
-    if problem is None and all(each.total_bytes < 0 for each in log_dirs):
+    problem = None
+    if response.error or not log_dirs:
+        problem = error_name(errors[0]) if errors else NAMELESS
+    elif all(each.total_bytes < 0 for each in log_dirs):
         problem = UNTOLD
-    disks.seen[event.broker] = SeenDisks(step.now_ms, log_dirs, problem)
+    disks.seen[event.broker] = SeenDisks(step.now_ms, log_dirs, problem, is_partial=bool(errors))
     if not disks.waiting:
         _conclude(step)
 

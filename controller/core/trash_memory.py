@@ -75,6 +75,8 @@ class SeenDisks(NamedTuple):
     at_ms: int
     log_dirs: tuple[SeenLogDir, ...] = ()
     problem: str | None = None
+    is_partial: bool = False
+    """A log directory has failed: what is there of the trash is unseen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def _row(context: Context, name: str, found: TrashedTopic) -> JsonValue:
         "since_ms": found.entry.since_ms,
         "next_step_ms": due_at_ms(context, found),
         "partitions": len(found.entry.partitions),
-        "size_bytes": size if is_there and len(unseen) < _brokers(found) else None,
+        "size_bytes": size if is_there and (size or len(unseen) < _brokers(found)) else None,
         "unseen_brokers": [*unseen],
         "last_error": None if problem is None else problem.what,
         "attempts": 0 if problem is None else problem.attempts,

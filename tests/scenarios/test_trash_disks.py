@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer, LogDirsDescribed
 from lethe.controller.core.pace_memory import PaceLimits
-from lethe.controller.core.trash_disks import AWAY, BYTES_GO_MS, SILENT, UNTOLD
+from lethe.controller.core.trash_disks import AWAY, BYTES_GO_MS, NAMELESS, SILENT, UNTOLD
 from lethe.controller.core.trash_view import size_bytes
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_trash import GAVE_WAY
@@ -50,6 +50,10 @@ class Disks:
     """Topics that brokers do not list any more."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Topics whose replicas have another size than SIZE."""
+    failed: tuple[int, ...] = ()
+    """Brokers of which one more disk has failed."""
+    silent_about_dirs: tuple[int, ...] = ()
+    """Brokers that name no disk that they can read."""
     busy: tuple[int, ...] = ()
     """Brokers that do not answer requests to delete."""
 
@@ -64,7 +68,9 @@ class Disks:
             if name not in self.removed
         )
         usable = self.usable[send.broker]
-        response = DescribeLogDirsResponse((LogDir(0, "/d", topics, -1 if usable < 0 else TOTAL, usable),))
+        here = LogDir(0, "/d", topics, -1 if usable < 0 else TOTAL, usable)
+        broken = (LogDir(56, "/e", (), -1, -1),) if send.broker in self.failed else ()
+        response = DescribeLogDirsResponse((*broken, *(() if send.broker in self.silent_about_dirs else (here,))))
         return LogDirsDescribed(send.broker, send.broker_epoch, send.request_id, response)
 
 
@@ -169,6 +175,16 @@ def test_nothing_gives_way_to_a_disk_that_is_not_seen() -> None:
     world.run()
     wait(world, MINUTE_MS)
     assert left(world) == []
+
+
+def test_bytes_on_a_failed_disk_are_unseen() -> None:
+    disks = Disks(failed=(1,))
+    world = trash(disks, a=(1, 2))
+    assert size_bytes(world.context, "a") == (2 * SIZE, (1,))
+    disks.silent_about_dirs = (1, 2)
+    wait(world, MINUTE_MS)
+    seen = world.context.cluster.trash.disks.seen
+    assert {broker: each.problem for broker, each in seen.items()} == {1: "KAFKA_STORAGE_ERROR", 2: NAMELESS}
 
 
 def test_pause_keeps_the_trash_as_it_is() -> None:
