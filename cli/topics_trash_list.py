@@ -41,11 +41,12 @@ async def listing(session: ZooKeeperSession) -> Answer:
     state = await ask_state(session)
     told = None if isinstance(state, str) else state.get("trash")
     trash: Told = told if isinstance(told, Mapping) else {}
-    topics: dict[str, Told] = {each["topic"]: each for each in trash.get("topics", ())}
+    pause = {"is_paused": trash.get("paused") is not None}
+    topics: dict[str, Told] = {each["topic"]: {**each, **pause} for each in trash.get("topics", ())}
     now_ms = int(time.time() * 1000)
     data: JsonValue = {
         "topics": [_as_json(view, topics.get(view.name, {}), now_ms) for view in views],
-        **{key: trash.get(key) for key in ("free_percent", "full_disks", "unseen_disks", "giving_way")},
+        **{key: trash.get(key) for key in ("paused", "free_percent", "full_disks", "unseen_disks", "giving_way")},
         "problem": state if isinstance(state, str) else None,
     }
     lines = [*_about_disks(trash)]
@@ -64,6 +65,9 @@ def until_text(at_ms: int) -> str:
 
 def _about_disks(trash: Told) -> Iterator[str]:
     """Yield why topics leave the trash before their time, or do not although they should."""
+    if (reason := trash.get("paused")) is not None:
+        why = f" ({reason})" if reason else ""
+        yield f"Deletions are paused{why}: no topic goes into the trash, and none is deleted from it."
     limit, giving = trash.get("free_percent") or 0, trash.get("giving_way")
     for disk in trash.get("full_disks") or ():
         free = 100 * disk["usable_bytes"] / disk["total_bytes"]
@@ -105,13 +109,15 @@ def _row(view: TrashView, told: Told, now_ms: int) -> tuple[str, ...]:
 
 
 def _waits_for(phase: TrashPhase, told: Told) -> str:
+    """Return what the topic waits for; nothing where the controller does not tell of it."""
     groups = told.get("groups_left") or {}
     if groups:
         return f"{counted(len(groups), 'group')} ({listed(list(groups), 3)}): {next(iter(groups.values()))}"
     if told.get("last_error"):
         return str(told["last_error"])
-    waits = {TrashPhase.FREEZING: "brokers to notice that retention is off", TrashPhase.RESTORING: "the controller"}
-    return waits.get(phase, "")
+    if phase is TrashPhase.FREEZING and told:
+        return "deletions to be resumed" if told.get("is_paused") else "brokers to notice that retention is off"
+    return "the controller" if phase is TrashPhase.RESTORING else ""
 
 
 def _as_json(view: TrashView, told: Told, now_ms: int) -> JsonValue:

@@ -24,6 +24,7 @@ def trash_document(context: Context) -> JsonValue:
     return {
         **_counts(context),
         "unseen": memory.unseen,
+        "paused": None if context.cluster.paused is None else context.cluster.paused.reason,
         "topics": [_row(context, *each) for each in islice(memory.topics.items(), MAX_TRASH_SHOWN)],
         "unreadable": [{"topic": name, "reason": why} for name, why in memory.unreadable.items()],
         "unseen_disks": [

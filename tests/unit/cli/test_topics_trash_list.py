@@ -52,7 +52,7 @@ async def test_without_a_controller_only_zookeeper_tells(session: FakeSession) -
     assert [row[:2] for row in table.rows[:3]] == [("a", "trashed"), ("b", "freezing"), ("c", "offsets")]
     assert table.rows[3][1].startswith("znode /lethe/trash/d cannot be understood")
     assert table.rows[0][3:] == ("119 min", "", "2", topic_id_to_text(ID), "")
-    assert table.rows[1][7] == "brokers to notice that retention is off"
+    assert table.rows[1][7] == "", "what it waits for is the controller's to tell"
 
 
 async def told_by(session: FakeSession, trash: Mapping[str, Any]) -> Any:
@@ -100,6 +100,24 @@ async def test_full_disks_say_what_gives_way(session: FakeSession, is_going: boo
         "Broker 2 is not seen, so nothing gives way to its disks: it has not answered.",
     )
     assert answer.data["giving_way"] == giving
+
+
+async def test_pause_is_named_and_what_waits_for_its_end(session: FakeSession) -> None:
+    await in_trash(session)
+    topics = [{"topic": "b", "last_error": None}, {"topic": "c", "groups_left": {}}]
+    answer = await told_by(session, {"topics": topics, "paused": "a disk is being replaced"})
+    assert answer.lines == (
+        "Deletions are paused (a disk is being replaced): no topic goes into the trash, and none is deleted from it.",
+    )
+    assert [row[7] for row in answer.tables[0].rows] == ["", "deletions to be resumed", "", ""]
+    assert answer.data["paused"] == "a disk is being replaced"
+
+
+async def test_topic_on_its_way_waits_for_brokers(session: FakeSession) -> None:
+    await in_trash(session)
+    answer = await told_by(session, {"topics": [{"topic": "b", "last_error": None}], "paused": None})
+    assert answer.lines == ()
+    assert answer.tables[0].rows[1][7] == "brokers to notice that retention is off"
 
 
 async def test_empty_trash(session: FakeSession) -> None:

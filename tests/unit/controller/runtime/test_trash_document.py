@@ -13,6 +13,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
+from tests.scenarios.test_pause import pause
 from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, mark, trashed
 from tests.scenarios.test_trash_disks import MINUTE_MS, SIZE, TOTAL, Disks, trash, wait
 from tests.scenarios.test_undelete_marked import request
@@ -50,6 +51,13 @@ def test_bytes_that_no_broker_has_told_are_unknown() -> None:
     trashed(world)
     (row,) = document(world)["topics"]
     assert (row["size_bytes"], row["unseen_brokers"]) == (None, [1, 2])
+
+
+def test_pause_with_its_reason() -> None:
+    world = trashed()
+    assert document(world)["paused"] is None
+    pause(world)
+    assert document(world)["paused"] == "a disk is being replaced"
 
 
 def test_what_is_waited_for_on_the_way_in_and_out() -> None:
