@@ -141,6 +141,11 @@ class Trash:
         found = self.topics.get(name)
         return found if found is not None and found.phase in phases else None
 
+    def may_keep(self, name: str) -> bool:
+        """Return whether brokers may have replicas of this name that are to be kept, and are out of service."""
+        is_unseen = self.unseen is not None or name in self.unreadable
+        return is_unseen or self.in_phase(name, TrashPhase.TRASHED) is not None
+
     def reserves(self, name: str, topic_id: TopicId | None) -> str | None:
         """Return why a topic with this znode may not come into service; None if it may."""
         if self.unseen is not None:

@@ -11,7 +11,8 @@ order in its data (`znodes.decode_deletion_marker`) deletes it. The topic is the
 
 A broker that never had a replica answers NONE. From then on the topic is queued like any other: announced, stopped,
 deleted, its tree searched and removed. A broker that is neither registered then nor in an ISR may keep its bytes. This
-is recorded, and the survey finds them.
+is recorded, and the survey finds them. While a topic in the trash has the name, or may have it, nothing is deleted:
+brokers would delete that one's replicas too.
 
 A znode that has become readable when it is read again is loaded normally. A later repair is not used: this controller
 finishes the deletion. A topic with a name that Kafka refuses is not announced: no broker can host it.
@@ -20,6 +21,7 @@ finishes the deletion. A topic with a name that Kafka refuses is not announced: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import understood
@@ -51,6 +53,8 @@ from lethe.protocol.zookeeper.operations import (
     read_error,
 )
 
+RESERVED: Final = "its name is reserved by a topic in the trash, and brokers would delete that one's replicas too"
+
 
 def read_markers(step: StepContext, task: ReadMarkers) -> None:
     """Read the data of these topics' markers, and watch it."""
@@ -65,6 +69,9 @@ def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[Rea
         if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data).unreadable
     )
     wanted = tuple(name for name in ordered if _may_be_built(step.context, name))
+    for name in ordered:
+        if step.context.cluster.trash.may_keep(name):
+            _give_up(step, name, RESERVED)
     if wanted:
         step.do(ReadUnreadable(wanted))
 
@@ -72,6 +79,7 @@ def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[Rea
 def _may_be_built(context: Context, name: str) -> bool:
     return (
         name in context.cluster.quarantined_topics
+        and not context.cluster.trash.may_keep(name)
         and context.cluster.paused is None
         and context.delete_topic_enable
         and protecting_pattern(context, name) is None

@@ -315,3 +315,25 @@ def test_topic_that_left_the_trash_for_its_deletion_is_not_brought_back_while_th
     world.run()
     request(world, "orders")
     assert not world.exists(paths.delete_topic("orders")), "the next topic of its name is another one"
+
+
+@pytest.mark.parametrize("data", [b"?", None])
+def test_unreadable_topic_under_the_name_of_one_in_the_trash_is_not_deleted_on_order(data: bytes | None) -> None:
+    """Brokers would delete its replicas by name, and with them those of the topic in the trash."""
+    world = trashed()
+    if data is None:
+        made_by_another(world)
+    else:
+        world.write(Create(paths.topic("orders"), data))
+        for path in (paths.topic_partitions("orders"), paths.topic_partition("orders", 0)):
+            world.write(Create(path, None))
+    world.run()
+    world.take_sent()
+    orders = encode_deletion_marker(DeletionOrders(unreadable=True))
+    world.write(Create(paths.delete_topic("orders"), orders))
+    world.run()
+    assert not any(map(is_deletion, world.take_sent()))
+    why = "its name is reserved by a topic in the trash, and brokers would delete that one's replicas too"
+    assert why in refusals(world, "topic/orders")
+    assert world.context.cluster.marks["orders"].last_error == why
+    assert phase_of(world) is TrashPhase.TRASHED
