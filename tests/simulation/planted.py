@@ -1,7 +1,8 @@
 """Bugs to be found: each takes one rule out of the cores for as long as a run takes. The cores have no switches.
 
 A function is replaced wherever a module of the cores has it under its name, so that it makes no difference who imported
-it from where. A simulator that finds one of these neither by its known seed (`known_seeds`) nor within two hundred is too kind.
+it from where. A simulator that finds one of these neither by its known seed (`known_seeds`) nor within two hundred is
+too kind.
 """
 
 from __future__ import annotations
