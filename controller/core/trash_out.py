@@ -77,7 +77,7 @@ def look(step: StepContext, requests: Mapping[str, int]) -> None:
 
 def described(step: StepContext, event: LogDirsDescribed) -> None:
     """Store which directories the broker has; go on when every broker has answered."""
-    looks = step.context.cluster.trash.looks
+    memory, looks = step.context.cluster.trash, step.context.cluster.trash.looks
     looking = next((each for each in looks if each.waiting.get(event.broker) == event.request_id), None)
     if looking is None:
         return
@@ -85,7 +85,9 @@ def described(step: StepContext, event: LogDirsDescribed) -> None:
     if event.response.error == 0:
         for directory in event.response.log_dirs:
             for topic in directory.topics if directory.error == 0 else ():
-                here = bits_of(each.partition for each in topic.partitions if not each.is_future)
+                known = memory.topics[topic.topic].entry.partitions if topic.topic in memory.topics else ()
+                rows = (each.partition for each in topic.partitions if not each.is_future)
+                here = bits_of(number for number in rows if number in known)
                 by_broker = looking.found.setdefault(topic.topic, {})
                 by_broker[event.broker] = by_broker.get(event.broker, 0) | here
     _end_if_complete(step, looking)

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core.effects import ReadOffsets, ReadZnodes, Send, WriteZnodes
-from lethe.controller.core.events import Answer, OffsetsRead, UpdateMetadataResponseReceived
+from lethe.controller.core.events import Answer, LogDirsDescribed, OffsetsRead, UpdateMetadataResponseReceived
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.group_offsets import CommittedOffset
+from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir, LogDirPartition, LogDirTopic
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
@@ -337,3 +338,19 @@ def test_unreadable_topic_under_the_name_of_one_in_the_trash_is_not_deleted_on_o
     assert why in refusals(world, "topic/orders")
     assert world.context.cluster.marks["orders"].last_error == why
     assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_partitions_that_nobody_asked_for_are_no_matter_of_a_return() -> None:
+    world = trashed(with_topic(cluster(), "orders", (1, 2)))
+
+    def strange(send: Send) -> Answer:
+        answer = consent(send)
+        if isinstance(answer, LogDirsDescribed):
+            rows = tuple(LogDirPartition(number, 1, 0, False) for number in (-1, 0, 2**31 - 1))
+            directory = LogDir(0, "/a", (LogDirTopic("orders", rows), LogDirTopic("bills", rows)))
+            return LogDirsDescribed(*send[:3], DescribeLogDirsResponse((directory,)))
+        return answer
+
+    world.answer = strange
+    request(world, "orders")
+    assert led(world, "orders") == (1, 1, (1, 2))
