@@ -19,6 +19,7 @@ from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.controller.core.trash_out import next_state, topic_creates
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
@@ -36,13 +37,15 @@ from lethe.protocol.zookeeper.operations import (
     is_absent,
     read_error,
 )
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome, operation_bytes
 from lethe.protocol.zookeeper.znodes import ConfigChange, SavedPartition, TrashEntry, TrashPhase
 
 FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings under which brokers remove nothing."""
 MAX_PARTITIONS: Final = 2_000
 """The znodes of a topic are created again in one multi, which ZooKeeper limits to a megabyte."""
+MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
+"""The same in bytes, on the way in or back; later controllers have higher epochs, and a request is removed too."""
 
 
 def grace_ms(context: Context, name: str) -> int:
@@ -225,14 +228,21 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
         saved = {n: SavedPartition.of(each.assignment.replicas, state) for n, each, state in topic.leaders(topic.led)}
         parts = znodes.encode_offsets(offsets.get(name, {}))
         entry = context.cluster.trash.topics[name].entry.entering(TrashPhase.TRASHED, step.now_ms)
-        entries[name] = entry = replace(entry, partitions=saved, offsets=len(parts))
-        groups.append(
-            (
-                trash.entry_write(name, entry),
-                *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
-                *_deletes(name, topic),
-            )
+        entry = replace(entry, partitions=saved, offsets=len(parts))
+        group = (
+            trash.entry_write(name, entry),
+            *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
+            *_deletes(name, topic),
         )
+        states = {number: next_state(context, each, each.isr) for number, each in saved.items()}
+        back = (*topic_creates(name, entry, states), trash.entry_write(name, entry))
+        size = max(sum(map(operation_bytes, each)) for each in (group, back))
+        if size > MAX_BYTES:
+            of = counted(len(offsets.get(name, {})), "group")
+            put_off(step, name, MOVING, f"it does not fit with the offsets of {of}: {counted(size, 'byte')} at once")
+            continue
+        entries[name] = entry
+        groups.append(group)
     if groups:
         step.write(groups, TopicsTrashed(entries))
 

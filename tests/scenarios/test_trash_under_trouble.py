@@ -354,3 +354,25 @@ def test_partitions_that_nobody_asked_for_are_no_matter_of_a_return() -> None:
     world.answer = strange
     request(world, "orders")
     assert led(world, "orders") == (1, 1, (1, 2))
+
+
+def test_topic_whose_offsets_do_not_fit_stays_in_service() -> None:
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    for number in range(5_000):
+        world.groups.commit(f"{number:0200}", "orders", 0, 42)
+    trashed(world)
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert led(world, "orders") == (1, 0, (1, 2))
+    (why,) = refusals(world, "topic/orders")
+    assert why.startswith("it does not fit with the offsets of 5,000 groups: ")
+
+
+def test_topic_that_would_not_fit_on_its_way_back_stays_in_service() -> None:
+    name = "o" * 150
+    world = with_topic(cluster(), name, *((1, 2, 3) for _ in range(1_500)))
+    mark(world, name)
+    world.advance(FREEZE_MS)
+    assert phase_of(world, name) is TrashPhase.FREEZING
+    (why,) = refusals(world, f"topic/{name}")
+    assert why.startswith("it does not fit with the offsets of 0 groups: ")
