@@ -150,10 +150,11 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     _note_begun(step, in_force)
     if in_force.trash_free_percent != context.trash_free_percent:
         trash.look_soon(step)
-    if in_force.pace != context.pace:
-        pace.go_on(step)
     if in_force[:3] != _in_force(context)[:3]:
+        # Some of the topics that wait for their turn may be refused now.
         step.do(ListDeletions())
+    elif in_force.pace != context.pace:
+        pace.go_on(step)
     if context.unclean_leader_election_enable and not in_force.unclean:
         step.do(BringOnline())
     if in_force.offline_replicas is not context.offline_replicas:

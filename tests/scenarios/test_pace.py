@@ -85,14 +85,41 @@ def gone(world: OneController) -> str:
 
 
 def configure(world: OneController, **config: str) -> None:
+    set_all(world, {f"lethe.deletion.{name}.per.second": value for name, value in config.items()})
+
+
+def set_all(world: OneController, settings: dict[str, str]) -> None:
+    """These settings, and no other, in one change."""
     path = paths.config_broker_default()
     if world.exists(path):
         world.write(Delete(path))
-    settings = {f"lethe.deletion.{name}.per.second": value for name, value in config.items()}
     world.write(Create(path, encode_config(settings)))
     entity = f"brokers/{paths.DEFAULT_ENTITY}"
     world.write(Create(paths.config_change(), encode_config_change(ConfigChange(entity)), sequential=True))
     world.run()
+
+
+@pytest.mark.parametrize("refusing", [{"lethe.protected.topics": "*"}, {"delete.topic.enable": "false"}])
+def test_topics_that_one_change_refuses_do_not_begin_because_it_ends_the_pace_too(refusing: dict[str, str]) -> None:
+    world = paced()
+    configure(world, topics="1")
+    mark(world, *NAMES)
+    assert gone(world) == "a"
+    set_all(world, refusing)
+    world.advance(60_000)
+    assert gone(world) == "a"
+    for name in "bcde":
+        assert not world.exists(paths.delete_topic(name))
+        assert led(world, name) == (1, 0, (1, 2))
+
+
+def test_topics_that_wait_go_where_one_change_sends_them_and_ends_the_pace() -> None:
+    world = paced()
+    configure(world, topics="1")
+    mark(world, *NAMES)
+    set_all(world, {"lethe.protected.topics": "b"})
+    assert gone(world) == "acde"
+    assert led(world, "b") == (1, 0, (1, 2))
 
 
 def test_topics_begin_as_the_bucket_fills_and_the_others_stay_in_service() -> None:
