@@ -78,7 +78,10 @@ from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
 MOVING: Final = "moving the topic into the trash"
 RESTORING: Final = "bringing the topic back"
-NAME_IS_TAKEN: Final = "another topic has its name, which must be deleted first"
+NAME_IS_TAKEN: Final = (
+    "another topic has its name, and cannot be deleted while this one is in the trash: remove that topic's znodes "
+    "below /brokers/topics and /config/topics by hand"
+)
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lethe.controller.core import trash
 from lethe.controller.core.effects import ReadOffsets, ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed, OffsetsRead, UpdateMetadataResponseReceived
 from lethe.controller.core.pace_memory import PaceLimits
@@ -99,7 +100,7 @@ def test_request_is_refused_while_another_topic_has_the_name(ask: Callable[[OneC
     made_by_another(world)
     world.run()
     ask(world, "orders")
-    assert refused(world, "orders") == "another topic has its name, which must be deleted first"
+    assert refused(world, "orders") == trash.NAME_IS_TAKEN
     world.write(Delete(paths.topic("orders")), Delete(paths.request("orders")))
     world.run()
     ask(world, "orders")
