@@ -57,11 +57,12 @@ from lethe.protocol.kafka.to_controller import AlterPartitionResponse, Controlle
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Data, GetData, MultiDone, MultiFailed, MultiOutcome, ReadOutcome
-from tests.simulation import departures, describe, invariants, silences
+from tests.simulation import debts, departures, describe, invariants, silences
 from tests.simulation.disk import Disk, LogDir
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.invariants import Promise
 from tests.simulation.isr_changes import IsrProposal
+from tests.simulation.missed import MissedDeletions
 from tests.simulation.world import Scheduled
 from tests.simulation.znodes_read import controller_epoch_answer, topic_id_answer
 
@@ -102,6 +103,7 @@ class AgentProcess:
         self._tokens: dict[int, Answer] = {}
         self._last_token = 0
         self._timer: Scheduled | None = None
+        self._missed: MissedDeletions | None = None
 
     def _fresh_state(self) -> AgentState:
         state = AgentState(Settings(self.id, self._cluster.mix.delete_delay_ms, f"{self.id}/{self._run}"))
@@ -127,6 +129,7 @@ class AgentProcess:
         self._run += 1
         self.promise = Promise()
         self.state = self._fresh_state()
+        self._missed = MissedDeletions(self) if debts.agents_pay(self._world.seed) else None
         self.feed(self.disk.inventory())
         if self.alive:
             self._open_session()
@@ -166,7 +169,10 @@ class AgentProcess:
     def _connect(self, run: int) -> None:
         if run == self._run and self.client is None:
             client = self.client = self._cluster.ensemble.connect(self.name, lambda _: None, self._lost)
-            self._register(client)
+            if self._missed is None:
+                self._register(client)
+            else:
+                self._missed.catch_up(client, lambda: self._register(client) if client is self.client else None)
 
     def _register(self, client: Client) -> None:
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + self.id)
@@ -281,8 +287,9 @@ class AgentProcess:
                 self._ask_controller_epoch(run)
             case ProposeIsr():
                 self._propose(effect, run)
-            case SettleDebts():
-                raise AssertionError("a simulated agent leaves what it owes to the controller")
+            case SettleDebts(settled):
+                assert self._missed is not None
+                self._missed.note_settled(settled)
             case SetTimer(at_ms):
                 self._set_timer(at_ms, run)
             case NotifyLogDirFailure():

@@ -86,6 +86,11 @@ def never_asked_on_return() -> AbstractContextManager[object]:
     return everywhere(pay, only_loading)
 
 
+def paid_compared_again() -> AbstractContextManager[object]:
+    """What a broker has paid before it registered is compared all the same."""
+    return everywhere(debts.on_left_listed, lambda step, task, outcomes: None)
+
+
 def owed_though_registered() -> AbstractContextManager[object]:
     """A replica on a failed disk is not waited for either."""
     return method(ClusterState, "is_absent", lambda self, broker: True)

@@ -269,7 +269,8 @@ def s2_deletion_was_asked_for(cluster: Cluster, agent: AgentProcess, where: str,
         return
     if incarnation is None or not incarnation.asked:
         raise Violation("S2", f"{where} is deleted, it holds bytes of {incarnation}, and nobody asked for that")
-    if not incarnation.condemned:
+    # What a person had marked, and removed by hand, no controller has to have queued.
+    if not incarnation.condemned and incarnation.removed_by != "operator":
         raise Violation("S2", f"{where} is deleted, and no controller has queued {incarnation} for deletion")
 
 

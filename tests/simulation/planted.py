@@ -57,6 +57,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_debts.earlier_incarnation_counts,
         bugs_debts.never_asked_on_return,
         bugs_debts.owed_though_registered,
+        bugs_debts.paid_compared_again,
         bugs_deletion.any_stop_answer_counts,
         bugs_deletion.answers_unmatched,
         bugs_deletion.tombstone_unanswered,
