@@ -47,7 +47,10 @@ def test_a_search_that_is_cut_off_says_what_is_open() -> None:
 
 @pytest.mark.parametrize(
     "planted",
-    [pytest.param(each, id=name, marks=[pytest.mark.slow] * each.is_slow) for name, each in BUGS.items()],
+    [
+        pytest.param(each, id=name, marks=[pytest.mark.slow, pytest.mark.long] * each.is_slow)
+        for name, each in BUGS.items()
+    ],
 )
 def test_finds_planted_bug(planted: Planted) -> None:
     with planted.bug():

@@ -292,6 +292,7 @@ async def test_a_cache_that_was_not_seen_is_not_clean(zookeeper_chroot: str) -> 
         assert "Whether the metadata cache of broker 3 shows deleted topics is not known" in ran.out
 
 
+@pytest.mark.long
 async def test_with_owe_nobody_is_waited_for_and_what_remains_to_be_done_is_said(zookeeper_chroot: str) -> None:
     topics = {"orders": ((1, 2), (2, 3)), "lost": ((1, 3),), "kept": ((1, 2, 3),)}
     async with asleep(zookeeper_chroot, topics, ["orders", "lost"]) as (cluster, session, lethe):
@@ -330,6 +331,7 @@ async def test_with_owe_nobody_is_waited_for_and_what_remains_to_be_done_is_said
         assert (settled.code, settled.out) == (0, "Broker 3 owes nothing.\n"), "an agent settles at its start"
 
 
+@pytest.mark.long
 async def test_with_forget_a_broker_is_given_up(zookeeper_chroot: str) -> None:
     topics = {"lost": ((1, 3),), "kept": ((1, 2, 3),)}
     async with asleep(zookeeper_chroot, topics, ["lost"]) as (cluster, session, lethe):

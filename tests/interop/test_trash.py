@@ -228,6 +228,7 @@ async def test_many_topics_come_back_with_records_and_offsets(
         noted("identities, records and offsets are the same", began_s)
 
 
+@pytest.mark.slow
 async def test_time_is_over(kafka_cluster: MakeCluster, version: str) -> None:
     if version == "2.5.1":
         pytest.skip("the trash needs topic ids, which brokers have from 2.8 on")
