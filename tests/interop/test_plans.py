@@ -25,7 +25,13 @@ from tests.interop.conditions import (
 from tests.interop.conftest import MakeCluster, fetched
 from tests.interop.java_clients import run
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 EVERYWHERE = [(1, 2), (2, 1)]
 WITH_ZOOKEEPER = "2.5.1"
