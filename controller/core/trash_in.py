@@ -23,6 +23,7 @@ from lethe.controller.core.trash_out import next_state, topic_creates
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
+from lethe.protocol.journal_trash import TRASHED
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -276,7 +277,7 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
     for name in gone:
         since_ms = cluster.marks[name].since_ms
         phase(step, name, LET_GO, since_ms=since_ms)
-        trash.record(step, name, "in the trash", cluster.trash.topics[name].entry)
+        trash.record(step, name, TRASHED, cluster.trash.topics[name].entry)
         queue_deletion(cluster, name, step.now_ms)
         for broker, partitions in cluster.topics[name].assigned().items():
             batch.add_stop_replicas(broker, name, partitions, delete=False)
