@@ -94,6 +94,18 @@ def purge(world: OneController, name: str = "orders") -> None:
     world.run()
 
 
+def with_offsets_left() -> OneController:
+    """Topic orders is back, and a group with members has not taken its offsets yet."""
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+    trashed(world)
+    world.groups.with_members["readers"] = None
+    request(world, "orders")
+    assert phase_of(world) is TrashPhase.OFFSETS
+    return world
+
+
 def test_topic_goes_into_the_trash_after_its_retention_is_off() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
     mark(world, "orders")
@@ -207,13 +219,7 @@ def test_topic_stays_in_service_while_a_coordinator_is_missing() -> None:
 
 
 def test_group_with_members_gets_its_offsets_when_it_is_empty_and_retention_does_not_wait() -> None:
-    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
-    with_topic(world, "orders", (1, 2))
-    world.groups.commit("readers", "orders", 0, 42)
-    trashed(world)
-    world.groups.with_members["readers"] = None
-    request(world, "orders")
-    assert phase_of(world) is TrashPhase.OFFSETS
+    world = with_offsets_left()
     assert settings(world) == {}
     assert led(world, "orders") == (1, 1, (1, 2))
     world.groups.with_members.clear()

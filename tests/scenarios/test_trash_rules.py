@@ -17,13 +17,22 @@ from __future__ import annotations
 import pytest
 
 from lethe.protocol.kafka.group_offsets import CommittedOffset
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Delete
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import another_is_elected, causes, cluster, is_gone, led, with_topic
-from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, entry, mark, phase_of, purge, settings, trashed
+from tests.scenarios.test_trash import (
+    DAY_MS,
+    FREEZE_MS,
+    entry,
+    mark,
+    phase_of,
+    purge,
+    settings,
+    trashed,
+    with_offsets_left,
+)
 from tests.scenarios.test_undelete_marked import request
 
 
@@ -39,18 +48,6 @@ def deleted_by_another(world: OneController, name: str = "orders") -> None:
         world.write(Delete(path))
     if world.exists(paths.delete_topic(name)):
         world.write(Delete(paths.delete_topic(name)))
-
-
-def with_offsets_left() -> OneController:
-    """Topic orders is back, and a group with members has not taken its offsets yet."""
-    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
-    with_topic(world, "orders", (1, 2))
-    world.groups.commit("readers", "orders", 0, 42)
-    trashed(world)
-    world.groups.with_members["readers"] = None
-    request(world, "orders")
-    assert phase_of(world) is TrashPhase.OFFSETS
-    return world
 
 
 def test_broker_that_restarts_hears_nothing_of_a_topic_in_the_trash_and_has_it_again_later() -> None:

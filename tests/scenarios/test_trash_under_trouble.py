@@ -44,6 +44,7 @@ from tests.scenarios.test_trash import (
     purge,
     settings,
     trashed,
+    with_offsets_left,
 )
 from tests.scenarios.test_undelete_marked import refused, request
 
@@ -147,13 +148,7 @@ def test_settings_of_a_topic_that_was_just_removed_are_not_restored() -> None:
 
 
 def test_entry_goes_with_a_topic_that_is_deleted_while_offsets_are_left() -> None:
-    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
-    with_topic(world, "orders", (1, 2))
-    world.groups.commit("readers", "orders", 0, 42)
-    trashed(world)
-    world.groups.with_members["readers"] = None
-    request(world, "orders")
-    assert phase_of(world) is TrashPhase.OFFSETS
+    world = with_offsets_left()
     world.mark("orders")
     world.run()
     assert is_gone(world, "orders")
