@@ -160,18 +160,15 @@ def _unseen(seen: Survey) -> Iterator[tuple[BrokerId, str]]:
 
 
 def are_caches_compared(context: Context) -> bool:
-    """Return True if every cache was read at least once, and every curable ghost is cured: never while loading."""
-    caches = context.cluster.caches
-    if context.role is not Role.ACTIVE:
-        return False
-    return caches.reading is None and not caches.told and all(due.attempts for due in caches.due.values())
+    """Return True if every cache was read and every ghost was removed, as far as one try does: never while loading."""
+    return context.role is Role.ACTIVE and context.cluster.caches.is_complete
 
 
 def comparison_progress(context: Context) -> object:
     """Return a value that changes whenever the comparison advances."""
     caches = context.cluster.caches
     reading = None if caches.reading is None else caches.reading.id
-    return reading, len(caches.told), len(caches.due), context.ghosts_cured
+    return reading, len(caches.checking), len(caches.told), len(caches.due), context.ghosts_cured
 
 
 def cache_report(context: Context) -> CacheReport:

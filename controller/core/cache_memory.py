@@ -17,7 +17,7 @@ class DueCacheRead(NamedTuple):
     """The read waits until the broker has answered every request up to this one."""
     not_before_ms: int
     attempts: int = 0
-    """Number of reads in a row that were incomplete or still showed ghosts."""
+    """Number of reads in a row that were incomplete or still showed ghosts after a tombstone."""
 
 
 class OutstandingCacheRead(NamedTuple):
@@ -57,6 +57,8 @@ class CacheComparison:
     due: dict[BrokerId, DueCacheRead] = field(default_factory=dict)
     """The next read of each broker's cache."""
     reading: OutstandingCacheRead | None = None
+    checking: dict[BrokerId, None] = field(default_factory=dict)
+    """Brokers whose suspects are being looked up in ZooKeeper."""
     told: dict[BrokerId, GhostTombstones] = field(default_factory=dict)
     """Tombstones of ghosts that brokers have not answered."""
     ghosts: dict[BrokerId, dict[str, Ghost]] = field(default_factory=dict)
@@ -69,3 +71,9 @@ class CacheComparison:
     Kept until the cache was read completely, because the process may have lived on."""
     cured: list[tuple[BrokerId, Ghost]] = field(default_factory=list)
     """The latest ghosts that a cache dropped after a tombstone, oldest first."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every cache was read and every ghost that it showed was removed, as far as one try does."""
+        is_busy = self.reading is not None or self.checking or self.told
+        return not is_busy and all(due.attempts for due in self.due.values())

@@ -37,7 +37,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lethe.controller.core import missed
-from lethe.controller.core.cache_memory import DueCacheRead, Ghost, GhostTombstones, OutstandingCacheRead
+from lethe.controller.core.cache_memory import (
+    CacheComparison,
+    DueCacheRead,
+    Ghost,
+    GhostTombstones,
+    OutstandingCacheRead,
+)
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import CompareCaches, ReadCache
 from lethe.controller.core.events import CacheRead, UpdateMetadataResponseReceived
@@ -153,14 +159,20 @@ def was_read(step: StepContext, event: CacheRead) -> None:
             names = tuple(suspects)
             reads = (GetData(paths.topic(name)) for name in names)
             shown = tuple((name, event.topics[name]) for name in names)
-            step.read(
-                (*reads, GetData(paths.controller_epoch())), GhostsChecked(event.broker, shown, reading.due.attempts)
-            )
+            caches.checking[event.broker] = None
+            check = GhostsChecked(event.broker, shown, reading.due.attempts + _were_told(caches, event.broker, names))
+            step.read((*reads, GetData(paths.controller_epoch())), check)
             return
         elif len(reading.due.topics) == MAX_NAMED or event.broker in caches.unseen:
             # All suspects are gone. Another look finds those above the limit of names.
             _again(step, event.broker, reading.due)
     _wake(step, step.now_ms + rest_ms)
+
+
+def _were_told(caches: CacheComparison, broker: BrokerId, suspects: Sequence[str]) -> bool:
+    """Return True if a tombstone was sent for one of them already, in vain."""
+    known = caches.ghosts.get(broker, {})
+    return any(name in known for name in suspects)
 
 
 def _look_is_over(
@@ -241,6 +253,7 @@ def on_ghosts_checked(step: StepContext, then: GhostsChecked, outcomes: Sequence
     """Send the broker tombstones of suspects that ZooKeeper does not have, if this controller is still elected."""
     context = step.context
     cluster = context.cluster
+    cluster.caches.checking.pop(then.broker, None)
     *found, epoch = outcomes
     if not isinstance(epoch, Data) or epoch.stat.version != cluster.epoch_version:
         step.do(StandForElection())
@@ -346,7 +359,7 @@ def answered(step: StepContext, event: UpdateMetadataResponseReceived) -> None:
             if name in known:
                 known[name] = known[name]._replace(kept_because=why)
     at_ms = step.now_ms + _AGAIN.wait_ms(told.attempts)
-    caches.due[event.broker] = DueCacheRead(told.topics, step.context.last_request_id, at_ms, told.attempts + 1)
+    caches.due[event.broker] = DueCacheRead(told.topics, step.context.last_request_id, at_ms, told.attempts)
     _wake(step, step.now_ms)
 
 
@@ -354,7 +367,7 @@ def forget(step: StepContext, broker: BrokerId) -> None:
     """Drop the memory of the cache of a broker incarnation that is gone; its ghosts count as missed."""
     caches = step.context.cluster.caches
     missed.note(step.context, broker, caches.ghosts.get(broker, ()))
-    for memory in (caches.due, caches.told, caches.ghosts, caches.unseen):
+    for memory in (caches.due, caches.checking, caches.told, caches.ghosts, caches.unseen):
         memory.pop(broker, None)
     if caches.reading is not None and caches.reading.broker == broker:
         caches.reading = None

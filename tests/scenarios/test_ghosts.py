@@ -270,3 +270,21 @@ def test_a_topic_whose_znode_somebody_removed_leaves_no_ghost_at_a_broker_that_w
     world.run()
     rest(world)
     assert world.cache(3).shown() == {}
+
+
+def test_the_comparison_is_not_complete_before_the_ghost_was_seen_to_be_gone() -> None:
+    """Whoever hands control back when it is complete leaves no curable ghost."""
+    world = with_ghost()
+    cured_when_complete: list[int] = []
+
+    def note(_: object = None) -> None:
+        if world.context.cluster.caches.is_complete:
+            cured_when_complete.append(world.context.ghosts_cured)
+
+    world.elect()
+    note()
+    world.meanwhile = note
+    for _ in range(400):
+        world.advance(10)
+        note()
+    assert set(cured_when_complete) == {1}

@@ -145,7 +145,10 @@ def test_the_controllers_word_is_taken_for_the_end() -> None:
     assert are_caches_compared(context), "what is tried again later is not waited for"
     caches.reading = OutstandingCacheRead(1, ONE, DueCacheRead(None, 0, 0), 0)
     assert not are_caches_compared(context)
-    caches.reading, caches.told[TWO] = None, GhostTombstones(1, ("gone",), 0)
+    caches.reading, caches.checking[TWO] = None, None
+    assert not are_caches_compared(context)
+    caches.checking.clear()
+    caches.told[TWO] = GhostTombstones(1, ("gone",), 0)
     assert not are_caches_compared(context)
     caches.ghosts[TWO] = {"gone": Ghost("gone", None, (0,), 1), "kept": Ghost("kept", None, (0,), 1, "it is internal")}
     caches.unseen[ONE] = "silent"
