@@ -89,8 +89,9 @@ def _writes(context: Context, operations: Sequence[Operation]) -> Iterator[str]:
 class Turns(NamedTuple):
     """Deletions that a controller has begun in one term under one limit."""
 
-    term: tuple[int, int] = (0, 0)
-    """Epoch, and topics per second in thousandths."""
+    term: tuple[int, int, int] = (0, 0, 0)
+    """Epoch, its version in `/controller_epoch`, and topics per second in thousandths. After a foreign write of the
+    same epoch the controller loads anew: another version, and another bucket."""
     since_ms: int = 0
     begun: int = 0
 
@@ -104,7 +105,7 @@ def _is_too_fast(cluster: Cluster, controller: ControllerProcess, operations: Se
     turns = [name for name in names if name is not None and not context.cluster.is_queued(name)]
     if not rate or not turns:
         return
-    term = (context.cluster.epoch, rate)
+    term = (context.cluster.epoch, context.cluster.epoch_version, rate)
     before = controller.turns if controller.turns.term == term else Turns(term, now_ms)
     controller.turns = before._replace(begun=before.begun + len(turns))
     if (controller.turns.begun - 1) * 1_000_000 > max(rate * 1_000, 1_000_000) + rate * (now_ms - before.since_ms):
