@@ -10,11 +10,12 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from lethe.controller.core.cluster_state import NO_TERM
 from lethe.controller.core.effects import ReadCache
 from lethe.controller.core.events import CacheRead
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from lethe.protocol.vocabulary import NO_BROKER, BrokerId, ControllerEpoch, TopicId
+from lethe.protocol.vocabulary import NO_BROKER, BrokerId, TopicId
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess
@@ -50,7 +51,7 @@ class Ghosts:
         victim = self._random.choice(agents)
         name, topic_id, numbers = self._chosen()
         self._world.note(victim.name, f"is left with a ghost of {name}: {numbers}")
-        self._tell(victim, name, topic_id, numbers)
+        self.tell(victim, name, topic_id, numbers)
         for controller in self._cluster.controllers:
             if controller.context.holds_controller:
                 self._cluster.restart_later(controller)
@@ -70,13 +71,14 @@ class Ghosts:
             return chosen.name, chosen.topic_id, list(range(count))
         return NEVER_THERE, None, list(range(count))
 
-    def _tell(self, victim: AgentProcess, name: str, topic_id: TopicId | None, numbers: list[int]) -> None:
+    def tell(self, victim: AgentProcess, name: str, topic_id: TopicId | None, numbers: list[int]) -> None:
+        """Have the cache show these partitions, as told by a controller whose term is none of this run."""
         cache, me = victim.state.cache, (int(victim.id),)
         rows = tuple(UpdateMetadataPartition(n, 1, int(victim.id), 0, me, 0, me) for n in numbers)
         cache.apply(
             UpdateMetadataRequest(
                 NO_BROKER if cache.controller_id is None else BrokerId(cache.controller_id),
-                ControllerEpoch(1),
+                NO_TERM,
                 (UpdateMetadataTopic(name, topic_id, rows),),
                 tuple(cache.brokers.values()),
             )

@@ -12,6 +12,7 @@ from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadata
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
 from tests.simulation import silences
 from tests.simulation.cluster import Cluster
+from tests.simulation.ghosts import Ghosts
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, World
 
@@ -49,6 +50,15 @@ def test_a_planted_ghost_of_partitions_that_the_topic_never_had_is_another_matte
     cache = cluster.agents[BrokerId(1)].state.cache
     cache.apply(told(REMOVED_IN, NEXT, 0))
     assert cache.topic_ids["t0"] == NEXT
+
+
+@pytest.mark.parametrize("epoch", [1, REMOVED_IN])
+def test_a_planted_ghost_of_the_next_topic_is_told_by_no_controller_of_the_run(epoch: int) -> None:
+    cluster = removed_with_cache_showing(0)
+    cluster.ledger.by_id[BEFORE].removed_in = epoch
+    agent = cluster.agents[BrokerId(1)]
+    Ghosts(cluster).tell(agent, "t0", NEXT, [0])
+    assert agent.state.cache.topic_ids["t0"] == NEXT
 
 
 @pytest.mark.parametrize("epoch", [REMOVED_IN, REMOVED_IN + 1])
