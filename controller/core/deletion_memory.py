@@ -118,6 +118,8 @@ class Removals:
     """Topics under way whose znode was modified; it is not watched any more."""
     look_again: bool = False
     """Topics and markers are to be listed once an outcome is there."""
+    reassignments_kept: bool = False
+    """A reassignment is requested of a topic under way: the requests are read again once an outcome is there."""
     then_resign: str | None = None
     """Why control is given up after the outstanding writes; None: it is not."""
 

@@ -10,6 +10,8 @@ that no concurrent entry is lost.
     done                                                     removed; an empty list is deleted
     older than the topic that has its name now               void, because it was for an earlier topic: removed
     a queued topic, repeated brokers, or a controller        void: removed
+    a topic whose znodes are being removed                   kept, and read again after the removal: it may be for the
+                                                             next topic of that name
     an unknown partition                                     looked for again after the list was read, because it may
                                                              be new; if it is still unknown, removed as void
 """
@@ -75,7 +77,10 @@ def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: 
     if task.looked_for != outcome.stat.mzxid and (looks := _looks_for(context, asked)):
         step.do(*looks, ReadReassignments(looked_for=outcome.stat.mzxid))
         return
-    verdicts = {tp: _moot(context, tp, replicas, outcome.stat.mzxid) for tp, replicas in asked.items()}
+    removals = context.cluster.removals
+    kept = {tp for tp in asked if tp.topic in removals.under_way}
+    removals.reassignments_kept |= bool(kept)
+    verdicts = {tp: _moot(context, tp, r, outcome.stat.mzxid) for tp, r in asked.items() if tp not in kept}
     for topic_partition, known in context.cluster.reassignments.items():
         if asked.get(topic_partition) != known.held_target:
             known.held_target = None
@@ -83,10 +88,11 @@ def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: 
         for topic_partition, why in verdicts.items():
             if why is not None:
                 step.refuse(f"partition/{topic_partition}", "reassigning it", why)
-        new = [Target(tp, r) for tp, r in asked.items() if verdicts[tp] is None and not _is_known(context, tp, r)]
+        valid = [tp for tp, why in verdicts.items() if why is None]
+        new = [Target(tp, asked[tp]) for tp in valid if not _is_known(context, tp, asked[tp])]
         if new:
             step.do(StartReassignments(tuple(new)))
-    left = {tp: r for tp, r in asked.items() if verdicts[tp] is None and not _is_done(context, tp, r)}
+    left = {tp: r for tp, r in asked.items() if tp in kept or (verdicts[tp] is None and not _is_done(context, tp, r))}
     if left != asked:
         _write(step, left, outcome.stat.version)
 

@@ -10,7 +10,7 @@ topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing
 and removed in the same way.
 
 Removals are written in the background, in slices, `SLICES_AT_ONCE` at a time: leaders are elected and replicas are
-stopped meanwhile. Three rules follow, because the znodes of a topic under way (`Removals.under_way`) may exist, be
+stopped meanwhile. These rules follow, because the znodes of a topic under way (`Removals.under_way`) may exist, be
 gone, or be those of a topic made again under its name:
 
     what happens meanwhile                   what follows
@@ -20,6 +20,7 @@ gone, or be those of a topic made again under its name:
     its znode was modified                   it is read again if the topic is left there for now
     topics or markers have changed           they are listed after the next outcome, and again while a listed
                                              topic is under way
+    its reassignment is requested            the request is kept, and read again after the next outcome
     control is to be given up                no further slice is written, and it is given up after the outcomes
 """
 
@@ -46,6 +47,7 @@ from lethe.controller.core.tasks_deletion import (
     TopicTree,
     TopicTreesSearched,
 )
+from lethe.controller.core.tasks_reassignment import ReadReassignments
 from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -174,6 +176,9 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     if removals.look_again:
         removals.look_again = False
         step.do(ListTopics(), ListDeletions())
+    if removals.reassignments_kept:
+        removals.reassignments_kept = False
+        step.context.tasks.append(ReadReassignments())
     at = 0
     unclear: list[str] = []
     following: list[_TopicRemoval] = []

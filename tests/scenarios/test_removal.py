@@ -116,6 +116,28 @@ def test_a_topic_under_way_is_neither_continued_nor_taken_for_vanished() -> None
     assert led(world, "new") == (1, 0, (1,))
 
 
+@pytest.mark.parametrize("target", [(3, 1), (1, 2, 3)])
+def test_a_reassignment_of_a_topic_that_is_made_again_meanwhile_is_kept_and_starts(target: tuple[int, ...]) -> None:
+    world = being_removed("orders")
+    world.create_topic("orders", (2,))
+    request = {TopicPartition("orders", 0): target}
+    world.write(Create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(request)))
+    world.run()
+    assert world.exists(paths.REASSIGN_PARTITIONS), "it may be for the topic that was made again"
+    world.release(1)
+    assert world.context.cluster.reassignments[TopicPartition("orders", 0)].written.target == target
+
+
+def test_a_reassignment_of_a_topic_that_is_being_removed_is_void_after_its_end() -> None:
+    world = being_removed("orders")
+    request = {TopicPartition("orders", 0): (3, 1)}
+    world.write(Create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(request)))
+    world.run()
+    world.release(1)
+    assert is_gone(world, "orders")
+    assert not world.exists(paths.REASSIGN_PARTITIONS)
+
+
 def test_a_reassignment_does_not_have_a_topic_under_way_read_again() -> None:
     world = being_removed("orders")
     world.create_topic("orders", (2, 3), (2, 3))
