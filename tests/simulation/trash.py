@@ -174,7 +174,7 @@ def _offsets_problem(cluster: Cluster, operations: Sequence[Operation], incarnat
         for number, offset in offsets.items():
             if offset.at_ms < since_ms and found.get(group, {}).get(number) != offset.offset:
                 return f"forgets that group {group} has committed {offset.offset} for {incarnation}-{number}"
-    cluster.ledger.trash.offsets[name] = found
+    cluster.ledger.trash.offsets[incarnation.number] = found
     return None
 
 
@@ -252,17 +252,17 @@ def _end_problem(cluster: Cluster, operations: Sequence[Operation], name: str) -
         return None if is_deleted else f"removes the entry of {book.kept[name]}, which is in the trash"
     if living is None or living.topic_id != entry.topic_id or entry.phase is TrashPhase.FREEZING:
         return None
-    if not living.condemned and (lost := list(missing_offsets(cluster, name))):
+    if not living.condemned and (lost := list(missing_offsets(cluster, living))):
         return f"removes the entry of {living}, and these offsets are not committed: {lost}"
     settings, before = _settings(cluster, name), entry.config or {}
     are_back = all(settings.get(key) == before.get(key) for key in FROZEN)
     return None if are_back else f"removes the entry of {living}, and its settings are {settings}, not {before}"
 
 
-def missing_offsets(cluster: Cluster, name: str) -> Iterator[str]:
-    """What was saved of a topic's offsets, and no group has now."""
-    for group, offsets in cluster.ledger.trash.offsets.get(name, {}).items():
-        known = cluster.groups.committed.get(name, {}).get(group, {})
+def missing_offsets(cluster: Cluster, incarnation: Incarnation) -> Iterator[str]:
+    """What was saved of this topic's offsets, and no group has now; earlier topics of its name had their own."""
+    for group, offsets in cluster.ledger.trash.offsets.get(incarnation.number, {}).items():
+        known = cluster.groups.committed.get(incarnation.name, {}).get(group, {})
         yield from (f"{group} {number}: {offset}" for number, offset in offsets.items() if number not in known)
 
 

@@ -102,8 +102,7 @@ def all_is_settled(cluster: Cluster) -> None:
     for name, request in book.requests.items():
         if request.refused is None:
             raise Violation("trash", f"{request} for {name} is not answered")
-    for name in book.offsets:
-        living = cluster.ledger.living.get(name)
-        is_back = living is not None and living.was_in_trash and not living.condemned
-        if is_back and (lost := list(trash.missing_offsets(cluster, name))):
+    for living in cluster.ledger.living.values():
+        is_back = living.was_in_trash and not living.condemned
+        if is_back and (lost := list(trash.missing_offsets(cluster, living))):
             raise Violation("trash", f"{living} is back, and these offsets are not: {lost}")

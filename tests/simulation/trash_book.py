@@ -25,8 +25,8 @@ class TrashBook:
         self.entries: dict[str, TrashEntry] = {}
         self.kept: dict[str, Incarnation] = {}
         """Out of service: nothing of these topics is left in ZooKeeper but entry and settings."""
-        self.offsets: dict[str, dict[str, dict[int, int]]] = {}
-        """What was saved when the topic went in, by topic, group and partition, until its name goes in again."""
+        self.offsets: dict[int, dict[str, dict[int, int]]] = {}
+        """What was saved when a topic last went in, by the incarnation's number, group and partition."""
         self.requests: dict[str, TopicRequest] = {}
         """What is asked for, answered or not."""
 
