@@ -7,6 +7,8 @@ the znodes are removed while the tombstone is in the channel of each silent brok
     the broker answers with an error        the tombstone is sent again, with growing waits
     the broker registers again              the tombstone is the first request to the new registration: a Kafka broker
                                             that lost only its session still has its cache
+    another controller takes over           it sends the tombstones of topics in the trash to every broker, which then
+                                            owes them to it; it has no memory of other topics without znodes
     this controller's term ends             the debt is lost, and recorded with the names of its topics
 
 A channel is first in, first out, so no later request overtakes the tombstone. An answer with an error takes the
@@ -35,7 +37,7 @@ from lethe.controller.core.mutation import count_retry
 from lethe.controller.core.step_context import StepContext
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataTopic
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import BrokerId
 
@@ -75,6 +77,16 @@ def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
             # The error came while the znodes were removed.
             _retry_later(step, cluster.owed[broker], refused.what)
     return brokers
+
+
+def note_sent(step: StepContext, broker: BrokerId, rows: Sequence[UpdateMetadataTopic]) -> None:
+    """Store these tombstones, of topics without znodes, as owed by the broker; the latest request carries them."""
+    owed = step.context.cluster.owed
+    if broker not in owed:
+        owed[broker] = OwingBroker()
+        _record(step, broker, OWES, len(rows))
+    for row in rows:
+        owed[broker].topics[row.topic] = OwedTombstone(step.now_ms, step.context.last_request_id, row)
 
 
 def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: UpdateMetadataRequest) -> None:

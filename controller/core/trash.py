@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from lethe.controller.core import owed
 from lethe.controller.core.batching import update_metadata
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DeletionProblem
@@ -159,7 +160,8 @@ def resume(step: StepContext) -> None:
 def _announce_absence(step: StepContext) -> None:
     """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first.
 
-    Also where another topic has the name: that one is set aside, and not served."""
+    Brokers owe these tombstones until they have answered without an error (`owed`). Also where another topic has the
+    name: that one is set aside, and not served."""
     cluster = step.context.cluster
     topics = {
         name: found.entry
@@ -172,6 +174,7 @@ def _announce_absence(step: StepContext) -> None:
     request = update_metadata(step.context, tombstones)
     for broker in cluster.brokers:
         step.send(broker, request)
+        owed.note_sent(step, broker, tombstones)
         stops = tuple(stop for name, entry in topics.items() if (stop := _stop(name, entry, broker)).partitions)
         if stops:
             step.send(broker, StopReplicaRequest(step.context.config.controller_id, cluster.epoch, stops))

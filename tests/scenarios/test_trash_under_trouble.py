@@ -210,6 +210,32 @@ def test_second_tombstone_reaches_a_broker_that_has_refused_the_first() -> None:
     assert is_gone(world, "orders")
 
 
+def test_next_controller_sends_a_tombstone_again_that_a_broker_refuses() -> None:
+    world = trashed()
+    world.crash()
+
+    def third_refuses_tombstones(send: Send) -> Answer:
+        answer = consent(send)
+        is_third = send.broker == 3 and isinstance(send.request, UpdateMetadataRequest)
+        if is_third and isinstance(answer, UpdateMetadataResponseReceived) and send.request.topics:
+            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(-1))
+        return answer
+
+    world.answer = third_refuses_tombstones
+    world.elect()
+    assert list(world.context.cluster.owed) == [3], "its cache may show the topic still"
+    world.answer = consent
+    world.take_sent()
+    world.advance(60_000)
+    ((broker, topics),) = [
+        (send.broker, [topic.topic for topic in send.request.topics])
+        for send in world.take_sent()
+        if isinstance(send.request, UpdateMetadataRequest)
+    ]
+    assert (broker, topics) == (3, ["orders"])
+    assert not world.context.cluster.owed
+
+
 def test_debt_of_a_topic_in_the_trash_is_not_paid() -> None:
     """A controller died between the debt and the removal; then the topic was marked anew, with a grace period."""
     world = with_topic(cluster(), "orders", (1, 2))
