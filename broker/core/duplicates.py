@@ -8,7 +8,8 @@ the others are in `AgentState.duplicates`.
 The LeaderAndIsr that would open the replica decides, by the topic id that it names:
 
     candidates                                      what becomes of them
-    one has that id                                 it is opened; the others are quarantined
+    one has that id                                 it is opened; the others are quarantined, but a debt's compare
+                                                    leaves those of other topics
     several have it                                 KAFKA_STORAGE_ERROR; without a leader one is opened, the other left
     none has it, and one is in a failed log dir     KAFKA_STORAGE_ERROR
     none has it, and no bytes are counted on         all are quarantined, one is made anew
@@ -27,6 +28,15 @@ repeated with the next accepted LeaderAndIsr.
 
 A StopReplica with delete judges each candidate by itself: those of the deleted incarnation are renamed for deletion,
 the others are quarantined. So is one without an id, even in a cluster without ids: nothing identifies its topic.
+
+Debts are paid by a *compare*, a LeaderAndIsr without a leader that names this broker as the only replica and in sync,
+and then a StopReplica without a leader epoch. Both are about an earlier topic of the name, and the present topic may
+have a replica here. So both leave every candidate that is proven to be of another topic than the opened one:
+
+    directories of t-0 here       A, deleted while this broker was away; B, which is in service
+    compare with the id of A      A is opened, B is left
+    StopReplica, epoch -1         A is renamed for deletion, B is left
+    LeaderAndIsr with the id of B B is opened, with every record
 """
 
 from __future__ import annotations
@@ -87,13 +97,16 @@ def decide(
     return None
 
 
-def to_quarantine(state: AgentState, topic_partition: TopicPartition, requested: TopicId | None) -> tuple[Replica, ...]:
+def to_quarantine(
+    state: AgentState, topic_partition: TopicPartition, requested: TopicId | None, *, is_compare: bool
+) -> tuple[Replica, ...]:
     """The candidates to quarantine when a LeaderAndIsr opens the replica: all of other incarnations."""
     if topic_partition not in state.duplicates:
         return ()
     wanted = state.replicas[topic_partition].topic_id if requested is None else requested
     others = state.duplicates[topic_partition]
-    return tuple(each for each in others if _is_live(each) and (wanted is None or not _has_id(each, wanted)))
+    unwanted = tuple(each for each in others if _is_live(each) and (wanted is None or not _has_id(each, wanted)))
+    return tuple(each for each in unwanted if not is_other_incarnation(each, wanted)) if is_compare else unwanted
 
 
 def prefer_remembered(state: AgentState, topic_partition: TopicPartition, remembered: TopicId | None) -> None:

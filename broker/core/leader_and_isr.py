@@ -128,6 +128,13 @@ def _counts_on_bytes(state: AgentState, partition: LeaderAndIsrPartition) -> boo
     return broker_id not in partition.replicas or (broker_id in partition.isr and not partition.is_new)
 
 
+def _is_compare(state: AgentState, partition: LeaderAndIsrPartition) -> bool:
+    """Whether a controller may ask so about a debt: the partition has no leader, and nothing but a replica here, in
+    sync."""
+    alone = (state.settings.broker_id,)
+    return partition.leader < 0 and partition.replicas == alone and partition.isr == alone
+
+
 def _judge(
     state: AgentState, topic_partition: TopicPartition, topic: LeaderAndIsrTopic, partition: LeaderAndIsrPartition
 ) -> OpenVerdict | ErrorCode:
@@ -182,7 +189,8 @@ def _quarantine_round(state: AgentState, stage: LeaderAndIsrStage) -> list[Effec
     operations: list[DiskOperation] = []
     performed_for: list[int] = []
     for index, opening in enumerate(stage.openings):
-        unwanted = to_quarantine(state, opening.topic_partition, opening.topic_id)
+        is_compare = _is_compare(state, opening.partition)
+        unwanted = to_quarantine(state, opening.topic_partition, opening.topic_id, is_compare=is_compare)
         replica = state.replicas.get(opening.topic_partition)
         if opening.verdict is OpenVerdict.REPLACE and replica is not None:
             unwanted = (replica, *unwanted)

@@ -15,6 +15,8 @@ Per partition, the first rule that applies:
     no directory                                                  NONE
     another directory of it is in an offline log directory, and
       not known to be another incarnation's                       KAFKA_STORAGE_ERROR
+    leader epoch -1, and another directory of it is hosted,
+      with another topic's id                                     the directory stays (broker.core.duplicates)
     otherwise                                                     by broker.core.identity: renamed for deletion or set
                                                                   aside, then NONE; KAFKA_STORAGE_ERROR where that
                                                                   fails; UNKNOWN_SERVER_ERROR if the incarnation
@@ -93,7 +95,8 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             if not partition.delete:
                 continue
             is_named = partition.leader_epoch != EPOCH_DURING_DELETE or topic.topic in state.tombstoned
-            for deletion in _deletions(state, topic_partition, errors, is_named=is_named):
+            pays_debt = partition.leader_epoch == NO_LEADER_EPOCH
+            for deletion in _deletions(state, topic_partition, errors, is_named=is_named, pays_debt=pays_debt):
                 deletions.append(deletion)
                 if deletion.verdict is StopVerdict.ASK:
                     asked[topic.topic] = None
@@ -173,14 +176,23 @@ def resume_after_disk(
 
 
 def _deletions(
-    state: AgentState, topic_partition: TopicPartition, errors: dict[TopicPartition, int], *, is_named: bool
+    state: AgentState,
+    topic_partition: TopicPartition,
+    errors: dict[TopicPartition, int],
+    *,
+    is_named: bool,
+    pays_debt: bool,
 ) -> Iterator[Deletion]:
     """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic.
 
     `is_named`: the incarnation that the request means has been named. Where the tombstone has not been taken in, the
-    remembered one may be an earlier one."""
+    remembered one may be an earlier one. `pays_debt`: the request is about the topic that a compare has opened."""
     remembered = state.incarnations.get(topic_partition.topic)
-    for each in candidates(state, topic_partition):
+    every = candidates(state, topic_partition)
+    opened = every[0].topic_id if every[0].state is ReplicaState.HOSTED else None
+    for each in every:
+        if pays_debt and is_other_incarnation(each, opened):
+            continue
         if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
             verdict = judge_deletion(each, remembered)
             if verdict is StopVerdict.DELETE and remembered is not None and not is_named:

@@ -16,7 +16,7 @@ from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
-from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
+from lethe.protocol.vocabulary import LEADER_NONE, NO_LEADER_EPOCH, TopicId, TopicPartition
 from tests.unit.broker.core.driver import ME, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
@@ -316,6 +316,45 @@ def test_a_deletion_takes_the_named_incarnation_only(first: TopicId, second: Top
     assert (where(driver, X), where(driver, Y)) == (["delete"], ["stray"])
     driver.advance(10**9)
     assert (where(driver, X), where(driver, Y)) == ([], ["stray"])
+
+
+@pytest.mark.parametrize("first,second", [(X, Y), (Y, X)])
+def test_payment_of_a_debt_leaves_the_replica_of_the_present_topic(first: TopicId, second: TopicId) -> None:
+    """X was deleted while this broker was away; Y has its name now."""
+    driver = two(held(first), held(second))
+    assert opened(driver, doomed(X)) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, Y)) == (["t-0"], ["t-0"])
+    assert stopped(driver, stop(leader_epoch=NO_LEADER_EPOCH)) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, Y)) == (["delete"], ["t-0"])
+    assert opened(driver, become(topic_id=Y, leader_epoch=3)) == ErrorCode.NONE
+    assert driver.state.replicas[T0].topic_id == Y
+    assert not any(isinstance(each, CreateReplica) for each in driver.disk.performed), "it serves what it had"
+    driver.advance(10**9)
+    assert (where(driver, X), where(driver, Y)) == ([], ["t-0"])
+
+
+def test_payment_of_a_debt_never_deletes_the_present_topic() -> None:
+    """UpdateMetadata has named the present topic after the compare."""
+    driver = two(held(X), held(Y))
+    assert opened(driver, doomed(X)) == ErrorCode.NONE
+    driver.update(metadata(topic_id=Y))
+    assert stopped(driver, stop(leader_epoch=NO_LEADER_EPOCH)) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, Y)) == (["stray"], ["t-0"])
+
+
+def test_compare_sets_aside_a_directory_that_nothing_identifies() -> None:
+    driver = two(held(X), held(None))
+    assert opened(driver, doomed(X)) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, None)) == (["t-0"], ["stray"])
+
+
+def test_deletion_after_a_compare_sets_the_other_one_aside() -> None:
+    """A topic with one replica is announced like a debt before it is deleted."""
+    driver = two(held(X), held(Y))
+    assert opened(driver, doomed(X)) == ErrorCode.NONE
+    driver.update(tombstone(topic_id=X))
+    assert stopped(driver, stop()) == ErrorCode.NONE
+    assert (where(driver, X), where(driver, Y)) == (["delete"], ["stray"])
 
 
 def test_an_agent_that_remembers_nothing_asks_once_about_both() -> None:
