@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lethe.controller.core.batching import tombstone, update_metadata
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import (
     METADATA_CACHE,
@@ -126,13 +127,22 @@ def _is_about(owing_broker: OwingBroker, name: str, request_id: int) -> bool:
 
 
 def _send_recreated_topics(step: StepContext, broker: BrokerId, names: Sequence[str]) -> None:
-    """Send the broker the topics that were created meanwhile under these names, and that it has not been sent yet."""
+    """Send the broker the topics that were created meanwhile under these names, and that it has not been sent yet.
+
+    A topic that is deleted from the trash has been sent: its second tombstone waits in the channel. Another one in its
+    place would make the deletion wait for one more answer."""
     cluster = step.context.cluster
-    living = cluster.all_of(names)
+    living = cluster.all_of(name for name in names if not _has_tombstone(cluster, name, broker))
     if any(living.values()):
         batch = step.batch()
         batch.add_update_metadata((broker,), living)
         step.flush(batch)
+
+
+def _has_tombstone(cluster: ClusterState, name: str, broker: BrokerId) -> bool:
+    """Return True if the topic is queued for deletion, and this broker was sent its tombstone, answered or not."""
+    sent = cluster.deletions[name].tombstones if cluster.is_queued(name) else None
+    return sent is not None and (broker in sent.owing or broker in sent.answered)
 
 
 # --- sending again ------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
+from tests.scenarios.test_trash import FREEZE_MS, mark
 
 LIMIT_MS = 60_000
 GROUP_METADATA = "__consumer_offsets"
@@ -313,6 +314,22 @@ def test_the_new_topic_may_be_deleted_while_the_old_one_is_owed() -> None:
     assert is_gone(world, "orders"), "broker 4 was never told of this one"
     assert owed(world) == {4: ["orders"]}
     wake(world, 4)
+    assert owed(world) == {}
+
+
+def test_a_topic_deleted_from_the_trash_is_not_sent_a_third_tombstone_when_the_first_is_answered() -> None:
+    """The second one waits in the channel: another in its place would make the deletion wait longer."""
+    world = with_topic(world_with(1, 2, 3), "orders", (1, 2))
+    world.silent = {3: None}
+    mark(world, "orders", grace_ms=FREEZE_MS)
+    world.advance(FREEZE_MS)
+    world.advance(FREEZE_MS)
+    assert owed(world) == {3: ["orders"]}
+    assert causes(world, "orders") == [(None, 3, "TOMBSTONE_ANSWER")]
+    assert told_of(world, 3, "orders") == [1, LEADER_DURING_DELETE, LEADER_DURING_DELETE]
+    wake(world, 3)
+    assert told_of(world, 3, "orders") == []
+    assert is_gone(world, "orders")
     assert owed(world) == {}
 
 
