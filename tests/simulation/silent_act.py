@@ -6,6 +6,7 @@ and it wakes: at once, with errors for a while, or while its controller is asked
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lethe.admin.topic_plans import deletion_operation
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 60_000
 SETTLING_MS = 8_000
-"""In this time the cluster comes to rest, but for what waits for the silent broker."""
+"""In this time the cluster comes to rest, but for what waits for the silent broker, and for a backlog."""
 WORK_MS = 20_000
-"""Beside the limit: in this time a deletion is done."""
+"""Beside the limit: in this time a deletion is done, unless a backlog is in its way."""
+BACKLOG_MS = 120_000
+"""In this time every broker that answers has answered all it was sent. A channel sends one request after another, so on
+a slow network, with one partition in each request, the backlog of the trouble takes longer than a deletion."""
+LOOK_EVERY_MS = 1_000
 PATIENCE_MS = 5_000
 P_REFUSES_MOSTLY = 0.95
 
@@ -29,12 +34,15 @@ P_REFUSES_MOSTLY = 0.95
 def play(cluster: Cluster, operators: Operators, away: BrokerId | None) -> None:
     """The whole act."""
     world = cluster.world
-    world.run_until(world.now_ms + SETTLING_MS, MAX_EVENTS)
     others = [agent for agent in cluster.agents.values() if agent.id != away]
+    all_up = [agent.id for agent in others]
+    world.run_until(world.now_ms + SETTLING_MS, MAX_EVENTS)
+    _until_answered(cluster, all_up)
     silent = others.pop(world.between(0, len(others) - 1))
     for _ in range(2):
         operators.create_on([agent.id for agent in others])
     world.run_until(world.now_ms + SETTLING_MS, MAX_EVENTS)
+    _until_answered(cluster, all_up)
     if world.chance(0.6):
         world.note(silent.name, "answers nothing")
         silent.is_silent = True
@@ -43,6 +51,8 @@ def play(cluster: Cluster, operators: Operators, away: BrokerId | None) -> None:
         silent.p_refuses = P_REFUSES_MOSTLY
     _delete_elsewhere(cluster, silent, away)
     world.run_until(world.now_ms + WORK_MS + 3 * cluster.mix.tombstone_timeout_ms, MAX_EVENTS)
+    if _until_answered(cluster, [agent.id for agent in others]):
+        world.run_until(world.now_ms + SETTLING_MS + cluster.mix.tombstone_timeout_ms, MAX_EVENTS)
     convergence.all_but_those_of_silent(cluster, silent.id, away)
     for _ in range(2):
         operators.create()
@@ -54,6 +64,21 @@ def play(cluster: Cluster, operators: Operators, away: BrokerId | None) -> None:
         silent.p_refuses, silent.is_silent = 0.5, False
         world.run_until(world.now_ms + world.between(500, 4_000), MAX_EVENTS)
     _wake(cluster, silent)
+
+
+def _until_answered(cluster: Cluster, brokers: Sequence[BrokerId]) -> bool:
+    """Let time pass while a request waits for an answer of one of these brokers, and no longer than the limit. Return
+    True if one did."""
+    world = cluster.world
+    begun_ms = world.now_ms
+    while world.now_ms < begun_ms + BACKLOG_MS and any(_is_behind(cluster, broker) for broker in brokers):
+        world.run_until(world.now_ms + LOOK_EVERY_MS, MAX_EVENTS)
+    return world.now_ms > begun_ms
+
+
+def _is_behind(cluster: Cluster, broker: BrokerId) -> bool:
+    channels = (controller.channels.get(broker) for controller in cluster.controllers)
+    return any(channel is not None and not channel.is_idle for channel in channels)
 
 
 def _delete_elsewhere(cluster: Cluster, silent: AgentProcess, away: BrokerId | None) -> None:
