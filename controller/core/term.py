@@ -61,12 +61,17 @@ _IN_MIGRATION = "/migration exists: this cluster is being migrated to KRaft, or 
 
 
 def session_established(step: StepContext, session_id: int, entropy: bytes) -> None:
-    """Start with a new session: stand for election, unless the back-off after a fault lasts."""
+    """Start with a new session: stand for election, or when the back-off ends.
+
+    The back-off's timer is set again: it may have fired just before the session was lost, and its event was dropped
+    with all that were queued."""
     context = step.context
     context.session_id = session_id
     context.entropy = entropy
     context.ids_made = 0
-    if context.role is not Role.BACKING_OFF:
+    if context.role is Role.BACKING_OFF:
+        step.set_timer(StandAgain(), context.timers.get(StandAgain(), step.now_ms))
+    else:
         context.role = at_rest(context)
         step.do(StandForElection())
 
