@@ -10,6 +10,7 @@ from typing import Final
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.candidates_look import CurrentTopic, look_now
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.debt_forecast import DebtForecast, forecast
 from lethe.admin.deletion_plan import (
     UNREAD,
@@ -32,9 +33,12 @@ from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
     Data,
+    Exists,
     GetData,
+    MultiDone,
     MultiFailed,
     Operation,
+    Present,
     ReadOutcome,
     ZkError,
     is_absent,
@@ -47,6 +51,9 @@ from lethe.survey.zookeeper import read_cluster_id
 
 NO_ORDERS: Final = DeletionOrders()
 _CHANGED: Final = "has changed while the topics were to be marked"
+_CREATED_AGAIN: Final = "was removed and created again while the topics were marked, so another topic has the mark"
+_KEPT: Final = "a controller of Lethe drops the mark, which names the planned topic, and one of Kafka deletes the topic"
+_DELETED: Final = "a controller of Kafka deletes the topic, whichever one the mark names"
 
 
 async def look(session: ZooKeeperSession, names: Sequence[str], ask: AskAbout) -> TopicDeletionPlan:
@@ -169,7 +176,9 @@ async def mark_as_planned(
 ) -> list[Outcome]:
     """Mark all topics of the plan in one multi, which fails if the znode of one has changed; return the outcomes.
 
-    The user may have thought for a while since the look, so partitions and replicas are compared once more.
+    The user may have thought for a while since the look, so partitions and replicas are compared once more. The multi
+    cannot check that a topic was not created again meanwhile: its version is 0 again. So the markers name the topics
+    that are meant, for Lethe's controller (`controller.core.named_incarnation`).
 
     Raises NoCluster under a KRaft controller."""
     await demand_zookeeper_controller(session)
@@ -181,7 +190,10 @@ async def mark_as_planned(
         if (why := _change(topic, found)) is not None or not isinstance(found, Data):
             return [Outcome(name, f"{topic.topic} {why}: nothing was done") for name in names]
         operations.append(Check(paths.topic(topic.topic), found.stat.version))
-    operations += (Create(paths.delete_topic(name), encode_deletion_marker(orders)) for name in names)
+    operations += (
+        Create(paths.delete_topic(topic.topic), encode_deletion_marker(replace(orders, topic_czxid=topic.czxid)))
+        for topic in plan.topics
+    )
     outcome = await session.multi(operations)
     if isinstance(outcome, MultiFailed) and outcome.error in (
         ZkError.BAD_VERSION,
@@ -192,7 +204,28 @@ async def mark_as_planned(
         problem = f"{changed} has changed while the topics were marked ({outcome.error.name}): nothing was done"
         return [Outcome(name, problem) for name in names]
     act, done = "mark the topics of the plan for deletion", "topics of the plan were marked for deletion"
-    return [outcome_of(name, outcome, act=act, done=done) for name in names]
+    others = await _others(session, plan, outcome.zxid) if isinstance(outcome, MultiDone) else {}
+    return [
+        Outcome(name, others[name]) if name in others else outcome_of(name, outcome, act=act, done=done)
+        for name in names
+    ]
+
+
+async def _others(session: ZooKeeperSession, plan: TopicDeletionPlan, marked_zxid: int) -> dict[str, str]:
+    """Return the topics that were created again before their names were marked, and what becomes of them.
+
+    A topic that was created after the mark is no such topic: the planned one is deleted already."""
+    znodes = await session.read([Exists(paths.topic(topic.topic)) for topic in plan.topics])
+    others = [
+        topic.topic
+        for topic, found in zip(plan.topics, znodes, strict=True)
+        if isinstance(found, Present) and found.stat.czxid != topic.czxid and found.stat.czxid < marked_zxid
+    ]
+    if not others:
+        return {}
+    acting = await acting_controller(session)
+    follows = _DELETED if acting.is_kafka else _KEPT
+    return {name: f"{name} {_CREATED_AGAIN}; {acting.text}: {follows}" for name in others}
 
 
 def _change(topic: PlannedTopic, found: ReadOutcome) -> str | None:

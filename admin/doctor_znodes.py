@@ -152,6 +152,8 @@ def _order_texts(orders: DeletionOrders) -> Iterator[str]:
         yield "do not wait for absent brokers"
     if orders.grace_ms:
         yield "keep it in the trash first"
+    if orders.topic_czxid is not None:
+        yield "delete no later topic of this name"
     if orders.problem is not None:
         yield orders.problem
 

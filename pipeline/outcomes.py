@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lethe.controller.core.deletion_memory import DISABLED, LET_GO, NO_SUCH_TOPIC, PROTECTED, VANISHED
+from lethe.controller.core.deletion_memory import (
+    DISABLED,
+    LET_GO,
+    NO_SUCH_TOPIC,
+    OTHER_INCARNATION,
+    PROTECTED,
+    VANISHED,
+)
 
 __all__ = ["DONE", "ENDED_AT", "LET_GO", "OPEN", "REFUSED_AS", "VANISHED"]
 
@@ -24,6 +31,8 @@ OPEN: Final = "open"
 ENDED_AT: Final[Mapping[str, str]] = MappingProxyType({DONE: "done_at", VANISHED: "vanished_at", LET_GO: "let_go_at"})
 """Every outcome but OPEN, and the column of its instant. Of several outcomes of one deletion the first one here counts,
 not the earliest."""
-REFUSED_AS: Final[Mapping[str, str]] = MappingProxyType({DISABLED: LET_GO, PROTECTED: LET_GO, NO_SUCH_TOPIC: VANISHED})
+REFUSED_AS: Final[Mapping[str, str]] = MappingProxyType(
+    {DISABLED: LET_GO, PROTECTED: LET_GO, OTHER_INCARNATION: LET_GO, NO_SUCH_TOPIC: VANISHED}
+)
 """Refusal → outcome of a deletion in progress: its mark was removed and the topic stays; or the topic was removed while
 no controller was active."""

@@ -13,6 +13,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.CONFIGURATION,
     CauseKind.DISABLED,
     CauseKind.PROTECTED,
+    CauseKind.OTHER_INCARNATION,
     CauseKind.NOT_CHOSEN,
     CauseKind.PACE,
     CauseKind.READABLE_ZNODE,

@@ -85,6 +85,11 @@ class CauseKind(enum.Enum):
         "if it is to go, change lethe.protected.topics{place}, then delete it again; internal topics always stay",
     )
     # What holds this topic.
+    OTHER_INCARNATION = CauseTexts(
+        "is not deleted because its marker names an earlier topic of this name: Lethe's controller drops the "
+        "marker{since}{detail}",
+        "nothing to keep this topic; to delete it too: lethe topics delete --topic {topic}",
+    )
     NOT_CHOSEN = CauseTexts(
         "waits for a controller that deletes it: this one is here for other topics{since}",
         "nothing: another controller takes it up when this one gives control back",
@@ -300,6 +305,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.READABLE_ZNODE: "UNREADABLE",
         CauseKind.DISABLED: "DISABLED",
         CauseKind.PROTECTED: "PROTECTED",
+        CauseKind.OTHER_INCARNATION: "OTHER_INCARNATION",
         CauseKind.MARKER_WITHOUT_TOPIC: "NO_TOPIC",
         CauseKind.NOT_CHOSEN: "NOT_CHOSEN",
         CauseKind.ORDERS: "ORDERS",

@@ -352,7 +352,8 @@ def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Observ
     elif (protected := _protected(evidence, there.name)) is not None:
         yield protected
     elif refused is not None:
-        yield ObservedCause(CauseKind.REFUSED, since_ms=refused.at_ms, detail=refused.why)
+        kind = refused.cause if refused.cause is CauseKind.OTHER_INCARNATION else CauseKind.REFUSED
+        yield ObservedCause(kind, since_ms=refused.at_ms, detail=refused.why if kind is CauseKind.REFUSED else None)
     elif there.assignments is not None and damage(there, is_marked=False) is None:
         # Not for a damaged or unreadable topic: the remedy would advise to delete it.
         yield ObservedCause(CauseKind.NOT_MARKED)

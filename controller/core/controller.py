@@ -23,6 +23,7 @@ from lethe.controller.core import (
     debts,
     debts_written,
     deletion,
+    effects,
     events,
     eviction,
     expansion,
@@ -30,11 +31,13 @@ from lethe.controller.core import (
     first_leaders,
     foreign_isr_members,
     forgetting,
+    holding,
     isr,
     leader_changes,
     leaving,
     log_dirs,
     marks,
+    named_incarnation,
     notifications,
     orders,
     owed,
@@ -74,22 +77,7 @@ from lethe.controller.core import (
     unreadable,
 )
 from lethe.controller.core.context import Context
-from lethe.controller.core.effects import (
-    BeginDeletions,
-    CheckPower,
-    CompareCaches,
-    Effect,
-    EndTombstoneWaits,
-    RebalanceLeaders,
-    ResignAnyway,
-    RetryDebts,
-    RetryDeletions,
-    RetryOwedTombstones,
-    RetryReassignments,
-    StandAgain,
-    Timer,
-    WatchTrash,
-)
+from lethe.controller.core.effects import Effect, Timer
 from lethe.controller.core.events import Event, External, ProbesCompleted, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
 
@@ -191,29 +179,29 @@ def _timer(step: StepContext, timer: Timer) -> None:
         return
     del step.context.timers[timer]
     match timer:
-        case StandAgain():
+        case effects.StandAgain():
             term.stand_again(step)
-        case RetryDeletions():
+        case effects.RetryDeletions():
             deletion.retries_due(step)
-        case BeginDeletions():
+        case effects.BeginDeletions():
             pace.go_on(step)
-        case EndTombstoneWaits():
+        case effects.EndTombstoneWaits():
             deletion.end_tombstone_waits(step)
-        case RetryDebts():
+        case effects.RetryDebts():
             debts.retries_due(step)
-        case RetryOwedTombstones():
+        case effects.RetryOwedTombstones():
             owed.retries_due(step)
-        case ResignAnyway():
+        case effects.ResignAnyway():
             leaving.time_is_over(step)
-        case RetryReassignments():
+        case effects.RetryReassignments():
             reassignment.retries_due(step)
-        case RebalanceLeaders():
+        case effects.RebalanceLeaders():
             preferred.rebalance(step)
-        case CompareCaches():
+        case effects.CompareCaches():
             caches.look(step)
-        case CheckPower():
+        case effects.CheckPower():
             power.check(step)
-        case WatchTrash():
+        case effects.WatchTrash():
             trash_steps.due(step)
         case _:
             assert_never(timer)
@@ -346,13 +334,15 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
         case tasks_deletion.QueueDeletions():
             marks.queue(step, task)
         case tasks_deletion.ReadProtected():
-            marks.read_protected(step, task)
+            holding.read_protected(step, task)
+        case tasks_deletion.CompareIncarnations():
+            named_incarnation.compare(step, task)
         case tasks_deletion.ReadMarkers():
             unreadable.read_markers(step, task)
         case tasks_deletion.ReadUnreadable():
             unreadable.read(step, task)
         case tasks_deletion.SettleUnknownMarkers():
-            marks.settle_unknown(step, task)
+            holding.settle_unknown(step, task)
         case tasks_deletion.ResumeDeletions():
             deletion.resume(step, task)
         case tasks_deletion.FailReplicaDeletions():

@@ -143,7 +143,12 @@ NOT_WAITED_FOR: Final = (ReplicaState.DELETION_SUCCESSFUL, ReplicaState.DELETION
 """States of a queued topic's replicas that its deletion does not wait for."""
 NO_ORDERS: Final = DeletionOrders()
 
-REFUSED: Final = (CauseKind.DISABLED, CauseKind.PROTECTED, CauseKind.MARKER_WITHOUT_TOPIC)
+REFUSED: Final = (
+    CauseKind.DISABLED,
+    CauseKind.PROTECTED,
+    CauseKind.OTHER_INCARNATION,
+    CauseKind.MARKER_WITHOUT_TOPIC,
+)
 """Causes that last until the marker is removed, and are recorded as refusals."""
 DELETING: Final = "deleting the topic"
 """The refused action in such an event record."""
@@ -154,8 +159,16 @@ RESUMED: Final = "deletions go on"
 """What happened, in the event records of a pause. Old journals contain these texts: never change one."""
 DISABLED: Final = "delete.topic.enable is false"
 PROTECTED: Final = "the topic is protected"
+OTHER_INCARNATION: Final = "its marker names an earlier topic of this name"
 NO_SUCH_TOPIC: Final = "there is no such topic; its marker is removed"
-REFUSAL_REASONS: Final = MappingProxyType({DISABLED: "DISABLED", PROTECTED: "PROTECTED", NO_SUCH_TOPIC: "NO_TOPIC"})
+REFUSAL_REASONS: Final = MappingProxyType(
+    {
+        DISABLED: "DISABLED",
+        PROTECTED: "PROTECTED",
+        OTHER_INCARNATION: CauseKind.OTHER_INCARNATION.name,
+        NO_SUCH_TOPIC: "NO_TOPIC",
+    }
+)
 """Why a marker was removed without deleting a topic, as event records say it, and the label of the metric."""
 LET_GO: Final = "let go"
 """Last phase of a held topic whose marker was removed."""

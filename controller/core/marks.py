@@ -11,6 +11,8 @@ change:
     delete.topic.enable is false                      refused: the marker is removed, the topic stays
     does not exist                                    refused: the marker is removed
     is protected (`protection`)                       refused: the marker is removed, the topic stays
+    has a marker that names another topic             refused: the marker is removed, the topic stays
+      (`named_incarnation`)
     exists, and deletions are paused (`pausing`)      held
     exists, and has a reassignment                    held until the reassignment is ended
     exists, and its marker orders the trash           held until it is in the trash (`trash`)
@@ -32,33 +34,24 @@ markers are read together, once. A time in the future (ZooKeeper's clock may be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from lethe.controller.core import orders, pace, protection, trash_in
+from lethe.controller.core import named_incarnation, orders, pace, protection, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
-    DELETING,
     DISABLED,
-    LET_GO,
     NO_ORDERS,
-    NO_SUCH_TOPIC,
-    PROTECTED,
-    REFUSED,
-    VANISHED,
-    HeldTopic,
-    RefusedMark,
 )
+from lethe.controller.core.holding import hold, record_end, refuse_existing
 from lethe.controller.core.mutation import leave_line, queue_deletion
-from lethe.controller.core.pausing import has_begun, note_and_queue
+from lethe.controller.core.pausing import note_and_queue
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics, Task
 from lethe.controller.core.tasks_deletion import (
+    CompareIncarnations,
     DeletionsListed,
     ListDeletions,
     MarkersDated,
-    MarkersRemoved,
-    ProtectedRead,
     QueueDeletions,
     ReadBegun,
     ReadMarkers,
@@ -72,25 +65,14 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
-    Delete,
     Exists,
     GetChildren,
     GetData,
-    Operation,
     Present,
     Read,
     ReadOutcome,
-    ZkError,
-    absence_check,
     is_absent,
 )
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
-
-MAX_REFUSED: Final = 1_000
-"""Limit of remembered refused markers; the oldest are dropped first."""
-_CONFIG: Final = 2
-"""Index of the configuration among the operations that remove a marker without a topic."""
-
 
 # --- which are marked ---------------------------------------------------------------------------------------------
 
@@ -168,12 +150,15 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
     if not context.delete_topic_enable and cluster.dynamic.deletion_unknown is None:
         # Queued deletions go on: some of their replicas may be gone.
         refused = tuple(name for name in marked if not cluster.is_queued(name))
-        _refuse_existing(step, refused, CauseKind.DISABLED, DISABLED)
+        refuse_existing(step, refused, CauseKind.DISABLED, DISABLED)
         return
     if protected := protection.protected(context, marked):
         spared = frozenset(protected)
         marked = tuple(name for name in marked if name not in spared)
     marked = _understood(step, marked)
+    if others := named_incarnation.differing(context, marked):
+        spared = frozenset(others)
+        marked = tuple(name for name in marked if name not in spared)
     known = tuple(name for name in marked if name in cluster.topics)
     unknown: list[str] = []
     unreadable: list[str] = []
@@ -183,11 +168,11 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
         aside = cluster.quarantined_topics.get(name)
         if aside is not None:
             unreadable.append(name)
-            _hold(step, name, CauseKind.READABLE_ZNODE, aside.reason)
+            hold(step, name, CauseKind.READABLE_ZNODE, aside.reason)
         else:
             unknown.append(name)
-            _hold(step, name, CauseKind.MARKER_WITHOUT_TOPIC)
-    settling: list[Task] = []
+            hold(step, name, CauseKind.MARKER_WITHOUT_TOPIC)
+    settling: list[Task] = [CompareIncarnations(others)] if others else []
     if protected:
         step.do(ReadProtected(protected, loading))
     if unreadable and cluster.paused is None:
@@ -199,7 +184,7 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
         context.tasks.extend(settling)
         all_alike = cluster.paused is None and context.pace.is_nothing
         step.do(QueueDeletions(known, loading=True) if all_alike else ReadBegun(known))
-    elif marked:
+    elif marked or settling:
         step.do(QueueDeletions(known), *settling)
 
 
@@ -210,7 +195,7 @@ def _chosen(step: StepContext, marked: tuple[str, ...]) -> tuple[str, ...]:
         return marked
     for name in marked:
         if name not in only:
-            _hold(step, name, CauseKind.NOT_CHOSEN)
+            hold(step, name, CauseKind.NOT_CHOSEN)
     return tuple(name for name in marked if name in only)
 
 
@@ -226,7 +211,7 @@ def _understood(step: StepContext, marked: tuple[str, ...]) -> tuple[str, ...]:
         # Their markers were read without a watch: read them again, with one.
         step.context.tasks.append(ListDeletions())
     for name in held:
-        _hold(step, name, CauseKind.ORDERS, problems[name])
+        hold(step, name, CauseKind.ORDERS, problems[name])
     kept_back = frozenset(held)
     return tuple(name for name in marked if name not in kept_back)
 
@@ -239,31 +224,9 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     present = frozenset(marked)
     gone = [name for name in cluster.marks if name not in present]
     for name in gone:
-        _record_end(step, name, cluster.marks.pop(name))
+        record_end(step, name, cluster.marks.pop(name))
         leave_line(cluster, name)
     trash_in.let_go(step, gone)
-
-
-def _record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
-    """Record the end of a hold, if its beginning was recorded, without the topic being queued."""
-    if mark.held_by not in REFUSED:
-        is_there = name in step.context.cluster.topics or name in step.context.cluster.quarantined_topics
-        phase(step, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
-
-
-def _hold(step: StepContext, name: str, held_by: CauseKind, last_error: str | None = None) -> None:
-    cluster = step.context.cluster
-    known = cluster.marks.get(name)
-    mark = HeldTopic(step.now_ms if known is None else known.since_ms, held_by, last_error)
-    if known == mark:
-        return
-    cluster.marks[name] = mark
-    if held_by in REFUSED:
-        if known is not None:
-            _record_end(step, name, known)
-    elif known is None or known.held_by is not held_by:
-        marked_at_ms = cluster.marker_times.get(name, mark.since_ms)
-        phase(step, name, "held", since_ms=mark.since_ms, held_by=held_by.held_code, marked_at_ms=marked_at_ms)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------
@@ -278,7 +241,7 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
             if name in task.begun:
                 _queue(step, name)
             else:
-                _hold(step, name, cluster.paused.held_by)
+                hold(step, name, cluster.paused.held_by)
         return
     trashing = trash_in.ordered(step.context, waiting)
     for_good = waiting if not trashing else tuple(name for name in waiting if name not in trashing)
@@ -286,10 +249,10 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
     if len(able) < len(for_good):
         for name in for_good:
             if name not in able:
-                _hold(step, name, CauseKind.PACE)
+                hold(step, name, CauseKind.PACE)
     moving = cluster.reassigned_topics((*able, *trashing))
     for name in moving:
-        _hold(step, name, CauseKind.REASSIGNMENT)
+        hold(step, name, CauseKind.REASSIGNMENT)
     ready = tuple(name for name in able if name not in moving)
     to_note = pace.to_note(step.context, ready, task.begun)
     note_and_queue(step, tuple(to_note), loading=task.loading)
@@ -299,7 +262,7 @@ def queue(step: StepContext, task: QueueDeletions) -> None:
     for name in freezing:
         known = cluster.marks.get(name)
         error = known.last_error if known is not None and known.held_by is CauseKind.TRASH else None
-        _hold(step, name, CauseKind.TRASH, error)
+        hold(step, name, CauseKind.TRASH, error)
     if not task.loading:
         step.do(ResumeDeletions(task.topics), *((FreezeTopics(freezing),) if freezing else ()))
     if moving:
@@ -311,89 +274,3 @@ def _queue(step: StepContext, name: str) -> None:
     queue_deletion(step.context.cluster, name, step.now_ms)
     marked_at_ms = step.context.cluster.deletions[name].marked_at_ms
     phase(step, name, "queued", since_ms=step.now_ms, marked_at_ms=marked_at_ms)
-
-
-# --- which are refused --------------------------------------------------------------------------------------------
-
-
-def settle_unknown(step: StepContext, task: SettleUnknownMarkers) -> None:
-    """Remove the markers of topics that do not exist; list the markers again if a topic has appeared."""
-    context = step.context
-    cluster = context.cluster
-    ghosts = tuple(n for n in task.topics if n not in cluster.topics and n not in cluster.quarantined_topics)
-    _remove_ghosts(step, ghosts, with_config=task.with_config)
-    if any(name in cluster.topics and not cluster.is_queued(name) for name in task.topics):
-        context.tasks.append(ListDeletions())
-
-
-def _refuse(step: StepContext, names: Sequence[str], held_by: CauseKind, why: str) -> None:
-    refused = step.context.refused_marks
-    for name in names:
-        step.refuse(f"topic/{name}", DELETING, why)
-        _hold(step, name, held_by)
-        refused.pop(name, None)
-        pattern = protection.protecting_pattern(step.context, name) if held_by is CauseKind.PROTECTED else None
-        refused[name] = RefusedMark(step.now_ms, why, held_by, pattern)
-    for name in list(refused)[: max(0, len(refused) - MAX_REFUSED)]:
-        del refused[name]
-
-
-def _refuse_existing(step: StepContext, names: tuple[str, ...], held_by: CauseKind, why: str) -> None:
-    """Remove the markers; the topics stay."""
-    _refuse(step, names, held_by, why)
-    if names:
-        step.write([(Delete(paths.delete_topic(name)),) for name in names], MarkersRemoved(names))
-
-
-def read_protected(step: StepContext, task: ReadProtected) -> None:
-    """Read the markers of these topics."""
-    step.read((GetData(paths.delete_topic(name)) for name in task.topics), ProtectedRead(task.topics, task.loading))
-
-
-def on_protected_read(step: StepContext, task: ProtectedRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Refuse the markers, and queue the topics whose deletion had begun."""
-    topics = step.context.cluster.topics
-    markers = dict(zip(task.topics, outcomes, strict=True))
-    begun = tuple(name for name in task.topics if name in topics and has_begun(topics[name], markers[name]))
-    if begun:
-        step.do(QueueDeletions(begun, task.loading, begun))
-    refused = tuple(name for name in task.topics if name not in begun)
-    _refuse_existing(step, refused, CauseKind.PROTECTED, PROTECTED)
-
-
-def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool) -> None:
-    """Remove markers in multis that fail if the topic exists, since it may have been created since the last read."""
-    groups: list[tuple[Operation, ...]] = []
-    for name in names:
-        # The settings of a topic in the trash are what keeps its records.
-        is_free = step.context.cluster.trash.reserves(name, None) is None
-        config = (Delete(paths.config_topic(name)),) if with_config and is_free else ()
-        groups.append((*absence_check(paths.topic(name)), *config, Delete(paths.delete_topic(name))))
-    if groups:
-        step.write(groups, MarkersRemoved(tuple(names), ghosts=True, with_config=with_config))
-
-
-def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequence[GroupOutcome]) -> None:
-    """Remove the marker alone if there was no configuration; list the markers again if the topic exists after all."""
-    context = step.context
-    cluster = context.cluster
-    alone: list[str] = []
-    for name, outcome in zip(task.topics, outcomes, strict=True):
-        if isinstance(outcome, GroupFailed):
-            if task.with_config and outcome == GroupFailed(_CONFIG, ZkError.NO_NODE):
-                alone.append(name)
-                continue
-            if task.ghosts and outcome.error is ZkError.NODE_EXISTS:
-                context.tasks.extend((ListTopics(), ListDeletions()))
-                continue
-            if outcome.error is not ZkError.NO_NODE:
-                step.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
-                mark = cluster.marks.get(name)
-                if mark is not None:
-                    cluster.marks[name] = mark._replace(last_error=outcome.error.name)
-                continue
-        if task.ghosts:
-            _refuse(step, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
-        cluster.marks.pop(name, None)
-        trash_in.let_go(step, (name,))
-    _remove_ghosts(step, alone, with_config=False)

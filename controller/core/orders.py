@@ -9,6 +9,8 @@
     is written, or removed and created anew,    it is read again, and the new orders hold; what cannot be understood
       while the deletion waits for an absent      then changes nothing
       broker
+    names another incarnation of the topic      it is refused (`named_incarnation`); a deletion under way goes on as
+                                                  before
 
 Only such markers are watched: others are not worth a watch each.
 """
@@ -17,15 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
-from lethe.controller.core.deletion_memory import NO_ORDERS
+from lethe.controller.core.deletion_memory import NO_ORDERS, OTHER_INCARNATION
 from lethe.controller.core.events import DeletionMarkerModified
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
 from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
+from lethe.controller.core.topic import Topic
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent, read_error
 from lethe.protocol.zookeeper.znodes import DeletionOrders
+
+OBEYING: Final = "obeying the new orders in its deletion marker"
+"""The refused action in event records. Old journals contain it: never change it."""
 
 
 def said(outcome: ReadOutcome) -> DeletionOrders:
@@ -34,6 +41,11 @@ def said(outcome: ReadOutcome) -> DeletionOrders:
         return znodes.decode_deletion_marker(outcome.data)
     error = read_error(outcome)
     return NO_ORDERS if error is None else DeletionOrders(problem=f"reading it failed with {error.name}")
+
+
+def name_another(orders: DeletionOrders, topic: Topic) -> bool:
+    """Return True if the marker names another incarnation than this one, whose deletion has not begun either."""
+    return orders.topic_czxid not in (None, topic.created_zxid) and orders.begun != topic.created_zxid
 
 
 def wait_for(step: StepContext, names: Iterable[str]) -> None:
@@ -72,7 +84,7 @@ def watch(step: StepContext, task: WatchOrders) -> None:
 
 def on_orders_read(step: StepContext, task: OrdersRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the orders, and continue topics whose orders have changed. A removed marker changes nothing yet."""
-    deletions = step.context.cluster.deletions
+    deletions, topics = step.context.cluster.deletions, step.context.cluster.topics
     changed: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         deletion = deletions.get(name)
@@ -83,7 +95,9 @@ def on_orders_read(step: StepContext, task: OrdersRead, outcomes: Sequence[ReadO
             continue
         orders = said(outcome)
         if orders.problem is not None:
-            step.refuse(f"topic/{name}", "obeying the new orders in its deletion marker", orders.problem)
+            step.refuse(f"topic/{name}", OBEYING, orders.problem)
+        elif name_another(orders, topics[name]):
+            step.refuse(f"topic/{name}", OBEYING, OTHER_INCARNATION)
         elif replace(orders, begun=None) != replace(deletion.orders, begun=None):
             deletion.orders = orders
             changed.append(name)

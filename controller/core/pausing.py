@@ -24,7 +24,7 @@ from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
-from lethe.controller.core.orders import said
+from lethe.controller.core.orders import name_another, said
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import (
@@ -146,7 +146,8 @@ def _read_before_noting(step: StepContext, task: NoteBegun) -> None:
 
 
 def on_markers_read_before_noting(step: StepContext, task: NoteBegun, outcomes: Sequence[ReadOutcome]) -> None:
-    """Write the notes, and keep the other orders in the markers. A topic is not queued if they cannot be understood."""
+    """Write the notes, and keep the other orders in the markers. A topic is not queued if they cannot be understood, or
+    if the marker is another one by now, which names another topic."""
     cluster = step.context.cluster
     groups: list[tuple[Operation, ...]] = []
     noted: list[str] = []
@@ -161,6 +162,8 @@ def on_markers_read_before_noting(step: StepContext, task: NoteBegun, outcomes: 
             cluster.marker_orders[name] = ordered
         if ordered.problem is not None or not isinstance(outcome, Data):
             step.refuse(f"topic/{name}", NOTING, ordered.problem or "no data")
+            unclear.append(name)
+        elif task.queue and name_another(ordered, topic):
             unclear.append(name)
         elif ordered.begun == topic.created_zxid:
             ready.append(name)

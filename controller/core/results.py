@@ -33,9 +33,11 @@ from lethe.controller.core import (
     first_leaders,
     foreign_isr_members,
     forgetting,
+    holding,
     isr,
     leader_changes,
     marks,
+    named_incarnation,
     notifications,
     orders,
     pausing,
@@ -204,7 +206,9 @@ def _read(  # noqa: C901 - as flat as `_run`
         case tasks_deletion.BegunRead():
             pausing.on_begun_read(step, then, outcomes)
         case tasks_deletion.ProtectedRead():
-            marks.on_protected_read(step, then, outcomes)
+            holding.on_protected_read(step, then, outcomes)
+        case tasks_deletion.IncarnationsRead():
+            named_incarnation.on_incarnations_read(step, then, outcomes)
         case tasks_deletion.MarkersRead():
             unreadable.on_markers_read(step, then, outcomes)
         case tasks_deletion.UnreadableRead():
@@ -295,7 +299,7 @@ def _written(  # noqa: C901 - as flat as `_run`
         case tasks_deletion.BegunNoted():
             pausing.on_begun_noted(step, then, outcomes)
         case tasks_deletion.MarkersRemoved():
-            marks.on_markers_removed(step, then, outcomes)
+            holding.on_markers_removed(step, then, outcomes)
         case tasks_debts.DebtParentsCreated():
             removal.on_debt_parents_created(step, then, outcomes)
         case tasks_debts.DebtsWrittenOff():

@@ -50,6 +50,14 @@ class ReadProtected:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareIncarnations:
+    """The markers of these topics name other incarnations than memory has: refuse them if ZooKeeper has none of those
+    either."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadMarkers:
     """Read whether the markers of these unreadable topics order the deletion nevertheless."""
 
@@ -117,6 +125,7 @@ DeletionTask = (
     | QueueDeletions
     | ReadBegun
     | ReadProtected
+    | CompareIncarnations
     | ReadMarkers
     | ReadUnreadable
     | SettleUnknownMarkers
@@ -179,6 +188,11 @@ class ProtectedRead:
 
 
 @dataclass(frozen=True, slots=True)
+class IncarnationsRead:
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MarkersRead:
     topics: tuple[str, ...]
 
@@ -204,10 +218,12 @@ class UnreadableStatesRead:
 
 @dataclass(frozen=True, slots=True)
 class MarkersRemoved:
-    """`ghosts`: there is no such topic, and the multi that removes the marker checks this."""
+    """`ghosts`: there is no such topic, and the multi that removes the marker checks this. `others`: the markers name
+    other incarnations, in the versions that are removed."""
 
     topics: tuple[str, ...]
     ghosts: bool = False
+    others: bool = False
     with_config: bool = False
 
 
@@ -235,6 +251,7 @@ DeletionReadContinuation = (
     | NoteBegun
     | BegunRead
     | ProtectedRead
+    | IncarnationsRead
     | MarkersRead
     | UnreadableRead
     | UnreadableStatesRead

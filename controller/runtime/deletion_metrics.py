@@ -122,7 +122,7 @@ REFUSED: Final = Metric(
     "lethe_controller_refused_deletions_total",
     MetricKind.COUNTER,
     "Deletion markers that the controller has removed without deleting a topic: PROTECTED, DISABLED "
-    "(delete.topic.enable is false) or NO_TOPIC",
+    "(delete.topic.enable is false), OTHER_INCARNATION (a plan's marker on a later topic of the name) or NO_TOPIC",
     ("reason",),
 )
 RECORDS: Final = Metric(

@@ -75,6 +75,8 @@ class DeletionOrders:
     """Delete the topic although its own znode cannot be decoded."""
     begun: int | None = None
     """The czxid of the topic whose deletion has begun."""
+    topic_czxid: int | None = None
+    """The czxid of the topic that is to be deleted; None: of whichever topic has the name."""
     offline_replicas: OfflineReplicas | None = None
     """None: as the controller is configured."""
     grace_ms: int | None = None
@@ -89,6 +91,8 @@ def encode_deletion_marker(orders: DeletionOrders) -> bytes | None:
     fields: dict[str, object] = {"unreadable": True} if orders.unreadable else {}
     if orders.begun is not None:
         fields["begun"] = str(orders.begun)
+    if orders.topic_czxid is not None:
+        fields["topic_czxid"] = str(orders.topic_czxid)
     if orders.offline_replicas is not None:
         fields["offline_replicas"] = orders.offline_replicas.value
     if orders.grace_ms is not None:
@@ -104,6 +108,7 @@ def decode_deletion_marker(data: bytes | None) -> DeletionOrders:
             # Identity, since 1 == True == 1.0: a similar value by another writer is no order.
             unreadable=fields.get("unreadable") is True,
             begun=_begun(fields),
+            topic_czxid=_optional_number(fields, "topic_czxid"),
             offline_replicas=offline_replicas(paths.DELETE_TOPICS, fields),
             grace_ms=_grace_ms(fields),
         )
@@ -134,13 +139,15 @@ def offline_replicas(path: str, fields: Mapping[str, object]) -> OfflineReplicas
 
 
 def _grace_ms(fields: Mapping[str, object]) -> int | None:
-    value = fields.get("grace_ms")
-    if value is None:
-        return None
-    grace_ms = number_text(paths.DELETE_TOPICS, "'grace_ms'", value)
-    if grace_ms < 0:
+    grace_ms = _optional_number(fields, "grace_ms")
+    if grace_ms is not None and grace_ms < 0:
         malformed(paths.DELETE_TOPICS, f"'grace_ms' must not be negative, found {grace_ms}")
     return grace_ms
+
+
+def _optional_number(fields: Mapping[str, object], key: str) -> int | None:
+    value = fields.get(key)
+    return None if value is None else number_text(paths.DELETE_TOPICS, f"'{key}'", value)
 
 
 def _marker_fields(data: bytes | None) -> dict[str, object]:

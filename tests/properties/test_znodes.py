@@ -128,6 +128,7 @@ ORDERS = st.builds(
     znodes.DeletionOrders,
     unreadable=st.booleans(),
     begun=st.none() | NATURAL,
+    topic_czxid=st.none() | NATURAL,
     offline_replicas=st.none() | st.sampled_from(znodes.OfflineReplicas),
     grace_ms=st.none() | NATURAL,
 )

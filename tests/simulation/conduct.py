@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, Send, WriteZnodes
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
@@ -144,7 +145,8 @@ def _believes(context: Context, operations: Sequence[Operation]) -> Iterator[str
 
 
 def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operation]) -> Iterator[str]:
-    """The marker of a topic that is there goes where deletion is disabled, or with the topic."""
+    """The marker of a topic that is there goes where deletion is disabled, or with the topic; or where it names another
+    topic, which is judged when the write takes effect (`invariants`)."""
     removed = [operation.path for operation in operations if isinstance(operation, Delete)]
     for path in removed:
         name = paths.deleted_topic_of(path)
@@ -153,7 +155,9 @@ def _unmarks(context: Context, knowledge: Knowledge, operations: Sequence[Operat
         is_requested = paths.request(name) in removed
         if is_requested and context.cluster.is_queued(name):
             yield f"lets {name} stay by request, and has queued it for deletion"
-        if name in context.cluster.topics and paths.topic(name) not in removed and not is_requested:
+        mark = context.cluster.marks.get(name)
+        is_withdrawn = mark is not None and mark.held_by is CauseKind.OTHER_INCARNATION
+        if name in context.cluster.topics and paths.topic(name) not in removed and not (is_requested or is_withdrawn):
             yield f"removes the marker of {name}, having read {knowledge.said}"
 
 

@@ -114,7 +114,7 @@ def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnati
             continue
         if not cluster.ledger.wishes.was_made(incarnation, partition) and not _is_evicted(before, after):
             raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody wanted that")
-        if incarnation.name not in cluster.ledger.marked and _is_given_up(before, after):
+        if not cluster.ledger.marks(incarnation) and _is_given_up(before, after):
             raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody has it deleted")
         state = incarnation.states.get(partition)
         if state is not None and not any(broker in after.replicas for broker in state.isr):
@@ -129,7 +129,7 @@ def _is_given_up(before: ReplicaAssignment, after: ReplicaAssignment) -> bool:
 
 def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations: Sequence[Operation]) -> None:
     """A marker goes only when its topic is gone, was never there, is requested back, or may not be deleted as far as
-    the writer could know. After booking."""
+    the writer could know; or when it names an earlier topic than the one that lives. After booking."""
     if writer.knowledge is None:
         return
     for operation in operations:
@@ -137,6 +137,8 @@ def s4_markers_outlive_their_topics(cluster: Cluster, writer: Writer, operations
             living = cluster.ledger.living.get(name)
             if living is not None and any(each.path == paths.request(name) for each in operations):
                 trash.s4_nothing_of_it_is_gone(writer, living)
+            elif living is not None and cluster.ledger.last_named[name] not in (None, living.czxid):
+                continue
             elif living is not None and not writer.knowledge.may_refuse(name):
                 raise Violation("S4", f"the marker of {living} was removed while its znode is there")
 

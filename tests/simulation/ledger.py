@@ -52,8 +52,10 @@ class Incarnation:
     maimed: dict[int, None] = field(default_factory=dict)
     """Partitions whose state somebody has removed by hand: where the deletion is called off they begin again as new,
     and what a broker has of them then is another copy."""
+    czxid: int = 0
+    """Of its znode."""
     asked: bool = False
-    """A marker was there while it lived."""
+    """A marker was there while it lived, and named no other topic."""
     condemned: bool = False
     """Some controller that had read that topics may be deleted has queued it."""
     begun: int | None = None
@@ -122,7 +124,10 @@ class Ledger:
         self.living: dict[str, Incarnation] = {}
         self.all: list[Incarnation] = []
         self.by_id: dict[TopicId, Incarnation] = {}
-        self.marked: dict[str, None] = {}
+        self.marked: dict[str, int | None] = {}
+        """With the czxid of the topic that the marker names, if it names one."""
+        self.last_named: dict[str, int | None] = {}
+        """The same of the last marker that was removed."""
         self.wishes = Wishes()
         self.trash = TrashBook()
         self.by_zxid: dict[tuple[int, str], Incarnation] = {}
@@ -152,7 +157,8 @@ class Ledger:
                 incarnation = self._returned(name, data) or Incarnation(name, len(self.all) + 1)
                 if incarnation.number > len(self.all):
                     self.all.append(incarnation)
-                incarnation.asked = incarnation.asked or name in self.marked
+                incarnation.czxid = zxid
+                incarnation.asked = incarnation.asked or self.marks(incarnation)
                 self.living[name] = self.by_zxid[zxid, name] = incarnation
                 self._content(incarnation, data)
             case SetData(data=data):
@@ -218,16 +224,26 @@ class Ledger:
             if incarnation is not None and incarnation.touched.get(partition) == writer:
                 del incarnation.touched[partition]
 
+    def marks(self, incarnation: Incarnation) -> bool:
+        """Its name is marked, and the marker names no other topic."""
+        name = incarnation.name
+        return name in self.marked and self.marked[name] in (None, incarnation.czxid)
+
+    def _names(self, name: str, data: bytes | None) -> None:
+        self.marked[name] = znodes.decode_deletion_marker(data).topic_czxid
+        if name in self.living and self.marks(self.living[name]):
+            self.living[name].asked = True
+
     def _marker(self, operation: Operation, name: str) -> None:
         match operation:
-            case Create():
-                self.marked[name] = None
-                if name in self.living:
-                    self.living[name].asked = True
+            case Create(data=data):
+                self._names(name, data)
+                if name in self.living and self.marks(self.living[name]):
                     self.living[name].marker += 1
             case Delete():
-                self.marked.pop(name, None)
+                self.last_named[name] = self.marked.pop(name, None)
             case SetData(data=data):
+                self._names(name, data)
                 if name in self.living and (begun := znodes.decode_deletion_marker(data).begun) is not None:
                     self.living[name].begun = begun
             case Check():

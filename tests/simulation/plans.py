@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import deletion_plan, deletion_plan_look
@@ -18,7 +18,7 @@ from lethe.admin.refusal import Refusal
 from lethe.protocol.vocabulary import topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, MultiDone, MultiOutcome, Operation, Read, ReadOutcome
-from lethe.protocol.zookeeper.znodes import DeletionOrders
+from lethe.protocol.zookeeper.znodes import DeletionOrders, decode_deletion_marker
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
 from tests.simulation.trash_people import may_be_deleted
@@ -38,15 +38,21 @@ class _Wait:
         yield
 
 
+class _Marked(NamedTuple):
+    """A marker that was created: which incarnation lived then, and which one the marker names."""
+
+    living: Incarnation | None
+    named: Incarnation | None
+
+
 class SlowSession:
     """What a command needs of a session; each question takes effect after a while."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._ensemble = cluster.ensemble
         self._session = cluster.ensemble.model.open_session()
-        self.marked: dict[str, Incarnation | None] = {}
-        """Whom each marker that was created meant."""
-        self._living = cluster.ledger.living
+        self.marked: dict[str, _Marked] = {}
+        self.ledger = cluster.ledger
 
     async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
         await _Wait()
@@ -58,7 +64,10 @@ class SlowSession:
         for operation in operations if isinstance(outcome, MultiDone) else ():
             name = paths.deleted_topic_of(operation.path)
             if name is not None and isinstance(operation, Create):
-                self.marked[name] = self._living.get(name)
+                living = self.ledger.living.get(name)
+                czxid = decode_deletion_marker(operation.data).topic_czxid
+                named = living if czxid is None else self.ledger.by_zxid.get((czxid, name))
+                self.marked[name] = _Marked(living, named)
         return outcome
 
     async def ensure_path(self, path: str) -> None:
@@ -142,11 +151,20 @@ class Planners:
 
 
 def _judge(session: SlowSession, meant: dict[str, Incarnation], outcomes: list[Outcome] | None) -> None:
-    """All that the plan means is marked, and nothing else; or nothing."""
+    """All that the plan means is marked, and nothing else; or nothing.
+
+    A topic may have been created again between the last look and the marks. Then the marker names the one that is
+    meant, and the command says so, if the other one is still there."""
     session.close()
-    for name, marked in session.marked.items():
-        if marked is not meant[name]:
-            raise Violation("plan", f"{marked or name} was marked by a plan that means {meant[name]}")
-    is_done = outcomes is not None and all(each.problem is None for each in outcomes)
+    problems = {each.name: each.problem for each in outcomes or ()}
+    for name, (living, named) in session.marked.items():
+        if named is not meant[name]:
+            raise Violation("plan", f"{named or name} was marked by a plan that means {meant[name]}")
+        is_other = living is not meant[name]
+        if is_other and session.ledger.living.get(name) is living and problems[name] is None:
+            raise Violation("plan", f"{living} has the marker of {meant[name]}, and the command does not say so")
+        if is_other:
+            problems[name] = None
+    is_done = outcomes is not None and not any(problems.values())
     if session.marked.keys() != (meant.keys() if is_done else set()):
         raise Violation("plan", f"{sorted(session.marked)} were marked by a plan of {sorted(meant)}: {outcomes}")

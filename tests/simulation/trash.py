@@ -139,7 +139,7 @@ def _way_in_problem(cluster: Cluster, operations: Sequence[Operation], incarnati
     """Why the topic may not go into the trash like this."""
     name, entry = incarnation.name, _entry_written(operations, incarnation.name)
     assert entry is not None
-    if name not in cluster.ledger.marked:
+    if not cluster.ledger.marks(incarnation):
         return f"puts {incarnation} into the trash, and it is not marked"
     if entry.topic_id != incarnation.topic_id:
         return f"puts {incarnation} into the trash under the id {entry.topic_id}"

@@ -376,6 +376,13 @@ def test_a_marker_that_was_refused() -> None:
     assert cause == ObservedCause(CauseKind.REFUSED, since_ms=5, detail="because")
 
 
+def test_a_marker_that_named_an_earlier_topic() -> None:
+    refused = RefusedDeletion(5, "its marker names an earlier topic of this name", CauseKind.OTHER_INCARNATION)
+    reported = ControllerReport(deletion_enabled=True, refused=refused)
+    (cause,) = explain(evidence(marked=False, reported=reported), "orders").causes
+    assert cause == ObservedCause(CauseKind.OTHER_INCARNATION, since_ms=5)
+
+
 def test_the_last_acts_are_the_controllers_to_tell() -> None:
     owing = ReportedReplica(CauseKind.TOMBSTONE_ANSWER, None, 3, since_ms=7)
     last = controller_report(owing, phase="acknowledged")

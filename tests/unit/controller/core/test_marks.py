@@ -11,7 +11,7 @@ from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DISABLED, NO_SUCH_TOPIC, DeletionPause, HeldTopic
 from lethe.controller.core.effects import Effect, ReadZnodes, Record, Send
-from lethe.controller.core.marks import MAX_REFUSED
+from lethe.controller.core.holding import MAX_REFUSED
 from lethe.controller.core.tasks import ListTopics
 from lethe.controller.core.tasks_deletion import ListDeletions, MarkersDated, QueueDeletions, ReadPause
 from lethe.protocol.causes import CauseKind

@@ -47,6 +47,7 @@ def test_a_pause_that_cannot_be_read_still_is_one(data: bytes | None, since_ms: 
         (None, DeletionOrders()),
         (b'{"version":1,"unreadable":true}', DeletionOrders(unreadable=True)),
         (b'{"version":1,"begun":"77"}', DeletionOrders(begun=77)),
+        (b'{"version":1,"topic_czxid":"78"}', DeletionOrders(topic_czxid=78)),
         (b'{"version":1,"unreadable":true,"begun":"77"}', DeletionOrders(unreadable=True, begun=77)),
         (b'{"version":1,"offline_replicas":"owe"}', DeletionOrders(offline_replicas=OfflineReplicas.OWE)),
         (b'{"version":1,"offline_replicas":"wait"}', DeletionOrders(offline_replicas=OfflineReplicas.WAIT)),
