@@ -22,7 +22,8 @@ its own tombstone for its partitions; only other partitions under its name are a
 
 Earlier incarnation of a living topic: the takeover's UpdateMetadata replaces its id and partitions, in Kafka 2.5 and
 3.9. Partitions that the living topic does not have remain, and are tombstoned one by one. If the cache still has the
-other id, the topic is announced to that broker again.
+other id, the topic is announced to that broker again. While the living topic has no leader, it is announced to no
+broker, and every partition that the cache shows is tombstoned.
 
 If an answer lacks topics in service, the broker hides topics (an authorizer) or has not received them yet. The cache
 counts as not read, and is read again at growing intervals. The ghosts that it shows are cured all the same.
@@ -74,7 +75,6 @@ _AGAIN: Final = BackOff(1_000, 600_000)
 
 NOT_READ_YET: Final = "its metadata cache has not been read yet"
 INTERNAL: Final = "it is an internal topic of Kafka; only a restart of the broker removes it from its metadata cache"
-NO_LEADER_AND_ISR: Final = "the topic of that name has no leader yet, so that there is nothing to announce in its place"
 
 
 # --- which, and when ----------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _judge(context: Context, name: str, cached: CachedTopic, outcome: ReadOutcom
     if not _has_other_id(context, name, cached):
         return _SuspectVerdict(name, cached, drop=extra) if extra else unproven
     if all(partition.leader_and_isr is None for partition in known.partitions.values()):
-        return _SuspectVerdict(name, cached, kept_because=NO_LEADER_AND_ISR)
+        return _SuspectVerdict(name, cached, drop=cached.partitions)
     return _SuspectVerdict(name, cached, drop=extra, announce=True)
 
 

@@ -166,6 +166,30 @@ def test_partitions_of_an_earlier_topic_of_the_name_are_dropped_and_the_living_o
     assert tombstones(world.sent) == [(1, "orders", (2, 3))]
 
 
+def test_an_earlier_topic_of_a_name_without_a_leader_is_dropped_and_the_living_one_comes_with_its_leader() -> None:
+    """The only replica is on a broker that is away: there is nothing to announce in place of the ghost."""
+    world = cluster()
+    world.stop_broker(1)
+    with_topic(world, "orders", (1,))
+    rest(world)
+    world.cache(2).plant("orders", 0, 1, topic_id=EARLIER)
+    world.crash()
+    world.take_sent()
+    world.records.clear()
+    world.elect()
+    rest(world)
+    assert tombstones(world.take_sent()) == [(2, "orders", (0, 1))]
+    assert not world.cache(2).shown()
+    assert told(world) == [
+        ("broker/2", "kept a ghost", "orders", None),
+        ("broker/2", "dropped a ghost", "orders", None),
+    ]
+    assert not world.context.cluster.caches.due
+    world.start_broker(1)
+    world.run()
+    assert world.cache(2).shown()["orders"] == (world.context.cluster.topics["orders"].id, (0,))
+
+
 def test_a_cache_that_goes_on_showing_another_id_is_told_of_the_living_topic_again() -> None:
     world = with_topic(cluster(), "orders", (1, 2, 3))
     rest(world)
