@@ -17,6 +17,7 @@ from lethe.protocol.kafka.to_controller import (
     RemainingPartition,
 )
 from lethe.protocol.vocabulary import BrokerId
+from tests.simulation.world import is_controller
 
 if TYPE_CHECKING:
     from tests.simulation.agents import AgentProcess
@@ -92,8 +93,10 @@ def untrue(
             continue
         for partition, state in incarnation.states.items():
             assignment = incarnation.assignments.get(partition)
-            if assignment is None or len(assignment.target) < 2 or partition in incarnation.touched:
+            staying = () if assignment is None else [each for each in assignment.target if not is_controller(each)]
+            if len(staying) < 2 or partition in incarnation.touched:
                 # Who is the only one to stay has nobody to hand over to, also while others are still on their way out.
+                # A controller among the replicas serves nothing.
                 continue
             if state.leader == broker and RemainingPartition(name, partition) not in response.remaining:
                 yield f"broker {broker} may go, and it leads {name}-{partition}"
