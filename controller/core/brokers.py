@@ -238,7 +238,7 @@ def failed(step: StepContext, task: BrokersFailed) -> None:
         ResumeDeletions(tuple(name for name, deletion in cluster.deletions.items() if deletion.all_acknowledged)),
         Register(),
     )
-    _take_offline(step, cluster.replicas_on(task.brokers))
+    _take_offline(step, cluster.replicas_on(task.brokers), returned=task.returned)
 
 
 def take_replicas_offline(step: StepContext, task: TakeReplicasOffline) -> None:
@@ -246,7 +246,7 @@ def take_replicas_offline(step: StepContext, task: TakeReplicasOffline) -> None:
     _take_offline(step, columns_of(task.replicas))
 
 
-def _take_offline(step: StepContext, replicas: ReplicaColumns) -> None:
+def _take_offline(step: StepContext, replicas: ReplicaColumns, *, returned: bool = False) -> None:
     """Elect new leaders, then remove these replicas from the ISRs, and mark their deletions as failed for now."""
     context = step.context
     cluster = context.cluster
@@ -263,7 +263,7 @@ def _take_offline(step: StepContext, replicas: ReplicaColumns) -> None:
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(),
         MoveReplicas(in_service, ReplicaState.OFFLINE),
-        FailReplicaDeletions(tuple(replicas_in(doomed))),
+        FailReplicaDeletions(tuple(replicas_in(doomed)), returned),
         *last,
     )
 

@@ -214,7 +214,7 @@ def _start(step: StepContext, names: list[str]) -> None:
     dead = without(dead, to_owe)
     for name in dead:
         set_ineligible(cluster, cluster.deletions[name], True)
-    orders.wait_for(step, (name for name, columns in dead.items() if any(map(cluster.is_absent, columns))))
+    orders.wait_for(step, dead)
     _confirm_unasked(step, on_no_disk)
     move(step, MoveReplicas(without(to_owe, _of_these(context, to_owe, _OFFLINE)), ReplicaState.OFFLINE))
     move(step, MoveReplicas(to_owe, ReplicaState.DELETION_OWED))
@@ -333,6 +333,8 @@ def fail(step: StepContext, task: FailReplicaDeletions) -> None:
     waiting = without(failed, gone)
     for name in waiting:
         set_ineligible(cluster, cluster.deletions[name], True)
+    if not task.returned:
+        orders.wait_for(step, waiting)
     # A topic that has waited for the broker, as for a failed disk, does not wait for it any more.
     step.do(ResumeDeletions(tuple(name for name in topics if name not in waiting), unblock=True))
     step.do(ResumeDeletions(tuple(waiting)))

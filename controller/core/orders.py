@@ -23,6 +23,7 @@ from typing import Final
 
 from lethe.controller.core.deletion_memory import NO_ORDERS, OTHER_INCARNATION
 from lethe.controller.core.events import DeletionMarkerModified
+from lethe.controller.core.partition_sets import ReplicaColumns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
 from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
@@ -48,12 +49,13 @@ def name_another(orders: DeletionOrders, topic: Topic) -> bool:
     return orders.topic_czxid not in (None, topic.created_zxid) and orders.begun != topic.created_zxid
 
 
-def wait_for(step: StepContext, names: Iterable[str]) -> None:
-    """Have the markers of these queued topics watched, unless they are."""
-    deletions = step.context.cluster.deletions
-    unwatched = tuple(name for name in names if not deletions[name].orders_watched)
+def wait_for(step: StepContext, replicas: ReplicaColumns) -> None:
+    """Have the markers watched of those of these queued topics that wait for an absent broker, unless they are."""
+    cluster = step.context.cluster
+    waiting = (name for name, columns in replicas.items() if any(map(cluster.is_absent, columns)))
+    unwatched = tuple(name for name in waiting if not cluster.deletions[name].orders_watched)
     for name in unwatched:
-        deletions[name].orders_watched = True
+        cluster.deletions[name].orders_watched = True
     if unwatched:
         step.do(WatchOrders(unwatched))
 

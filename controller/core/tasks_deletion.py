@@ -92,9 +92,10 @@ class ResumeDeletions:
 
 @dataclass(frozen=True, slots=True)
 class FailReplicaDeletions:
-    """These replicas of queued topics cannot be deleted now."""
+    """These replicas of queued topics cannot be deleted now. `returned`: their broker has registered again already."""
 
     replicas: Replicas
+    returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,21 @@ def test_an_order_in_the_marker_is_obeyed_while_the_deletion_waits_already() -> 
     assert set(debts(world)) == {"3/orders"}
 
 
+@pytest.mark.parametrize("is_late", [True, False])
+def test_an_order_in_the_marker_is_obeyed_where_the_broker_fails_while_it_is_asked(*, is_late: bool) -> None:
+    world = with_topic(cluster(), "orders", (1, 2, 3))
+    world.answer = lambda send: None if send.broker == 3 and is_deletion(send) else consent(send)
+    world.mark("orders")
+    world.run()
+    if is_late:
+        without(world, 3)
+    orders_of(world, "orders", DeletionOrders(offline_replicas=OfflineReplicas.OWE))
+    if not is_late:
+        without(world, 3)
+    assert is_away(world, "orders")
+    assert set(debts(world)) == {"3/orders"}
+
+
 def test_an_order_in_a_marker_that_is_created_anew_is_obeyed() -> None:
     world = without(with_topic(cluster(), "orders", (1, 2, 3)), 3)
     world.mark("orders")
