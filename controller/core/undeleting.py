@@ -23,8 +23,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import trash_end, trash_out
+from lethe.controller.core import trash_end, trash_in, trash_out
 from lethe.controller.core.context import Context
+from lethe.controller.core.deletion import phase
+from lethe.controller.core.deletion_memory import LET_GO, REFUSED
+from lethe.controller.core.mutation import leave_line
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import (
     ReadTopicRequests,
@@ -170,8 +173,9 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
 
 
 def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcomes: Sequence[GroupOutcome]) -> None:
-    """Record the refusals; read again the requests that have changed. The watch on markers reports the removed ones."""
+    """Drop the removed markers; record the refusals; read again the requests that have changed."""
     is_changed = False
+    unmarked: list[str] = []
     for answer, outcome in zip(task.answers, outcomes, strict=True):
         subject = f"topic/{answer.topic}"
         if isinstance(outcome, GroupFailed) and outcome.error in _CHANGED:
@@ -180,5 +184,23 @@ def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcome
             step.refuse(subject, BRINGING_BACK, outcome.error.name)
         elif answer.refused is not None:
             step.refuse(subject, BRINGING_BACK, answer.refused.refused or "")
+        else:
+            unmarked.append(answer.topic)
+    _drop_markers(step, unmarked)
     if is_changed:
         step.do(ReadTopicRequests())
+
+
+def _drop_markers(step: StepContext, names: Sequence[str]) -> None:
+    """Drop what was stored of these markers, so that the next ones are read.
+
+    A list of names does not show that a topic was marked again meanwhile, with other orders."""
+    cluster = step.context.cluster
+    for name in names:
+        mark = cluster.marks.pop(name, None)
+        if mark is not None and mark.held_by not in REFUSED:
+            phase(step, name, LET_GO, since_ms=mark.since_ms)
+        cluster.marker_times.pop(name, None)
+        cluster.marker_orders.pop(name, None)
+        leave_line(cluster, name)
+    trash_in.let_go(step, names)
