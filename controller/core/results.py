@@ -227,6 +227,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             trash.on_trash_read(step, then, outcomes)
         case tasks_trash.SettingsToFreezeRead():
             trash_in.on_settings_to_freeze_read(step, then, outcomes)
+        case tasks_trash.RegistrationsCompared():
+            trash_out.on_registrations_read(step, then, outcomes)
         case tasks_trash.SavedOffsetsRead():
             trash_after.on_saved_offsets_read(step, then, outcomes)
         case tasks_trash.SettingsToRestoreRead():

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.controller.core.partition_sets import Bits
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper.znodes import TopicRequest, TrashEntry
 
 
@@ -143,11 +145,23 @@ class TopicsTrashed:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationsCompared:
+    """After reading the registrations of these brokers, which have the partitions `found` of topics that are to be
+    brought back. `requests`: the topics, and the versions of the requests for them."""
+
+    brokers: Mapping[BrokerId, BrokerEpoch]
+    found: Mapping[str, Mapping[BrokerId, Bits]]
+    requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicsBroughtBack:
-    """`requests`: the versions of the requests for them."""
+    """`requests`: the versions of the requests for them. `checked`: the brokers whose registrations each multi checks
+    first."""
 
     entries: Mapping[str, TrashEntry]
     requests: Mapping[str, int]
+    checked: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +190,7 @@ TrashReadContinuation = (
     | TrashListed
     | TrashRead
     | SettingsToFreezeRead
+    | RegistrationsCompared
     | SavedOffsetsRead
     | SettingsToRestoreRead
 )

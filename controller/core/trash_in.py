@@ -19,7 +19,7 @@ from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.controller.core.trash_out import next_state, topic_creates
+from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
@@ -236,7 +236,8 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             *_deletes(name, topic),
         )
         states = {number: next_state(context, each, each.isr) for number, each in saved.items()}
-        back = (*topic_creates(name, entry, states), trash.entry_write(name, entry))
+        checks = registration_checks(in_service(states.values()))
+        back = (*checks, *topic_creates(name, entry, states), trash.entry_write(name, entry))
         size = max(sum(map(operation_bytes, each)) for each in (group, back))
         if size > MAX_BYTES:
             of = counted(len(offsets.get(name, {})), "group")

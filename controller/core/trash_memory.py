@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.effects import Coordinator
 from lethe.controller.core.partition_sets import Bits
-from lethe.protocol.vocabulary import BrokerId, TopicId
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
 FREE_PERCENT: Final = "lethe.trash.free.percent"
@@ -52,6 +52,8 @@ class DirectoryLook:
     ends_at_ms: int
     found: dict[str, dict[BrokerId, Bits]] = field(default_factory=dict)
     """By topic, the partitions that each broker has."""
+    epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
+    """Under which registration each broker of `found` was asked."""
 
 
 class SeenLogDir(NamedTuple):

@@ -10,11 +10,16 @@ log, and the others would truncate theirs to it.
     all brokers are away                     no leader; the same ISR, as for any partition without brokers
     live brokers do not have them, or have   the request is refused
     not answered
+
+An answer holds for the registration under which the broker was asked: it may have lost a disk since. So registrations
+are read once more when all have answered, and the write checks that they exist.
+
+    broker 1 answers at 10:00:00, broker 2 at 10:00:04; broker 1 restarts at 10:00:02  ->  broker 2 alone is in sync
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lethe.controller.core import trash
@@ -28,6 +33,7 @@ from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
     ReadTopicRequests,
+    RegistrationsCompared,
     RequestAnswer,
     RestoreOffsets,
     ServeRestored,
@@ -40,7 +46,18 @@ from lethe.protocol.journal_trash import BACK
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData, ZkError
+from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Exists,
+    Operation,
+    Present,
+    ReadOutcome,
+    SetData,
+    ZkError,
+)
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 
@@ -90,6 +107,7 @@ def described(step: StepContext, event: LogDirsDescribed) -> None:
                 here = bits_of(number for number in rows if number in known)
                 by_broker = looking.found.setdefault(topic.topic, {})
                 by_broker[event.broker] = by_broker.get(event.broker, 0) | here
+                looking.epochs[event.broker] = event.broker_epoch
     _end_if_complete(step, looking)
 
 
@@ -109,7 +127,26 @@ def _end_if_complete(step: StepContext, looking: DirectoryLook) -> None:
     names = [name for name in looking.requests if memory.in_phase(name, TrashPhase.TRASHED) is not None]
     for name in names:
         memory.topics[name].is_asked = False
-    _bring_back(step, {name: looking.requests[name] for name in names}, looking.found)
+    requests = {name: looking.requests[name] for name in names}
+    if looking.epochs:
+        reads = (Exists(paths.broker_id(broker)) for broker in looking.epochs)
+        step.read(reads, RegistrationsCompared(looking.epochs, looking.found, requests))
+    else:
+        _bring_back(step, requests, looking.found)
+
+
+def on_registrations_read(step: StepContext, task: RegistrationsCompared, outcomes: Sequence[ReadOutcome]) -> None:
+    """Bring the topics back by the answers of brokers that are registered as they were when they were asked."""
+    same = frozenset(
+        broker
+        for (broker, epoch), outcome in zip(task.brokers.items(), outcomes, strict=True)
+        if isinstance(outcome, Present) and outcome.stat.czxid == epoch
+    )
+    found = {
+        name: {broker: bits for broker, bits in by_broker.items() if broker in same}
+        for name, by_broker in task.found.items()
+    }
+    _bring_back(step, task.requests, found)
 
 
 # --- znodes -------------------------------------------------------------------------------------------------------
@@ -121,6 +158,7 @@ def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[s
     entries: dict[str, TrashEntry] = {}
     groups: list[tuple[Operation, ...]] = []
     refusals: dict[str, str] = {}
+    checked: dict[str, tuple[int, ...]] = {}
     for name, version in requests.items():
         entry = context.cluster.trash.topics[name].entry
         states = _states(context, entry, found.get(name, {}))
@@ -128,12 +166,24 @@ def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[s
             refusals[name] = states
             continue
         entries[name] = entry.entering(TrashPhase.RESTORING, step.now_ms)
+        checked[name] = in_service(states.values())
         creates = topic_creates(name, entry, states)
-        groups.append((*creates, trash.entry_write(name, entries[name]), Delete(paths.request(name), version)))
+        rest = (trash.entry_write(name, entries[name]), Delete(paths.request(name), version))
+        groups.append((*registration_checks(checked[name]), *creates, *rest))
     if groups:
-        step.write(groups, TopicsBroughtBack(entries, requests))
+        step.write(groups, TopicsBroughtBack(entries, requests, checked))
     if refusals:
         refuse(step, {name: (requests[name], UNDELETE, why) for name, why in refusals.items()})
+
+
+def in_service(states: Iterable[LeaderAndIsr]) -> tuple[int, ...]:
+    """Return the brokers in sync of partitions that have a leader, sorted."""
+    return tuple(sorted({broker for state in states if state.leader != LEADER_NONE for broker in state.isr}))
+
+
+def registration_checks(brokers: Iterable[int]) -> tuple[Operation, ...]:
+    """Return operations that fail where one of these brokers is not registered."""
+    return tuple(Check(paths.broker_id(broker), ANY_VERSION) for broker in brokers)
 
 
 def refuse(step: StepContext, refusals: Mapping[str, tuple[int, TopicRequest, str]]) -> None:
@@ -194,8 +244,11 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
         if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
             refusals[name] = (task.requests[name], UNDELETE, trash.NAME_IS_TAKEN)
         elif isinstance(outcome, GroupFailed):
-            # The request was withdrawn or replaced.
-            trash.put_off(step, name, trash.RESTORING, outcome.error.name)
+            # A broker has left, or the request was withdrawn or replaced.
+            at = outcome.index_in_group
+            left = task.checked[name][at : at + 1]
+            why = f"broker {left[0]}, which has it, is not registered any more" if left else outcome.error.name
+            trash.put_off(step, name, trash.RESTORING, why)
             step.do(ReadTopicRequests())
         else:
             memory.topics[name] = TrashedTopic(entry)
