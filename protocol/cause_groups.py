@@ -6,7 +6,7 @@ from typing import Final
 
 from lethe.protocol.causes import CauseKind
 
-NOT_WAITED_FOR: Final = (CauseKind.DONE, CauseKind.TO_BE_OWED)
+NOT_WAITED_FOR: Final = (CauseKind.DONE, CauseKind.TO_BE_OWED, CauseKind.BROKER_GIVEN_UP)
 """What is said of replicas that a deletion does not wait for."""
 FROM_CONTROLLER: Final = (
     CauseKind.RESUMPTION,
@@ -37,6 +37,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.TURN,
     CauseKind.ZNODES,
     CauseKind.TO_BE_OWED,
+    CauseKind.BROKER_GIVEN_UP,
     CauseKind.DONE,
 )
 """Causes that Lethe's controller reports for marked topics and their replicas."""

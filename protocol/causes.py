@@ -266,8 +266,11 @@ class CauseKind(enum.Enum):
     TO_BE_OWED = CauseTexts(
         "does not wait for broker {broker}, which is not registered: it deletes it when it returns", ""
     )
+    BROKER_GIVEN_UP = CauseTexts(
+        "does not wait for broker {broker}, which is given up: should it return later, nothing deletes what it has", ""
+    )
     DONE = CauseTexts("waits for nothing: the replica on broker {broker} is deleted", "")
-    """Like TO_BE_OWED no cause: the replica is not waited for."""
+    """Like TO_BE_OWED and BROKER_GIVEN_UP no cause: the replica is not waited for."""
 
     @property
     def code(self) -> str:

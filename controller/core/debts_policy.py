@@ -1,5 +1,8 @@
 """Whether a deletion ends without the replicas on absent brokers, and what these brokers then owe.
 
+A broker that is given up (`forgetting`) owes nothing, and no deletion waits for it while it is absent. Its replicas are
+DeletionOwed too, so that they are deleted as usual if it registers before the topic is removed.
+
 `lethe.deletion.offline.replicas`, or the marker's orders, say *wait* (the default) or *owe*. With *owe*, a replica on a
 broker that is not registered becomes DeletionOwed instead of DeletionIneligible, and the topic is removed as soon as
 every other replica is deleted. A broker is not absent while it is silent, shutting down, has a failed disk, or has a
@@ -34,11 +37,17 @@ UNKNOWN_EPOCH: Final = "the topic has no id, and the leader epoch of a partition
 UNKNOWN_INCARNATION: Final = "the topic's znode cannot be understood, so its id is unknown"
 
 
-def owed(context: Context, replicas: ReplicaColumns) -> ReplicaColumns:
-    """Return those of these replicas of queued topics whose deletion is not waited for."""
+def not_awaited(context: Context, replicas: ReplicaColumns) -> ReplicaColumns:
+    """Return those of these replicas of queued topics that are owed, or given up with their broker."""
     cluster = context.cluster
-    owing = {name: columns for name, columns in replicas.items() if is_owing(context, name)}
-    return chosen(owing, lambda _, broker, bits: bits if cluster.is_absent(broker) else 0)
+    owing = dict.fromkeys(name for name in replicas if is_owing(context, name))
+    if not (owing or cluster.forgotten):
+        return {}
+
+    def part(name: str, broker: BrokerId, bits: Bits) -> Bits:
+        return bits if cluster.is_given_up(broker) or (name in owing and cluster.is_absent(broker)) else 0
+
+    return chosen(replicas, part)
 
 
 def is_owing(context: Context, name: str) -> bool:

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Final
 
-from lethe.controller.core import debts_policy, evidence, orders, owed, partition_machine
+from lethe.controller.core import debts_policy, evidence, orders, owed, partition_machine, without_answer
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import (
     METADATA_CACHE,
@@ -47,7 +47,6 @@ from lethe.controller.core.effects import EndTombstoneWaits, RetryDeletions
 from lethe.controller.core.mutation import (
     acknowledge_deletion,
     count_retry,
-    enter_replica_state,
     set_ineligible,
     start_deletion,
 )
@@ -56,7 +55,6 @@ from lethe.controller.core.partition_sets import (
     ReplicaColumns,
     chosen,
     columns_of,
-    ranges_of,
     without,
 )
 from lethe.controller.core.replica_machine import move
@@ -68,7 +66,6 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType, JsonValue
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica
 
-GIVEN_UP: Final = "its broker was given up"
 MIN_WAIT_BETWEEN_LOOKS_MS: Final = 1_000
 _INELIGIBLE: Final = (ReplicaState.DELETION_INELIGIBLE,)
 _OFFLINE: Final = (ReplicaState.OFFLINE,)
@@ -204,18 +201,17 @@ def _start(step: StepContext, names: list[str]) -> None:
         deletion.attempts += 1
         deletion.round_is_due = False
         deletion.asked_at_ms = step.now_ms
-    on_no_disk = chosen(
-        left, lambda _, broker, bits: bits if cluster.is_advertised(broker) or cluster.is_given_up(broker) else 0
-    )
+    on_no_disk = chosen(left, lambda _, broker, bits: bits if cluster.is_advertised(broker) else 0)
     on_brokers = without(left, on_no_disk)
     alive = chosen(on_brokers, cluster.reachable)
     dead = without(on_brokers, alive)
-    to_owe = debts_policy.owed(context, dead)
+    to_owe = debts_policy.not_awaited(context, dead)
     dead = without(dead, to_owe)
     for name in dead:
         set_ineligible(cluster, cluster.deletions[name], True)
     orders.wait_for(step, dead)
-    _confirm_unasked(step, on_no_disk)
+    without_answer.confirm(step, on_no_disk)
+    without_answer.record_given_up(step, to_owe)
     move(step, MoveReplicas(without(to_owe, _of_these(context, to_owe, _OFFLINE)), ReplicaState.OFFLINE))
     move(step, MoveReplicas(to_owe, ReplicaState.DELETION_OWED))
     move(step, MoveReplicas(_of_these(context, dead, _OFFLINE), ReplicaState.DELETION_INELIGIBLE))
@@ -225,24 +221,6 @@ def _start(step: StepContext, names: list[str]) -> None:
     # Nothing of these was asked of a broker, so no answer may come that would resume them.
     unanswered = dict.fromkeys((*on_no_disk, *to_owe))
     step.do(ResumeDeletions(tuple(name for name in unanswered if cluster.deletions[name].all_acknowledged)))
-
-
-def _confirm_unasked(step: StepContext, replicas: ReplicaColumns) -> None:
-    """Acknowledge replicas that no broker has, or that were given up with their broker: one event record per topic and
-    id."""
-    cluster = step.context.cluster
-    enter_replica_state(cluster, replicas, ReplicaState.DELETION_SUCCESSFUL)
-    for name, columns in replicas.items():
-        for broker, bits in columns.items():
-            why = GIVEN_UP if cluster.is_given_up(broker) else "placed on a controller, which has no disk"
-            step.record(
-                EventRecordType.ACK,
-                f"topic/{name}",
-                topic_id=step.id_of(name),
-                broker=broker,
-                partitions=ranges_of(bits),
-                why=why,
-            )
 
 
 def _leave_service(step: StepContext, names: list[str]) -> None:
@@ -294,7 +272,7 @@ def _assigned(context: Context, names: Iterable[str]) -> ReplicaColumns:
 
 
 def take_back(step: StepContext, names: Iterable[str]) -> None:
-    """Wait again for owed replicas whose broker has registered, or that are no longer to be owed.
+    """Wait again for owed replicas whose broker has registered, or that are no longer to be owed or given up.
 
     If the topic's znodes are being removed, nothing changes: their debts are written."""
     context = step.context
@@ -304,7 +282,7 @@ def take_back(step: StepContext, names: Iterable[str]) -> None:
     if not some:
         return
     before = _of_these(context, _assigned(context, some), _OWED)
-    back = without(before, debts_policy.owed(context, before))
+    back = without(before, debts_policy.not_awaited(context, before))
     move(step, MoveReplicas(back, ReplicaState.DELETION_INELIGIBLE))
     for name in back:
         acknowledge_deletion(cluster, cluster.deletions[name], None)
@@ -327,9 +305,10 @@ def fail(step: StepContext, task: FailReplicaDeletions) -> None:
     if not topics:
         return
     failed = columns_of(queued)
-    gone = debts_policy.owed(context, failed)
+    gone = debts_policy.not_awaited(context, failed)
     move(step, MoveReplicas(_of_these(context, failed, _STARTED_OR_OFFLINE), ReplicaState.DELETION_INELIGIBLE))
     move(step, MoveReplicas(_of_these(context, gone, _INELIGIBLE), ReplicaState.DELETION_OWED))
+    without_answer.record_given_up(step, gone)
     waiting = without(failed, gone)
     for name in waiting:
         set_ineligible(cluster, cluster.deletions[name], True)

@@ -5,11 +5,12 @@ A request is a znode `/lethe/forget/<broker>`, and it is in force while it exist
     of the broker                             what becomes of it
     ----------------------------------------  -----------------------------------------------------------------------
     its debts                                 written off
-    replicas of queued topics                 count as deleted, and are not owed: nobody will ask for them
+    replicas of queued topics                 are neither waited for nor owed: nobody will ask for them
     replicas of living topics                 stay as they are
 
 The request goes last, when no queued topic names the broker any more: a controller that takes over meanwhile goes on.
-It is refused, in its own data, for a broker that is registered, also for one that registers while it is in force.
+It is refused, in its own data, for a broker that is registered, also for one that registers while it is in force. Then,
+and when it is withdrawn, deletions that have not ended wait for the broker again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Final
 from lethe.controller.core.context import Context
 from lethe.controller.core.debt_memory import DebtKey
 from lethe.controller.core.debts_written import record
-from lethe.controller.core.deletion import GIVEN_UP
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import (
     DebtsWrittenOff,
@@ -31,6 +31,7 @@ from lethe.controller.core.tasks_debts import (
     SettleForgets,
 )
 from lethe.controller.core.tasks_deletion import ResumeDeletions
+from lethe.controller.core.without_answer import GIVEN_UP
 from lethe.protocol.journal_debts import WRITTEN_OFF
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -65,8 +66,11 @@ def on_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
     names = listed.names if isinstance(listed, Children) else ()
     brokers = tuple(broker for broker in map(paths.broker_named, names) if broker is not None)
     forgotten = step.context.cluster.forgotten
-    for broker in [broker for broker in forgotten if broker not in brokers]:
+    withdrawn = [broker for broker in forgotten if broker not in brokers]
+    for broker in withdrawn:
         del forgotten[broker]
+    if withdrawn:
+        step.do(ResumeDeletions(_queued_with(step.context, withdrawn)))
     if brokers:
         step.read((GetData(paths.forget(broker)) for broker in brokers), ForgetsRead(brokers))
 
@@ -98,8 +102,7 @@ def on_read(step: StepContext, task: ForgetsRead, outcomes: Sequence[ReadOutcome
             cluster.forgotten[broker] = outcome.stat.version
             begun.append(broker)
     if begun:
-        queued = tuple(name for name in cluster.deletions if name in cluster.topics and _names(context, name, begun))
-        step.do(ResumeDeletions(queued, unblock=True), SettleForgets())
+        step.do(ResumeDeletions(_queued_with(context, begun), unblock=True), SettleForgets())
     if groups:
         step.write(groups, ForgetsAnswered(tuple(refused)))
 
@@ -113,9 +116,11 @@ def _problem(context: Context, broker: BrokerId) -> str | None:
     return None
 
 
-def _names(context: Context, name: str, brokers: Sequence[BrokerId]) -> bool:
-    assigned = context.cluster.topics[name].assigned()
-    return any(broker in assigned for broker in brokers)
+def _queued_with(context: Context, brokers: Sequence[BrokerId]) -> tuple[str, ...]:
+    """Return the queued topics that have replicas on one of these brokers."""
+    topics = context.cluster.topics
+    queued = (name for name in context.cluster.deletions if name in topics)
+    return tuple(name for name in queued if not topics[name].assigned().keys().isdisjoint(brokers))
 
 
 def settle(step: StepContext) -> None:
@@ -130,11 +135,7 @@ def settle(step: StepContext) -> None:
         removed = (*(key.path for key in debts), *unreadable)
         step.write([(Delete(path),) for path in removed], DebtsWrittenOff(debts, unreadable))
         return
-    done = tuple(
-        broker
-        for broker in cluster.forgotten
-        if not any(name in cluster.topics and _names(context, name, (broker,)) for name in cluster.deletions)
-    )
+    done = tuple(broker for broker in cluster.forgotten if not _queued_with(context, (broker,)))
     if done:
         removals = [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
         step.write(removals, ForgetsAnswered(done))

@@ -146,12 +146,12 @@ def _settled_as(context: Context, topic_partition: TopicPartition, broker: int) 
     """Return what is shown of a replica that the deletion does not wait for; None if it waits."""
     state = context.cluster.replica_state(PartitionReplica(*topic_partition, BrokerId(broker)))
     if state is ReplicaState.DELETION_OWED:
-        return CauseKind.TO_BE_OWED
+        return CauseKind.BROKER_GIVEN_UP if context.cluster.is_given_up(broker) else CauseKind.TO_BE_OWED
     return CauseKind.DONE if state is ReplicaState.DELETION_SUCCESSFUL else None
 
 
 def all_rows(context: Context, topic: str) -> tuple[Wait, ...]:
-    """Return `waits`, the deleted replicas, whose cause is `DONE`, and the owed ones, whose cause is `TO_BE_OWED`."""
+    """Return `waits`, and rows of the replicas that are not waited for: `NOT_WAITED_FOR`."""
     deletion = context.cluster.deletions.get(topic)
     return waits(context, topic) if deletion is None else tuple(_causes(context, topic, deletion))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lethe.controller.core.waiting import all_rows, waits
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
@@ -113,6 +116,43 @@ def test_a_broker_that_registers_while_its_request_is_in_force_is_not_forgotten_
     world.run()
     assert refused(world, 3) == "it is registered in ZooKeeper"
     assert world.context.cluster.forgotten == {}
+
+
+def both_away() -> OneController:
+    """`orders` is marked and waits for brokers 2 and 3, of which 3 is given up."""
+    world = without(without(with_topic(cluster(), "orders", (1, 2, 3)), 3), 2)
+    world.mark("orders")
+    world.run()
+    forget(world, 3)
+    return world
+
+
+def test_what_a_broker_has_that_was_given_up_and_returns_in_time_is_deleted() -> None:
+    world = both_away()
+    assert "delete orders" in told(back(world))
+    assert refused(world, 3) == "it is registered in ZooKeeper"
+    back(world, 2)
+    assert is_gone(world, "orders")
+
+
+def test_a_deletion_waits_again_for_a_broker_whose_request_is_withdrawn() -> None:
+    world = both_away()
+    world.write(Delete(paths.forget(3)))
+    world.run()
+    back(world, 2)
+    assert not is_gone(world, "orders")
+    assert [(wait.waiting_for, wait.broker) for wait in waits(world.context, "orders")] == [
+        (CauseKind.BROKER_TO_RETURN, 3)
+    ]
+    back(world)
+    assert is_gone(world, "orders")
+
+
+def test_a_replica_that_was_given_up_is_neither_deleted_nor_owed() -> None:
+    world = both_away()
+    rows = {row.broker: row.waiting_for for row in all_rows(world.context, "orders")}
+    assert rows[BrokerId(3)] is CauseKind.BROKER_GIVEN_UP
+    assert debts(world) == {}
 
 
 def test_a_debt_that_cannot_be_removed_keeps_the_request() -> None:

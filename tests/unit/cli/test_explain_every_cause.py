@@ -29,7 +29,7 @@ from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
-from lethe.protocol.zookeeper.znodes import OfflineReplicas
+from lethe.protocol.zookeeper.znodes import ForgetRequest, OfflineReplicas, encode_forget_request
 from lethe.survey.explain import DeletionVerdict, explain
 from tests.fakes.marked_topic import ORDERS, evidence
 from tests.fakes.one_controller import OneController, Refusing
@@ -106,6 +106,18 @@ def owed() -> OneController:
     world.stop_broker(2)
     world.run()
     return marked(world)
+
+
+def given_up() -> OneController:
+    """Broker 2 is given up while broker 1 is away too."""
+    world = stored()
+    world.stop_broker(1)
+    world.stop_broker(2)
+    marked(world)
+    world.write(Create(paths.LETHE, None), Create(paths.FORGET, None))
+    world.write(Create(paths.forget(2), encode_forget_request(ForgetRequest())))
+    world.run()
+    return world
 
 
 def unreadable_registration() -> OneController:
@@ -194,6 +206,7 @@ WORLDS: Mapping[CauseKind, World] = {
     CauseKind.BROKER_TO_RETURN: away,
     CauseKind.CANNOT_BE_OWED: epochs_unknown,
     CauseKind.TO_BE_OWED: owed,
+    CauseKind.BROKER_GIVEN_UP: given_up,
     CauseKind.REGISTRATION_UNREADABLE: unreadable_registration,
     CauseKind.BROKER_TO_FINISH_SHUTDOWN: shutting_down,
     CauseKind.LOG_DIRECTORY: on_a_failed_disk,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lethe.protocol import causes
-from lethe.protocol.cause_groups import FROM_CONTROLLER
+from lethe.protocol.cause_groups import FROM_CONTROLLER, NOT_WAITED_FOR
 from lethe.protocol.causes import HELD_BY, CauseKind
 
 ROOT = Path(__file__).parents[3]
@@ -49,8 +49,8 @@ def test_a_remedy_that_lets_marked_topics_go_says_so(kind: CauseKind) -> None:
     assert "All marked topics are deleted then, unless delete.topic.enable is false" in said
 
 
-def test_only_what_is_done_has_no_remedy() -> None:
-    assert [kind for kind in CauseKind if not kind.value.remedy] == [CauseKind.TO_BE_OWED, CauseKind.DONE]
+def test_only_what_is_not_waited_for_has_no_remedy() -> None:
+    assert {kind for kind in CauseKind if not kind.value.remedy} == {*NOT_WAITED_FOR}
 
 
 def test_names_are_read_in_either_case_and_of_earlier_releases() -> None:
