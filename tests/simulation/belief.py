@@ -15,7 +15,7 @@ from lethe.controller.core.waiting import marked_since_ms, oldest
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
-from tests.simulation import debts, trash_beliefs
+from tests.simulation import debts, forgetting, trash_beliefs
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import Settings, in_force
 from tests.simulation.world import Violation
@@ -81,6 +81,7 @@ def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
         yield from _topic_differences(context, name, incarnation)
     yield from _mark_differences(cluster, context)
     yield from debts.differences(cluster, context)
+    yield from forgetting.differences(cluster, context)
 
 
 def _mark_differences(cluster: Cluster, context: Context) -> Iterable[str]:

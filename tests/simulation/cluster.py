@@ -11,7 +11,7 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, debts, departures, invariants, trash
+from tests.simulation import belief, debts, departures, forgetting, invariants, trash
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -71,11 +71,12 @@ class Cluster:
                 self.mix = replace(self.mix, theme_weights={**self.mix.theme_weights, deed: 3})
         if mix is None:
             offline_replicas, deeds = debts.drawn(world.seed)
-            weights = {**self.mix.theme_weights, **deeds}
+            weights = {**self.mix.theme_weights, **deeds, **forgetting.drawn(world.seed)}
             self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
             self.mix = trash.drawn(world.seed, self.mix)
         self.ledger = Ledger()
         self.announcements = Announcements()
+        self.forgetting = forgetting.ForgetBook(self)
         self.groups = Groups(self)
         self.retention = Retention(self)
         self.shared = SharedContents()
@@ -162,6 +163,7 @@ class Cluster:
             if isinstance(operation, Delete) and (name := paths.topic_of(operation.path)) is not None:
                 self.ledger.living[name].removed_in = self.controller_epoch if writer.is_controller else None
             self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
+            self.forgetting.book(operation)
             self.announcements.book(operation)
             self.retention.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:

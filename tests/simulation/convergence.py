@@ -11,7 +11,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from tests.simulation import debts, silences, trash_beliefs
+from tests.simulation import debts, forgetting, silences, trash_beliefs
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import Violation, is_controller
@@ -33,6 +33,7 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     nothing_is_on_a_controller(cluster)
     silences.all_is_settled(cluster.controllers)
     debts.all_are_settled(cluster)
+    forgetting.all_is_answered(cluster)
     trash_beliefs.all_is_settled(cluster)
     agreed: dict[int, None] = {}
     for agent in cluster.agents.values():
@@ -67,6 +68,7 @@ def active_controller(cluster: Cluster) -> ControllerProcess:
 def all_but_those_of(cluster: Cluster, away: BrokerId) -> None:
     """L3 and L1 with one broker away: only its topics wait, and they say that they wait for it."""
     context = active_controller(cluster).context
+    forgetting.all_is_answered(cluster)
     for name in cluster.ledger.marked:
         incarnation = cluster.ledger.living.get(name)
         if incarnation is None:
@@ -279,6 +281,8 @@ def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Direc
         return "nobody knows whose bytes it holds"
     partition = directory.topic_partition.partition
     if incarnation.removed_by == "operator" or (partition, agent.id) in incarnation.strays:
+        return None
+    if agent.id in incarnation.lost and incarnation.removed_by is not None:
         return None
     kind = kind_of(name).kind
     if kind is DirectoryKind.DELETED:

@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import debts, departures, silences, trash
+from tests.simulation import debts, departures, forgetting, silences, trash
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -47,6 +47,7 @@ def writes_are_allowed(
         return
     s5_write_is_current(writer, operations, epoch_version_before)
     trash.writes_are_allowed(cluster, writer, operations)
+    forgetting.writes_are_allowed(cluster, writer, operations)
     for operation in operations:
         debts.first_epochs_are_above(cluster, operation)
         state_of = paths.state_of(operation.path)
@@ -74,6 +75,8 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
             for name in () if incarnation.topic_id is None else names.of(incarnation.topic_id):
                 partition = names[name].topic_partition.partition
                 if debts.is_owed(cluster, agent.id, incarnation, partition):
+                    continue
+                if forgetting.may_stay(cluster, writer, incarnation, agent.id):
                     continue
                 if is_live(name) and not departures.may_stay(cluster, writer, agent, incarnation, partition):
                     raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")

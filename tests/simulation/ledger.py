@@ -74,6 +74,8 @@ class Incarnation:
     """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
+    lost: dict[int, None] = field(default_factory=dict)
+    """Brokers that were given up while it was marked, or owed: see `forgetting`."""
     in_trash: bool = False
     """It has no znode, and its records are to stay: see `trash_book`."""
     was_in_trash: bool = False

@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation import trash_beliefs
 from tests.simulation.debts import Creditors
+from tests.simulation.forgetting import Undertakers
 from tests.simulation.ledger import Incarnation
 from tests.simulation.movers import Movers
 from tests.simulation.plans import Planners
@@ -42,6 +43,7 @@ class Operators:
         self._movers = Movers(cluster)
         self._switches = Switches(cluster)
         self._creditors = Creditors(cluster)
+        self._undertakers = Undertakers(cluster)
         self._trash = TrashPeople(cluster)
         self._planners = Planners(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
@@ -54,7 +56,15 @@ class Operators:
 
     def act(self, deed: str) -> None:
         """Do it."""
-        crowd = (self._movers, self._switches, self._creditors, self._trash, self._planners, self._cluster.groups)
+        crowd = (
+            self._movers,
+            self._switches,
+            self._creditors,
+            self._undertakers,
+            self._trash,
+            self._planners,
+            self._cluster.groups,
+        )
         doer = next(doer for doer in (self, *crowd) if hasattr(doer, deed))
         getattr(doer, deed)()
 
