@@ -27,6 +27,7 @@ from lethe.controller.core.deletion_memory import (
     HeldTopic,
     RefusedMark,
 )
+from lethe.controller.core.mutation import leave_line
 from lethe.controller.core.pausing import has_begun
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics
@@ -70,6 +71,21 @@ def record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
     if mark.held_by not in REFUSED:
         is_there = name in step.context.cluster.topics or name in step.context.cluster.quarantined_topics
         phase(step, name, LET_GO if is_there else VANISHED, since_ms=mark.since_ms)
+
+
+def drop_markers(step: StepContext, names: Sequence[str]) -> None:
+    """Drop what was stored of these markers, which the controller has removed, so that the next ones are read.
+
+    A list of names does not show that a topic was marked again meanwhile, with other orders."""
+    cluster = step.context.cluster
+    for name in names:
+        mark = cluster.marks.pop(name, None)
+        if mark is not None:
+            record_end(step, name, mark)
+        cluster.marker_times.pop(name, None)
+        cluster.marker_orders.pop(name, None)
+        leave_line(cluster, name)
+    trash_in.let_go(step, names)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------
@@ -139,6 +155,7 @@ def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequen
     context = step.context
     cluster = context.cluster
     alone: list[str] = []
+    removed: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
             if task.with_config and outcome == GroupFailed(_CONFIG, ZkError.NO_NODE):
@@ -160,6 +177,6 @@ def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequen
             refuse(step, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)
         elif task.others and not isinstance(outcome, GroupFailed):
             refuse(step, (name,), CauseKind.OTHER_INCARNATION, OTHER_INCARNATION)
-        cluster.marks.pop(name, None)
-        trash_in.let_go(step, (name,))
+        removed.append(name)
+    drop_markers(step, removed)
     _remove_ghosts(step, alone, with_config=False)

@@ -23,11 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import trash_end, trash_in, trash_out
+from lethe.controller.core import trash_end, trash_out
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion import phase
-from lethe.controller.core.deletion_memory import LET_GO, REFUSED
-from lethe.controller.core.mutation import leave_line
+from lethe.controller.core.holding import drop_markers
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import (
     ReadTopicRequests,
@@ -186,21 +184,6 @@ def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcome
             step.refuse(subject, BRINGING_BACK, answer.refused.refused or "")
         else:
             unmarked.append(answer.topic)
-    _drop_markers(step, unmarked)
+    drop_markers(step, unmarked)
     if is_changed:
         step.do(ReadTopicRequests())
-
-
-def _drop_markers(step: StepContext, names: Sequence[str]) -> None:
-    """Drop what was stored of these markers, so that the next ones are read.
-
-    A list of names does not show that a topic was marked again meanwhile, with other orders."""
-    cluster = step.context.cluster
-    for name in names:
-        mark = cluster.marks.pop(name, None)
-        if mark is not None and mark.held_by not in REFUSED:
-            phase(step, name, LET_GO, since_ms=mark.since_ms)
-        cluster.marker_times.pop(name, None)
-        cluster.marker_orders.pop(name, None)
-        leave_line(cluster, name)
-    trash_in.let_go(step, names)
