@@ -130,6 +130,10 @@ class ReplicaAssignment(NamedTuple):
             removing=tuple(r for r in origin if r not in target),
         )
 
+    def also_removing(self, replicas: tuple[int, ...]) -> ReplicaAssignment:
+        """Return the assignment with these unassigned replicas behind the others, to be removed."""
+        return self._replace(replicas=self.replicas + replicas, removing=self.removing + replicas)
+
     def without(self, broker: int) -> ReplicaAssignment:
         """Return the assignment without this broker's replica."""
         return ReplicaAssignment(

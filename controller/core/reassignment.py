@@ -4,7 +4,8 @@ The topic's znode has the reassignment: `replicas` is the target followed by the
 `removing` are the differences. It is written first and once more at the end, so that the next controller can continue
 at any point:
 
-    start     the topic's znode gets the target; replicas of an abandoned target are retired
+    start     the topic's znode gets the target; replicas of an abandoned target are retired, and stay among `removing`
+              until their brokers have answered
     announce  leader epoch + 1; LeaderAndIsr to the origin, and (as new) to the added replicas
     (wait)    until the leader reports every target replica in the ISR
     lead      a target replica leads, or the leader's epoch is raised; brokers see the target as the whole assignment
@@ -12,6 +13,7 @@ at any point:
     finish    the topic's znode has no reassignment any more (`reassignment_end` has these last three)
 
     origin [1, 2], target [2, 3]    replicas [2, 3, 1], adding [3], removing [1]
+    then the origin as target       replicas [1, 2, 3], adding [], removing [3]; when 3 has answered, [1, 2]
 
 A second target during a reassignment counts from the origin; the origin as target cancels. The reassignment of a marked
 topic ends (`reassignment_end.cancel`). Each phase handles many partitions at once.
@@ -19,8 +21,9 @@ topic ends (`reassignment_end.cancel`). Each phase handles many partitions at on
 As in Kafka, a removed replica on an unregistered broker leaves its log there; the survey finds it. Differences from
 Kafka:
 
-* The last write waits for the answers of the removed replicas' brokers. Otherwise a crash before the requests leave
-  would leave replicas that no controller can find.
+* The last write waits for the answers of the removed replicas' brokers, also of those that only an abandoned target
+  had. Otherwise a crash before the requests leave would leave replicas that no controller can find, and a leader that
+  proposes them for the ISR without end.
 * Every write of a topic's znode expects the version in memory.
 * `/admin/reassign_partitions` may be rewritten while it exists.
 * If no target replica is live and in the ISR, the reassignment waits instead of completing without a leader.
@@ -108,10 +111,25 @@ def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
 def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> znodes.TopicZnode:
     znode = znode_of(context, name)
     assignments = dict(znode.assignments)
-    for (_, number), replicas in targets:
+    for topic_partition, replicas in targets:
+        partition = context.cluster.topics[name].partitions[topic_partition.partition]
         # From memory: if the partition only waits for its removed replicas, its target is the origin now.
-        assignments[number] = context.cluster.topics[name].partitions[number].assignment.reassign_to(replicas)
+        after = partition.assignment.reassign_to(replicas)
+        abandoned = _abandoned(context, topic_partition, partition, after)
+        assignments[topic_partition.partition] = after.also_removing(abandoned)
     return znodes.TopicZnode(assignments, znode.topic_id)
+
+
+def _abandoned(
+    context: Context, topic_partition: TopicPartition, partition: Partition, after: ReplicaAssignment
+) -> tuple[int, ...]:
+    """Return the replicas that the new assignment drops, and that brokers may have: those that were announced, and
+    those whose deletion is not answered."""
+    known = context.cluster.reassignments.get(topic_partition)
+    hosts = context.cluster.hosts(topic_partition)
+    announced = (r for r in partition.assignment.replicas if r in hosts)
+    leaving = () if known is None else known.retiring
+    return tuple(r for r in dict.fromkeys((*announced, *leaving)) if r not in after.replicas)
 
 
 def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outcomes: Sequence[GroupOutcome]) -> None:
@@ -162,8 +180,9 @@ def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int
     if partition is None:
         return []
     before, after = partition.assignment, partition.assignment.reassign_to(target)
-    hosts = step.context.cluster.hosts(topic_partition)
+    abandoned = _abandoned(step.context, topic_partition, partition, after)
     begin_reassignment(step.context.cluster, topic_partition, after, step.now_ms)
+    step.context.cluster.reassignments[topic_partition].written = after.also_removing(abandoned)
     step.record(
         EventRecordType.REASSIGNMENT,
         f"partition/{topic_partition}",
@@ -172,11 +191,7 @@ def _begin(step: StepContext, topic_partition: TopicPartition, target: tuple[int
         adding=in_words(after.adding),
         removing=in_words(after.removing),
     )
-    return [
-        PartitionReplica(*topic_partition, BrokerId(r))
-        for r in before.replicas
-        if r not in after.replicas and r in hosts
-    ]
+    return [PartitionReplica(*topic_partition, BrokerId(r)) for r in abandoned if r in before.replicas]
 
 
 # --- progress -----------------------------------------------------------------------------------------------------
@@ -190,6 +205,7 @@ def progress(step: StepContext, task: ProgressReassignments) -> None:
     complete: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
     retiring: list[TopicPartition] = []
+    """Partitions with replicas in the znode that are out of service."""
     released: list[Target] = []
     for topic_partition in asked:
         partition = cluster.partition(topic_partition)
@@ -202,8 +218,12 @@ def progress(step: StepContext, task: ProgressReassignments) -> None:
             released.append(Target(topic_partition, target))
         elif known.is_led:
             retiring.append(topic_partition)
+        elif _has_arrived(context, topic_partition, partition):
+            complete.append(topic_partition)
         else:
-            (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+            waiting.append(topic_partition)
+            if known.written != partition.assignment:
+                retiring.append(topic_partition)
     if released:
         step.do(StartReassignments(tuple(released)))
     if retiring:

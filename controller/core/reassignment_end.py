@@ -203,7 +203,7 @@ def left_on(context: Context, brokers: Sequence[BrokerId]) -> tuple[PartitionRep
         PartitionReplica(*topic_partition, broker)
         for topic_partition, known in context.cluster.reassignments.items()
         for broker in brokers
-        if broker in known.retiring or (known.is_led and broker in _moved_away(context, topic_partition, known))
+        if broker in known.retiring or broker in _moved_away(context, topic_partition, known)
     )
 
 
@@ -223,7 +223,9 @@ def broker_failed(step: StepContext, broker: BrokerId) -> None:
 
 
 def finish(step: StepContext, task: FinishReassignments) -> None:
-    """Write the completed reassignments without replicas to retire, with one write for each topic."""
+    """Write these reassignments without the replicas that are retired, with one write for each topic.
+
+    A reassignment that has not arrived keeps the rest, without the replicas of its abandoned target."""
     context = step.context
     by_topic: dict[str, list[TopicPartition]] = {}
     for topic_partition, partition in _known(context, task.partitions):
@@ -268,6 +270,7 @@ def on_reassignments_finished(step: StepContext, task: ReassignmentsFinished, ou
             why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
             step.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
             retry_later(step)
+    done = _without_those_under_way(context, done)
     held = [(tp, cluster.reassignments[tp].held_target) for tp in done if tp in cluster.reassignments]
     for topic_partition, partition in _known(context, done):
         end_reassignment(cluster, topic_partition, partition.assignment)
@@ -284,6 +287,18 @@ def on_reassignments_finished(step: StepContext, task: ReassignmentsFinished, ou
         context.tasks.append(TrimReassignments())
     # The remaining replicas are in sync now, so the held target can start.
     step.do(StartReassignments(tuple(Target(tp, target) for tp, target in held if target is not None)))
+
+
+def _without_those_under_way(context: Context, written: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Store that the replicas of an abandoned target are gone; return the partitions where nothing moves any more."""
+    done: list[TopicPartition] = []
+    for topic_partition, partition in _known(context, written):
+        known = context.cluster.reassignments.get(topic_partition)
+        if known is not None and partition.assignment.is_being_reassigned:
+            known.written = partition.assignment
+        else:
+            done.append(topic_partition)
+    return done
 
 
 # --- ending for a deletion ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.effects import BeginDeletions
+from lethe.controller.core.effects import BeginDeletions, RetryReassignments
 from lethe.controller.core.invariants import violations
 from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.transitions import PartitionState
@@ -185,9 +185,14 @@ def _as_written(
     context: Context, incarnation: Incarnation, partition: int, known: ReplicaAssignment
 ) -> ReplicaAssignment:
     """Where the target of a reassignment leads, it counts as the whole assignment, and the znode is written when the
-    replicas that go have been deleted."""
+    replicas that go have been deleted. The znode also keeps the replicas of a target that was given up, for as long as
+    a broker has not answered that they are deleted, or the write is to be tried again."""
     znode = incarnation.assignments.get(partition)
-    moving = TopicPartition(incarnation.name, partition) in context.cluster.reassignments
-    if znode is not None and moving and not known.is_being_reassigned and znode.target == known.replicas:
-        return znode
-    return known
+    moving = context.cluster.reassignments.get(TopicPartition(incarnation.name, partition))
+    if znode is None or moving is None:
+        return known
+    if not known.is_being_reassigned:
+        return znode if znode.target == known.replicas else known
+    is_awaited = moving.retiring or RetryReassignments() in context.timers
+    left = tuple(broker for broker in moving.written.replicas if broker not in known.replicas)
+    return known.also_removing(left) if is_awaited else known

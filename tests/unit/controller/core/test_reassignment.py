@@ -11,6 +11,7 @@ from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
+from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import (
     AlterPartition,
     AlterPartitionRequest,
@@ -323,6 +324,74 @@ def test_a_reassignment_survives_a_failover_at_every_write(loss: Loss) -> None:
             assert step > 8
             return
     raise AssertionError("it writes without end")
+
+
+def obeyed(world: OneController, broker: int) -> tuple[int, ...] | None:
+    """The replicas of orders-0 as the broker knows them from what was sent to it; None: its replica is deleted.
+
+    A broker takes up a LeaderAndIsr only with a higher leader epoch."""
+    known: tuple[int, ...] | None = None
+    epoch = -1
+    for send in world.sent:
+        if send.broker == broker and isinstance(send.request, LeaderAndIsrRequest):
+            for row in send.request.topics[0].partitions:
+                if row.leader_epoch > epoch:
+                    known, epoch = row.replicas, row.leader_epoch
+        elif send.broker == broker and _deletes(send.request):
+            known, epoch = None, -1
+    return known
+
+
+def _deletes(request: ChannelRequest) -> bool:
+    return isinstance(request, StopReplicaRequest) and any(row.delete for row in request.topics[0].partitions)
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("second", [(1, 2), (4, 2)], ids=["cancelled", "another target"])
+def test_no_replica_of_an_abandoned_target_is_left_after_a_failover_at_any_write(
+    second: tuple[int, int], loss: Loss
+) -> None:
+    for step in range(60):
+        world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2))
+        ask(world, orders_0=(3, 2))
+        assert obeyed(world, 3) is not None
+        count = 0
+
+        def lose(_: WriteZnodes, at: int = step) -> Loss | None:
+            nonlocal count
+            count += 1
+            return loss if count == at + 1 else None
+
+        world.losing = lose
+        ask(world, orders_0=second)
+        world.advance(60_000)
+        for _ in range(2):
+            # The write of the ISR may have been the one that was lost: the leader asks again.
+            if world.context.cluster.reassignments:
+                catch_up(world, "orders", 0, 1, *second)
+                world.advance(60_000)
+        assert assignment(world, "orders") == ReplicaAssignment(second), step
+        assert asked(world) is None, step
+        assert not world.context.cluster.reassignments, step
+        assert obeyed(world, 3) is None, step
+        assert all(set(obeyed(world, broker) or ()) == set(second) for broker in second), step
+        if count <= step:
+            assert step > 3
+            return
+    raise AssertionError("it writes without end")
+
+
+def test_replica_of_an_abandoned_target_stays_in_the_znode_until_its_broker_has_answered() -> None:
+    world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2))
+    ask(world, orders_0=(3, 2))
+    world.silent = {3: None}
+    ask(world, orders_0=(4, 2))
+    assert assignment(world, "orders") == ReplicaAssignment((4, 2, 1, 3), (4,), (1, 3))
+    assert world.context.cluster.topics["orders"].partitions[0].assignment == ReplicaAssignment((4, 2, 1), (4,), (1,))
+    world.silent = {}
+    world.stop_broker(3)
+    world.run()
+    assert assignment(world, "orders") == ReplicaAssignment((4, 2, 1), (4,), (1,)), "as if it had answered"
 
 
 def test_a_znode_written_by_somebody_else_meanwhile_is_read_again_and_nothing_of_it_is_lost() -> None:
