@@ -124,9 +124,8 @@ def _end_if_complete(step: StepContext, looking: DirectoryLook) -> None:
     if any(request_id in context.cluster.outstanding for request_id in looking.waiting.values()):
         return
     memory.looks.remove(looking)
-    names = [name for name in looking.requests if memory.in_phase(name, TrashPhase.TRASHED) is not None]
-    for name in names:
-        memory.topics[name].is_asked = False
+    # They are asked until the outcome is known: a grace period that ends meanwhile deletes nothing.
+    names = (name for name in looking.requests if memory.in_phase(name, TrashPhase.TRASHED) is not None)
     requests = {name: looking.requests[name] for name in names}
     if looking.epochs:
         reads = (Exists(paths.broker_id(broker)) for broker in looking.epochs)
@@ -164,6 +163,7 @@ def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[s
         states = _states(context, entry, found.get(name, {}))
         if isinstance(states, str):
             refusals[name] = states
+            context.cluster.trash.topics[name].is_asked = False
             continue
         entries[name] = entry.entering(TrashPhase.RESTORING, step.now_ms)
         checked[name] = in_service(states.values())
@@ -174,6 +174,7 @@ def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[s
         step.write(groups, TopicsBroughtBack(entries, requests, checked))
     if refusals:
         refuse(step, {name: (requests[name], UNDELETE, why) for name, why in refusals.items()})
+        trash.arm(step)
 
 
 def in_service(states: Iterable[LeaderAndIsr]) -> tuple[int, ...]:
@@ -243,6 +244,7 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
     for (name, entry), outcome in zip(task.entries.items(), outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
             refusals[name] = (task.requests[name], UNDELETE, trash.NAME_IS_TAKEN)
+            memory.topics[name].is_asked = False
         elif isinstance(outcome, GroupFailed):
             # A broker has left, or the request was withdrawn or replaced.
             at = outcome.index_in_group

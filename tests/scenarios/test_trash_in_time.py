@@ -1,0 +1,75 @@
+"""Requests that come before the end of the grace period, which is over before brokers have answered.
+
+Found by `make explore`: a broker died while it was asked for its directories. The timer that ended the wait also found
+the grace period over, and deleted the topic before it was brought back.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer, LogDirsDescribed
+from lethe.controller.core.trash_out import LOOK_MS
+from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
+from lethe.protocol.zookeeper import paths
+from tests.fakes.one_controller import OneController, consent
+from tests.scenarios.plot import cluster, led, with_topic
+from tests.scenarios.test_trash import FREEZE_MS, mark, phase_of
+from tests.scenarios.test_undelete_marked import refused, request
+
+GRACE_MS = 5_000
+
+
+class Silent:
+    """Broker 2 says nothing of its directories; broker 1 has the topic, or an empty disk."""
+
+    def __init__(self, *, has_topic: bool) -> None:
+        self._has_topic = has_topic
+
+    def __call__(self, send: Send) -> Answer | None:
+        answer = consent(send)
+        if not isinstance(answer, LogDirsDescribed):
+            return answer
+        if send.broker == 2:
+            return None
+        return (
+            answer if self._has_topic else LogDirsDescribed(*send[:3], DescribeLogDirsResponse((LogDir(0, "/a", ()),)))
+        )
+
+
+def asked(*, has_topic: bool = True) -> OneController:
+    """The topic is in the trash, and requested back; its grace period ends before the wait for broker 2."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders", grace_ms=GRACE_MS)
+    world.advance(FREEZE_MS)
+    world.answer = Silent(has_topic=has_topic)
+    request(world, "orders")
+    world.advance(GRACE_MS)
+    assert phase_of(world) is not None
+    return world
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_topic_comes_back_although_its_grace_period_has_ended_meanwhile(dies: bool) -> None:
+    world = asked()
+    if dies:
+        world.stop_broker(2)
+        world.run()
+    world.advance(LOOK_MS)
+    assert led(world, "orders") == (1, 1, (1,))
+    assert not world.exists(paths.delete_topic("orders"))
+    assert refused(world, "orders") is None
+    assert not world.exists(paths.request("orders"))
+
+
+def test_topic_that_cannot_come_back_whole_is_deleted_when_its_grace_period_has_ended() -> None:
+    world = asked(has_topic=False)
+    world.advance(LOOK_MS)
+    why = refused(world, "orders")
+    assert why is not None
+    assert why.startswith("partition 0 is not on the disks")
+    world.answer = consent
+    world.advance(60_000)
+    assert phase_of(world) is None
+    assert not world.exists(paths.topic("orders"))
