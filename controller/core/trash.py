@@ -279,16 +279,19 @@ def thaw(step: StepContext, topics: Sequence[tuple[str, TrashEntry]]) -> None:
 
 
 def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[GroupOutcome]) -> None:
-    """Store the written entries; restore the settings of topics that stay."""
+    """Store the written entries; restore the settings of topics that stay.
+
+    A topic that was marked again for the trash while it came back has waited for the end of its former entry."""
     trash = step.context.cluster.trash
     outcomes = outcomes[task.parents :]
     restoring: list[str] = []
+    removed: list[str] = []
     for (name, entry), outcome in zip(task.entries, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and not (entry is None and _is_gone(step, name, outcome)):
             put_off(step, name, MOVING, outcome.error.name)
         elif entry is None:
             trash.topics.pop(name, None)
-            free_name(step, (name,))
+            removed.append(name)
         else:
             trash.retries.pop(name, None)
             left = {} if name not in trash.topics else trash.topics[name].groups_left
@@ -297,6 +300,11 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:
                 restoring.append(name)
+    free_name(step, removed)
+    marks = step.context.cluster.marks
+    marked = tuple(name for name in removed if name in marks and marks[name].held_by is CauseKind.TRASH)
+    if marked:
+        step.do(FreezeTopics(marked))
     if restoring:
         step.do(RestoreSettings(tuple(restoring)))
     arm(step)

@@ -157,6 +157,17 @@ def test_entry_goes_with_a_topic_that_is_deleted_while_offsets_are_left() -> Non
     assert led(world, "orders") == (1, 0, (1, 2))
 
 
+def test_topic_that_is_marked_again_while_offsets_are_left_goes_into_the_trash_after_that() -> None:
+    world = with_offsets_left()
+    mark(world, "orders")
+    assert phase_of(world) is TrashPhase.OFFSETS
+    world.groups.with_members.clear()
+    world.advance(30_000)
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
 def test_topic_gets_its_settings_back_when_its_marker_is_refused() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
     mark(world, "orders")
