@@ -13,16 +13,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import deletion_plan_look
 from lethe.admin.deletion_plan import TopicDeletionPlan
 from lethe.admin.outcomes import Outcome, outcome_of
-from lethe.controller.core import (
-    batching,
-    coordinators,
-    named_incarnation,
-    trash,
-    trash_after,
-    trash_in,
-    trash_out,
-    undeleting,
-)
+from lethe.controller.core import batching, coordinators, trash, trash_after, trash_in, trash_out, undeleting
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
@@ -176,11 +167,6 @@ def another_topic_marked_by_a_plan() -> AbstractContextManager[object]:
     return method(deletion_plan_look, "mark_as_planned", mark_names)
 
 
-def marker_of_another_topic_obeyed() -> AbstractContextManager[object]:
-    """The controller deletes whichever topic has the name, although the marker names an earlier one."""
-    return everywhere(named_incarnation.differing, lambda context, marked: ())
-
-
 def plan_carried_out_in_part() -> AbstractContextManager[object]:
     """The topics of a plan are marked one by one."""
 
@@ -211,6 +197,5 @@ ALL = (
     not_announced_after_failover,
     undeleted_after_the_first_replica,
     another_topic_marked_by_a_plan,
-    marker_of_another_topic_obeyed,
     plan_carried_out_in_part,
 )
