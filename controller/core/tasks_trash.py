@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -141,7 +141,10 @@ class TrashWritten:
 
 @dataclass(frozen=True, slots=True)
 class TopicsTrashed:
+    """After the writes that take topics out of service; `paths` are those of each write's operations."""
+
     entries: Mapping[str, TrashEntry]
+    paths: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

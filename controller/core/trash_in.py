@@ -246,7 +246,7 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
         entries[name] = entry
         groups.append(group)
     if groups:
-        step.write(groups, TopicsTrashed(entries))
+        step.write(groups, TopicsTrashed(entries, [tuple(each.path for each in group) for group in groups]))
 
 
 def _deletes(name: str, topic: Topic) -> tuple[Operation, ...]:
@@ -268,9 +268,10 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
     """Have brokers forget and stop the topics, and keep the records."""
     context, cluster = step.context, step.context.cluster
     gone: list[str] = []
-    for (name, entry), outcome in zip(task.entries.items(), outcomes, strict=True):
+    for (name, entry), written, outcome in zip(task.entries.items(), task.paths, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
-            put_off(step, name, MOVING, outcome.error.name)
+            index = outcome.index_in_group
+            put_off(step, name, MOVING, f"{outcome.error.name}{f' at {written[index]}' if index >= 0 else ''}")
         else:
             cluster.trash.topics[name] = TrashedTopic(entry)
             gone.append(name)

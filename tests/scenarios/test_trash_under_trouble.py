@@ -312,6 +312,20 @@ def test_topic_stays_in_service_while_a_leader_has_written_an_isr_that_the_contr
     assert led(world, "orders") == (1, 0, (1, 2)), "it is in service"
 
 
+def test_state_that_somebody_has_removed_is_named_and_the_next_controller_begins_it_anew() -> None:
+    world = with_topic(cluster(), "orders", (1, 2), (2, 1))
+    mark(world, "orders")
+    world.write(Delete(paths.partition_state("orders", 1)))
+    world.run()
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert refusals(world, "topic/orders")[-1].endswith("NO_NODE at /brokers/topics/orders/partitions/1/state")
+    world.crash()
+    world.elect()
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
 def test_time_is_not_over_early_because_the_clock_of_an_earlier_controller_was_slow() -> None:
     """A process reads the clock once: one that starts before the clock is set has the wrong time as long as it runs."""
     world = with_topic(cluster(), "orders", (1, 2))

@@ -21,7 +21,7 @@ from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data
+from lethe.protocol.zookeeper.operations import Data, Delete
 from lethe.protocol.zookeeper.znodes import decode_controller_epoch
 from tests.simulation.world import Violation
 
@@ -99,6 +99,16 @@ class Authority:
             self._world.note(agent.name, "is restarted, since it refuses the controller's epoch")
             self._cluster.restart_later(agent, after_ms=1)
         return True
+
+    def move_from_removed_states(self) -> None:
+        """Have another controller take over where a state that somebody has removed by hand keeps a topic out of the
+        trash: the next one begins such a partition anew."""
+        ledger = self._cluster.ledger
+        for name in ledger.marked:
+            living = ledger.living.get(name)
+            if living is not None and any(partition not in living.states for partition in living.maimed):
+                self._cluster.ensemble.operate(Delete(paths.CONTROLLER))
+                return
 
     def restart_those_of_removed_states(self) -> None:
         """Restart the brokers that host a partition under a later leader epoch than its state znode says, or under the

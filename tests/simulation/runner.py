@@ -118,6 +118,7 @@ class _Run:
         def restart_few() -> None:
             cluster.authority.restart_few_that_refuse()
             cluster.authority.restart_those_of_removed_states()
+            cluster.authority.move_from_removed_states()
 
         # What waits for such a broker is tried again for as long as nobody restarts it: it is never quiet.
         world.after(HEALING_LIMIT_MS // 2, restart_few)
