@@ -51,7 +51,9 @@ from lethe.survey.zookeeper import read_cluster_id
 
 NO_ORDERS: Final = DeletionOrders()
 _CHANGED: Final = "has changed while the topics were to be marked"
-_CREATED_AGAIN: Final = "was removed and created again while the topics were marked, so another topic has the mark"
+_CREATED_AGAIN: Final = (
+    "was created again, or brought back from the trash, while the topics were marked, so the mark names another znode"
+)
 _KEPT: Final = "a controller of Lethe drops the mark, which names the planned topic, and one of Kafka deletes the topic"
 _DELETED: Final = "a controller of Kafka deletes the topic, whichever one the mark names"
 

@@ -39,10 +39,12 @@ class _Wait:
 
 
 class _Marked(NamedTuple):
-    """A marker that was created: which incarnation lived then, and which one the marker names."""
+    """A marker that was created: which incarnation lived then, which one the marker names, and whether the znode that
+    it names was there: what was in the trash in between has another one."""
 
     living: Incarnation | None
     named: Incarnation | None
+    has_same_znode: bool
 
 
 class SlowSession:
@@ -67,7 +69,8 @@ class SlowSession:
                 living = self.ledger.living.get(name)
                 czxid = decode_deletion_marker(operation.data).topic_czxid
                 named = living if czxid is None else self.ledger.by_zxid.get((czxid, name))
-                self.marked[name] = _Marked(living, named)
+                node = self._ensemble.model.node(paths.topic(name))
+                self.marked[name] = _Marked(living, named, czxid is None or (node is not None and node.czxid == czxid))
         return outcome
 
     async def ensure_path(self, path: str) -> None:
@@ -153,14 +156,14 @@ class Planners:
 def _judge(session: SlowSession, meant: dict[str, Incarnation], outcomes: list[Outcome] | None) -> None:
     """All that the plan means is marked, and nothing else; or nothing.
 
-    A topic may have been created again between the last look and the marks. Then the marker names the one that is
-    meant, and the command says so, if the other one is still there."""
+    A topic may have been created again, or come back from the trash, between the last look and the marks. Then the
+    marker names the znode that is meant, and the command says so, if the other one is still there."""
     session.close()
     problems = {each.name: each.problem for each in outcomes or ()}
-    for name, (living, named) in session.marked.items():
+    for name, (living, named, has_same_znode) in session.marked.items():
         if named is not meant[name]:
             raise Violation("plan", f"{named or name} was marked by a plan that means {meant[name]}")
-        is_other = living is not meant[name]
+        is_other = living is not meant[name] or not has_same_znode
         if is_other and session.ledger.living.get(name) is living and problems[name] is None:
             raise Violation("plan", f"{living} has the marker of {meant[name]}, and the command does not say so")
         if is_other:

@@ -93,7 +93,7 @@ async def test_a_topic_that_is_created_again_is_not_the_one_that_its_marker_name
     fine, other = await mark_as_planned(late, plan)
     assert fine.problem is None
     assert other.problem is not None
-    assert other.problem.startswith("orders was removed and created again while the topics were marked")
+    assert other.problem.startswith("orders was created again, or brought back from the trash, while")
     assert follows in other.problem
     for topic in plan.topics:
         (marker,) = await session.read([GetData(paths.delete_topic(topic.topic))])
