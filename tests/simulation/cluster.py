@@ -11,7 +11,7 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, debts, departures, forgetting, invariants, trash
+from tests.simulation import belief, conduct, debts, departures, forgetting, invariants, trash
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -165,6 +165,7 @@ class Cluster:
             self.ledger.book(writer.name, operation, self.ensemble.model.zxid, by_controller=writer.is_controller)
             self.forgetting.book(operation)
             self.announcements.book(operation)
+            conduct.marker_written(self, writer, operation)
             self.retention.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
                 departures.after_write(self, writer, self.ledger.living[name])

@@ -25,6 +25,7 @@ from tests.simulation.world import Violation
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
     from tests.simulation.controllers import ControllerProcess
+    from tests.simulation.ensemble import Writer
 
 
 def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: Effect) -> None:
@@ -57,15 +58,33 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
         raise Violation("conduct", f"{controller.name} {problem}")
 
 
+def marker_written(cluster: Cluster, writer: Writer, operation: Operation) -> None:
+    """Book whether the marker says, by right, that the deletion has begun. The writer may die before it has queued the
+    topic: the next controller goes on, whatever it has read of the configuration."""
+    name = paths.deleted_topic_of(operation.path)
+    incarnation = None if name is None else cluster.ledger.living.get(name)
+    if name is None or incarnation is None:
+        return
+    match operation:
+        case Create() | Delete():
+            incarnation.noted = False
+        case SetData(data=data) if writer.knowledge is not None and writer.knowledge.may_delete(name):
+            incarnation.noted = znodes.decode_deletion_marker(data).begun == incarnation.czxid
+        case _:
+            pass
+
+
 def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Collection[str]) -> None:
-    """Topics are queued for deletion only by who takes deletion for enabled; then they are condemned."""
+    """Topics are queued for deletion only by who takes deletion for enabled, or goes on with what such a controller has
+    begun; then they are condemned."""
     context = controller.context
     for name in context.cluster.deletions:
         topic = context.cluster.topics.get(name)
         if name in before or topic is None:
             continue
         incarnation = cluster.ledger.by_zxid[topic.created_zxid, name]
-        if not controller.knowledge.may_delete(name) and not incarnation.condemned:
+        may_go_on = incarnation.condemned or incarnation.noted
+        if not controller.knowledge.may_delete(name) and not may_go_on:
             raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
         incarnation.condemned = True
         marker = cluster.ensemble.model.node(paths.delete_topic(name))

@@ -58,6 +58,8 @@ class Incarnation:
     """A marker was there while it lived, and named no other topic."""
     condemned: bool = False
     """Some controller that had read that topics may be deleted has queued it."""
+    noted: bool = False
+    """Its marker says that its deletion has begun, and the controller that wrote so had read that it may be deleted."""
     begun: int | None = None
     """The last czxid that its marker has named as begun; a person may have written over it."""
     marker: int = 0

@@ -1,4 +1,4 @@
-"""The rule on the pace: how many deletions a controller may begin in one term."""
+"""Rules on intent: how many deletions a controller may begin in one term, and which ones it may go on with."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from dataclasses import replace
 
 import pytest
 
+from lethe.controller.core import mutation
 from lethe.controller.core.effects import WriteZnodes
 from lethe.controller.core.pace_memory import PaceLimits
-from lethe.protocol.vocabulary import ControllerEpoch, EpochVersion
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, EpochVersion, ReplicaAssignment
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, SetData
+from lethe.protocol.zookeeper.operations import Check, Delete, Operation, SetData
+from lethe.protocol.zookeeper.znodes import DeletionOrders, encode_deletion_marker
 from tests.simulation.cluster import Cluster
-from tests.simulation.conduct import effect_is_allowed
+from tests.simulation.conduct import effect_is_allowed, marker_written, queued_is_allowed
 from tests.simulation.controllers import ControllerProcess
+from tests.simulation.ensemble import Writer
+from tests.simulation.ledger import Incarnation
+from tests.simulation.settings import DELETION, Knowledge, Said
 from tests.simulation.world import Violation, World
 
+UNCLEAR = Said(unclear=(DELETION,))
 AT_ONCE = 3
 NOTES = WriteZnodes(
     1,
@@ -47,3 +53,53 @@ def test_a_controller_that_loads_anew_after_a_foreign_write_of_the_same_epoch_ha
     controller.context.cluster.epoch_version = EpochVersion(8)
     effect_is_allowed(cluster, controller, NOTES)
     assert controller.turns.begun == AT_ONCE
+
+
+CZXID = 9
+MARKER = paths.delete_topic("t0")
+BEGUN = SetData(MARKER, encode_deletion_marker(DeletionOrders(begun=CZXID)), 0)
+
+
+def marked() -> tuple[Cluster, Incarnation]:
+    cluster = Cluster(World(0))
+    incarnation = cluster.ledger.living["t0"] = Incarnation("t0", 1, readable=True, czxid=CZXID)
+    cluster.ledger.by_zxid[CZXID, "t0"] = incarnation
+    return cluster, incarnation
+
+
+def queue_knowing_nothing(cluster: Cluster) -> None:
+    """A controller that cannot read whether topics may be deleted queues t0."""
+    controller = cluster.controllers[0]
+    mutation.add_topic(controller.context.cluster, "t0", None, {0: ReplicaAssignment((BrokerId(1),))})
+    controller.context.cluster.topics["t0"].created_zxid = CZXID
+    mutation.queue_deletion(controller.context.cluster, "t0", 0)
+    controller.knowledge = Knowledge(controller.started_with, said=UNCLEAR)
+    queued_is_allowed(cluster, controller, ())
+
+
+def test_a_controller_goes_on_with_what_another_one_has_noted_by_right() -> None:
+    cluster, incarnation = marked()
+    marker_written(cluster, Writer("controller 1001", 1, Knowledge(cluster.controllers[1].started_with)), BEGUN)
+    queue_knowing_nothing(cluster)
+    assert incarnation.condemned
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        (),
+        ((UNCLEAR, SetData(MARKER, b"{}", 0)),),
+        ((UNCLEAR, BEGUN),),
+        ((Said(), BEGUN), (Said(), Delete(MARKER))),
+    ],
+    ids=["nothing was noted", "the note says nothing", "who noted it knew nothing", "the marker is gone"],
+)
+def test_a_controller_begins_no_deletion_that_it_does_not_know_to_be_allowed(
+    writes: tuple[tuple[Said, Operation], ...],
+) -> None:
+    cluster, _ = marked()
+    for said, operation in writes:
+        knowledge = Knowledge(cluster.controllers[1].started_with, said=said)
+        marker_written(cluster, Writer("controller 1001", 1, knowledge), operation)
+    with pytest.raises(Violation, match="queues t0, having read"):
+        queue_knowing_nothing(cluster)
