@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         "gone": "broker 2, once dead, never returns",
         "undelete": "the operator pauses deletions, requests the topic back, and resumes them",
         "kafka": "controller 1001 knows no debts, as Kafka's",
+        "trash": "topic A is marked with a grace period, and requested back",
+        "purge": "topic A is marked with a grace period, and its deletion from the trash is requested",
+        "again": "topic A, which has come back, is marked again",
         "away": "broker 2 has died and topic A has been marked before the search begins",
     }
     for name in Scene._fields:

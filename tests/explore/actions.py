@@ -47,8 +47,19 @@ class Scene(NamedTuple):
     """The operator pauses deletions, requests the marked topic back, resumes deletions: each once, at any moment."""
     kafka: bool = False
     """Controller 1001 does what Kafka's does about debts: it sees none, pays none, and waits for absent brokers."""
+    trash: bool = False
+    """Topic A is marked with a grace period, and may be requested back at any moment, once."""
+    purge: bool = False
+    """The same, but its deletion from the trash is requested, or that of another incarnation, which is not there."""
+    again: bool = False
+    """Topic A, which came back, is marked again: at once where it was for the trash before, or the reverse."""
     away: bool = False
     """The search begins after broker 2 has died and topic A was marked. With `owe`, A's znodes are gone by then."""
+
+    @property
+    def has_trash(self) -> bool:
+        """Whether a marker may order a grace period."""
+        return self.trash or self.purge or self.again
 
 
 class Bounds(NamedTuple):

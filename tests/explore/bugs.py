@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from lethe.controller.core import debts, debts_written, undeleting
+from lethe.controller.core import debts, debts_written, trash_out, undeleting
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LeaderAndIsrResponseReceived
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.trash_memory import DirectoryLook
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.zookeeper.operations import ReadOutcome
 from tests.explore.actions import Bounds, Scene
-from tests.simulation import bugs_control, bugs_deletion
+from tests.simulation import bugs_control, bugs_deletion, bugs_trash
 from tests.simulation.planted import Bug
-from tests.simulation.planting import everywhere
+from tests.simulation.planting import everywhere, method
 
 
 def debts_unwritten() -> AbstractContextManager[object]:
@@ -52,6 +53,24 @@ def inherited_mark_trusted() -> AbstractContextManager[object]:
     return everywhere(problem, trusting)
 
 
+def old_marker_counts() -> AbstractContextManager[object]:
+    """A topic that came back and is marked again is deleted as its first marker ordered."""
+    return method(undeleting, "drop_markers", lambda step, names: None)
+
+
+def unasked_when_seen() -> AbstractContextManager[object]:
+    """A topic that is being brought back may be deleted from the end of the wait for brokers on."""
+    end_if_complete = trash_out._end_if_complete
+
+    def unasked(step: StepContext, looking: DirectoryLook) -> None:
+        end_if_complete(step, looking)
+        if looking not in step.context.cluster.trash.looks:
+            for name in looking.requests:
+                step.context.cluster.trash.topics[name].is_asked = False
+
+    return method(trash_out, "_end_if_complete", unasked)
+
+
 class Planted(NamedTuple):
     """A bug, a world in which it shows, and how its problem begins."""
 
@@ -67,6 +86,7 @@ _NONE: Final = Bounds(crashes=0, absences=0)
 _ABSENCE: Final = Bounds(crashes=0, absences=1)
 _CRASH: Final = Bounds(crashes=1, absences=0)
 _STUCK: Final = "from here no path"
+_TRASH: Final = Scene(trash=True)
 
 BUGS: Final[Mapping[str, Planted]] = {
     each.bug.__name__: each
@@ -78,5 +98,14 @@ BUGS: Final[Mapping[str, Planted]] = {
         Planted(debts_unwritten, _ABSENCE, "S1", Scene(owe=True)),
         Planted(inherited_mark_trusted, _CRASH, "back", Scene(undelete=True), is_slow=True),
         Planted(compare_unread, _CRASH, "S2", Scene(owe=True, away=True)),
+        Planted(bugs_trash.trashed_replicas_deleted, _NONE, "S2", _TRASH),
+        Planted(bugs_trash.restored_under_the_same_epoch, _NONE, "back", _TRASH),
+        Planted(bugs_trash.any_incarnation_purged, _NONE, "due", Scene(purge=True)),
+        Planted(bugs_trash.entry_removed_first, _NONE, "due", _TRASH),
+        Planted(bugs_trash.settings_left_frozen, _NONE, "settled", _TRASH),
+        Planted(bugs_trash.refused_marker_leaves_it_frozen, _NONE, _STUCK, _TRASH),
+        Planted(bugs_trash.not_announced_after_failover, _CRASH, "hidden", _TRASH),
+        Planted(unasked_when_seen, _ABSENCE, "due", _TRASH),
+        Planted(old_marker_counts, _NONE, "S2", Scene(undelete=True, again=True)),
     )
 }

@@ -12,15 +12,25 @@ from typing import Final, NamedTuple
 from lethe.controller.core import controller
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.effects import Effect, Record, RetryDebts, RetryDeletions, SetTimer, StandAgain, Timer
+from lethe.controller.core.effects import (
+    Effect,
+    Record,
+    RetryDebts,
+    RetryDeletions,
+    SetTimer,
+    StandAgain,
+    Timer,
+    WatchTrash,
+)
 from lethe.controller.core.events import Event, TimerFired
 from lethe.controller.core.invariants import violations
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.explore.canonical import DUE_MS, FIRST_EFFECT_ID, FIRST_REQUEST_ID, START_MS, Form, frozen, last_ids, thawed
 from tests.explore.interning import Numbers
 
 ILLEGAL: Final = "the state machine has no such transition"
-FIRED: Final[tuple[Timer, ...]] = (StandAgain(), RetryDeletions(), RetryDebts())
+FIRED: Final[tuple[Timer, ...]] = (StandAgain(), RetryDeletions(), RetryDebts(), WatchTrash())
 """The timers that fire in this world. Of the others one looks at caches, one at power, one moves leaders, one repeats
 refused reassignments, and the rest end waits for brokers that live and say nothing: there are none here."""
 
@@ -35,6 +45,8 @@ class Summary(NamedTuple):
     """Those of `FIRED` that are set."""
     epoch_version: int
     deletions: tuple[str, ...]
+    expires: bool
+    """When the trash's timer fires, a grace period is over."""
 
 
 class Step(NamedTuple):
@@ -89,6 +101,10 @@ class Contexts:
                 tuple(timer for timer in FIRED if timer in context.timers),
                 context.cluster.epoch_version,
                 tuple(context.cluster.deletions),
+                any(
+                    each.phase is TrashPhase.TRASHED and not each.is_asked
+                    for each in context.cluster.trash.topics.values()
+                ),
             )
         return number, names
 

@@ -15,7 +15,9 @@ as observed on real brokers:
     LeaderAndIsr, leader epoch not higher     nothing                                    STALE_CONTROLLER_EPOCH
     LeaderAndIsr                              hosted; a log is made where there is none  NONE
     StopReplica, delete                       the log of that name goes, whatever its id NONE
-    StopReplica                               nothing that matters here: the log stays   NONE
+    StopReplica                               it is stopped, hosted as before; the log   NONE
+                                              stays
+    DescribeLogDirs                           nothing                                    the log, hosted or not
 
 A directory that is renamed for deletion counts as gone. `made_for` of a log is the truth, which a broker without topic
 ids cannot see.
@@ -44,10 +46,18 @@ from lethe.protocol.kafka.control import (
     UpdateMetadataResponse,
 )
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest, DescribeLogDirsResponse, LogDir
+from lethe.protocol.kafka.queries import (
+    ChannelRequest,
+    DescribableTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    LogDirPartition,
+    LogDirTopic,
+)
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerEpoch, BrokerId, TopicId
 
-_HEALTHY: Final = DescribeLogDirsResponse((LogDir(0, "/a", ()),))
+_SIZE_BYTES: Final = 1_000
 
 
 class Hosted(NamedTuple):
@@ -56,6 +66,8 @@ class Hosted(NamedTuple):
     topic_id: TopicId | None
     leader: int
     leader_epoch: int
+    is_stopped: bool = False
+    """It neither fetches nor serves; a LeaderAndIsr with a higher leader epoch starts it again."""
 
 
 class KafkaBroker(NamedTuple):
@@ -96,7 +108,7 @@ def receive(broker: KafkaBroker, send: Send) -> Received:
     """Handle one request, which has been addressed to the incarnation `send.broker_epoch`."""
     request = send.request
     if isinstance(request, DescribeLogDirsRequest):
-        return Received(broker, LogDirsDescribed(*send[:3], _HEALTHY))
+        return Received(broker, LogDirsDescribed(*send[:3], _described(broker, request.topics or ())))
     if send.broker_epoch < broker.epoch:
         return Received(broker, _refused(send, ErrorCode.STALE_BROKER_EPOCH))
     if request.controller_epoch < broker.controller_epoch:
@@ -116,6 +128,12 @@ def is_without_effect(broker: KafkaBroker, epoch: BrokerEpoch, request: ChannelR
     if not broker.is_up or epoch < broker.epoch or isinstance(request, DescribeLogDirsRequest):
         return True
     return request.controller_epoch < broker.controller_epoch
+
+
+def _described(broker: KafkaBroker, asked: tuple[DescribableTopic, ...]) -> DescribeLogDirsResponse:
+    has_log = broker.log_of is not None
+    rows = tuple(LogDirTopic(each.topic, (LogDirPartition(0, _SIZE_BYTES, 0, False),)) for each in asked if has_log)
+    return DescribeLogDirsResponse((LogDir(0, "/a", rows),))
 
 
 def _updated(broker: KafkaBroker, request: UpdateMetadataRequest) -> KafkaBroker:
@@ -155,6 +173,8 @@ def _stopped(broker: KafkaBroker, send: Send, request: StopReplicaRequest) -> Re
             elif row.delete:
                 deleted = broker.log_of
                 broker = broker._replace(hosted=None, log_of=None, has_records=False)
+            elif broker.hosted is not None:
+                broker = broker._replace(hosted=broker.hosted._replace(is_stopped=True))
             rows.append(TopicError(topic.topic, row.partition, error))
     return Received(broker, _answer(send, StopReplicaResponse.of_rows(ErrorCode.NONE, rows)), deleted)
 

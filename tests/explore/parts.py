@@ -30,6 +30,7 @@ from tests.explore.actions import Scene
 from tests.explore.contexts import Contexts, Step
 from tests.explore.interning import Numbers
 from tests.explore.processes import Pending, Process
+from tests.explore.trash import goes_in
 from tests.explore.zookeeper import ZooKeeper
 from tests.fakes.zookeeper_model import Fired
 
@@ -132,6 +133,7 @@ class Processes:
             LATEST,
             auto_leader_rebalance_enable=False,
             tombstone_timeout_ms=0,
+            trash_look_ms=0,
             offline_replicas=OfflineReplicas.OWE if owes else OfflineReplicas.WAIT,
         )
         down = self.numbers[process]
@@ -281,7 +283,7 @@ class Processes:
             else:
                 course.fired.append(each)
         if isinstance(done.outcome, MultiDone):
-            if before.has_topic and not after.has_topic:
+            if before.has_topic and not after.has_topic and not goes_in(before.standing, after.standing):
                 course.removed = before.topic_id
             course.blame(checks.s4_marker_goes_last(self._topic, operations, before, after))
             if course.process.is_up:

@@ -26,11 +26,24 @@ SHORT: Final = (
     Run(_ABSENCE, Scene(owe=True, gone=True)),
     Run(_CRASH, Scene(owe=True, away=True)),
     Run(_NONE, Scene(undelete=True)),
+    Run(_NONE, Scene(undelete=True, again=True)),
+    Run(_NONE, Scene(trash=True, again=True)),
+    Run(_NONE, Scene(purge=True)),
 )
-"""One fault each; where broker 2 is away at the start, that is one more."""
+"""One fault each; where broker 2 is away at the start, that is one more. With a trash, none."""
+
+TRASH: Final = (
+    Run(_CRASH, Scene(trash=True)),
+    Run(_CRASH, Scene(purge=True)),
+    Run(_ABSENCE, Scene(trash=True)),
+    Run(_ABSENCE, Scene(owe=True, gone=True, trash=True)),
+    Run(_ABSENCE, Scene(owe=True, gone=True, purge=True)),
+)
+"""The trash with one fault; where broker 2 stays away, its deletion is owed."""
 
 LONG: Final = (
     *SHORT,
+    *TRASH,
     Run(_NONE._replace(losses=2, haste=2), Scene()),
     Run(_CRASH, Scene(undelete=True)),
     Run(_BOTH, Scene(owe=True, gone=True)),

@@ -11,7 +11,7 @@ from lethe.protocol.vocabulary import BrokerEpoch
 from tests.explore.actions import Bounds, Kind
 from tests.explore.kafka_broker import KafkaBroker
 from tests.explore.world import BROKERS, CONTROLLER, CONTROLLERS, FAULT, ZOOKEEPER, State, World
-from tests.explore.zookeeper import OPERATOR
+from tests.explore.zookeeper import FIRST, OPERATOR
 
 _GOING_ON: Final = (Kind.SERVE, Kind.WATCH, Kind.WRITTEN, Kind.DELIVER, Kind.ANSWER)
 _AWAY: Final = (Kind.LEAVE, Kind.BROKER_SESSION_ENDS, Kind.OPERATE)
@@ -24,9 +24,9 @@ def first_state(world: World, bounds: Bounds) -> State:
     for broker in brokers:
         zookeeper, _ = world.register(zookeeper, broker)
     for operations in filter(None, (world.operator.roots(), world.operator.creation(0))):
-        zookeeper = world.zookeeper.multi(zookeeper, OPERATOR, operations, 100).state
+        zookeeper = world.zookeeper.multi(zookeeper, OPERATOR, operations, FIRST).state
     down = tuple(world.processes.down() for _ in CONTROLLERS)
-    state: State = (zookeeper, *down, *map(world.brokers.of, brokers), 0, 0, 0, *Bounds(crashes=0, absences=1))
+    state: State = (zookeeper, *down, *map(world.brokers.of, brokers), 0, 0, 0, 0, *Bounds(crashes=0, absences=1))
     for at in range(len(CONTROLLERS)):
         state = _at_rest(world, _started(world, state, at))
     for kind in _AWAY if world.scene.away else ():

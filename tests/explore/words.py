@@ -106,7 +106,9 @@ def _standing(world: World, state: State) -> Iterator[str]:
     """Where everything stands."""
     view = world.zookeeper.view(state[ZOOKEEPER])
     topic = f"topic {name_of(view.topic_id)}" if view.has_topic else "no topic"
-    yield f"ZooKeeper has {topic}{' and its marker' if view.is_marked else ''}"
+    entry = view.trash.entry
+    of_trash = "" if entry is None else f", and topic {name_of(entry.topic_id)} in the trash ({entry.phase.value})"
+    yield f"ZooKeeper has {topic}{' and its marker' if view.is_marked else ''}{of_trash}"
     for at in range(BROKER, STAGE):
         yield _broker(world.brokers[state[at]])
     for who, session in enumerate(CONTROLLERS):
@@ -128,5 +130,6 @@ def _broker(broker: KafkaBroker) -> str:
     if not broker.is_up:
         return f"broker {broker.id} is down, with {log}"
     shown = "nothing" if broker.shown is None else name_of(broker.shown)
-    serves = "nothing" if broker.hosted is None else name_of(broker.hosted.topic_id)
+    is_idle = broker.hosted is None or broker.hosted.is_stopped
+    serves = "nothing" if broker.hosted is None or is_idle else name_of(broker.hosted.topic_id)
     return f"broker {broker.id} has {log}, serves {serves}, shows {shown}"

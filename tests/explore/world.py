@@ -19,7 +19,8 @@ What is not interleaved, and why nothing is lost by that:
 * A stray that its broker would refuse is gone: epochs only rise.
 
 What is left out: a dead controller starts again only when no other is up; brokers do not ask the controller for
-anything; no broker lives on without its session; no disk fails; no time limit for silent brokers ends.
+anything; no broker lives on without its session; no disk fails; no time limit for silent brokers ends. With a trash
+there are no consumer groups, retention removes nothing, and brokers read notifications of settings at once.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from lethe.controller.core.context import Role
-from lethe.controller.core.effects import Send
+from lethe.controller.core.effects import Send, WatchTrash
+from lethe.controller.core.events import TimerFired
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, MultiDone, Operation
-from tests.explore import checks
+from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.explore import checks, trash
 from tests.explore.actions import Action, Kind, Scene
 from tests.explore.canonical import START_MS
 from tests.explore.choices import ABSENCES, FREE, LOSSES, Choice, Choices, choices_of
@@ -42,7 +45,7 @@ from tests.explore.interning import Numbers
 from tests.explore.kafka_broker import KafkaBroker, is_without_effect, receive
 from tests.explore.operator import Operator
 from tests.explore.parts import Moved, Processes, Told
-from tests.explore.zookeeper import OPERATOR, View, ZooKeeper
+from tests.explore.zookeeper import LATER, OPERATOR, View, ZooKeeper
 from tests.fakes.zookeeper_model import Fired
 
 TOPIC: Final = "orders"
@@ -63,8 +66,10 @@ STAGE: Final = BROKER + len(BROKERS)
 PAUSE: Final = STAGE + 1
 """0: never; 1: deletions are paused; 2: they were."""
 REQUEST: Final = PAUSE + 1
-"""1: A was requested back."""
-FAULT: Final = REQUEST + 1
+"""1: A was requested back, or its deletion from the trash; 2: A came back, and was marked again."""
+GRACE: Final = REQUEST + 1
+"""1: the grace period of A is over."""
+FAULT: Final = GRACE + 1
 
 
 class Transition(NamedTuple):
@@ -127,6 +132,8 @@ class World:
                 yield self._deliver(after, choice, send)
             return
         if event is not None:
+            if isinstance(event, TimerFired) and isinstance(event.timer, WatchTrash):
+                after[GRACE] |= self._expires(process)
             yield self._moved(after, action, self.processes.step(state[ZOOKEEPER], process, session, event))
             return
         match action.kind:
@@ -157,7 +164,7 @@ class World:
     # --- the operator ----------------------------------------------------------------------------------------------
 
     def _operate(self, state: State, write: int, at: int, operations: tuple[Operation, ...]) -> Transition:
-        done = self.zookeeper.multi(state[ZOOKEEPER], OPERATOR, operations, 100 + state[STAGE])
+        done = self.zookeeper.multi(state[ZOOKEEPER], OPERATOR, operations, LATER)
         assert isinstance(done.outcome, MultiDone), done
         after = list(state)
         after[ZOOKEEPER] = done.state
@@ -201,7 +208,7 @@ class World:
         broker, process, deleted, problem = self._receive(after[at], process, action, send)
         if deleted is not None:
             view = self.zookeeper.view(after[ZOOKEEPER])
-            is_asked = after[STAGE] and (view.is_marked or view.topic_id != LIVES[0])
+            is_asked = after[STAGE] and not view.trash.keeps and (view.is_marked or view.topic_id != LIVES[0])
             problem = checks.s2_was_asked_for(deleted, LIVES[:is_asked], self.brokers[broker]) or problem
         after[at], after[CONTROLLER + action.who] = broker, process
         return self._done(action, after, problem=problem)
@@ -241,6 +248,8 @@ class World:
         brokers = tuple(after[BROKER:STAGE])
         for at in range(CONTROLLER, BROKER):
             after[at] = self._prune(after[at], brokers)
+        if self.scene.has_trash:
+            problem = problem or self._shown_in_trash(after)
         return Transition(action, tuple(after), problem, told)
 
     def _pruned(self, number: int, brokers: tuple[int, ...]) -> int:
@@ -257,9 +266,27 @@ class World:
         before = self.zookeeper.view(state[ZOOKEEPER])
         problem = None if removed is None else checks.s1_gone_everywhere(removed, brokers, before)
         later = self.zookeeper.view(zookeeper)
+        if self.scene.has_trash:
+            is_over = state[GRACE] == 1
+            problem = problem or trash.problem_of(brokers, before.standing, later.standing, is_over=is_over)
         return (
             problem or checks.debts_are_paid(brokers, before, later) or checks.comes_back_whole(brokers, before, later)
         )
+
+    def _shown_in_trash(self, after: list[int]) -> str | None:
+        """Return what brokers show of a topic in the trash although their controller has done all; end its grace."""
+        view = self.zookeeper.view(after[ZOOKEEPER])
+        entry = view.trash.entry
+        if entry is None:
+            after[GRACE] = 0
+        if entry is None or entry.phase is not TrashPhase.TRASHED or view.has_topic:
+            return None
+        if not any(self._rests(number, view.epoch_version) for number in after[CONTROLLER:BROKER]):
+            return None
+        return trash.hidden_problem((self.brokers[each] for each in after[BROKER:STAGE]), entry.topic_id)
+
+    def _expires(self, process: int) -> int:
+        return int(self.processes.contexts.summary(self.processes.numbers[process].context).expires)
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
@@ -274,6 +301,8 @@ class World:
             return False
         if not state[STAGE] or (state[PAUSE] == 1 and view.topic_id == LIVES[1]):
             return False
+        if self.scene.has_trash and (view.trash.entry is not None or view.trash.settings != trash.SETTINGS):
+            return False
         leading = [who for who in range(len(CONTROLLERS)) if self._rests(state[CONTROLLER + who])]
         return bool(leading) and all(
             self._is_well(self.brokers[number], view, leading) for number in state[BROKER:STAGE]
@@ -285,12 +314,16 @@ class World:
             return not broker.is_up if self.scene.gone else self.scene.kafka and broker.is_up and leading == [1]
         if not broker.is_up:
             return self.scene.gone and broker.log_of in (None, view.topic_id)
-        serves = broker.hosted is not None and broker.hosted.topic_id == broker.shown == view.topic_id
+        hosted = broker.hosted
+        serves = hosted is not None and hosted.topic_id == broker.shown == view.topic_id and not hosted.is_stopped
         return serves and not owes
 
-    def _at_rest(self, number: int) -> bool:
+    def _at_rest(self, number: int, epoch_version: int | None = None) -> bool:
+        """Whether this controller is active and has nothing left to do; with a version of /controller_epoch, in that
+        term."""
         process = self.processes.numbers[number]
         if not process.is_up or not process.is_idle:
             return False
         summary = self.processes.contexts.summary(process.context)
-        return summary.role is Role.ACTIVE and not summary.deletions
+        is_current = epoch_version in (None, summary.epoch_version)
+        return summary.role is Role.ACTIVE and is_current and not summary.deletions

@@ -16,9 +16,12 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, MultiOutcome, Operation, Read, ReadOutcome
 from tests.explore.canonical import DUE_MS, START_MS
 from tests.explore.interning import Numbers
+from tests.explore.trash import Standing, TrashView, view_of
 from tests.fakes.zookeeper_model import Fired, Znode, ZooKeeperModel
 
 OPERATOR: Final = 99
+FIRST, AGAIN, LATER = 100, 150, 200
+"""The zxids by which creations of the topic are told apart: of A, of A by a controller, of B."""
 _DUE: Final = str(DUE_MS).encode()
 _START: Final = str(START_MS).encode()
 
@@ -43,6 +46,9 @@ class SmallModel(ZooKeeperModel):
     def settle(self) -> None:
         """Make equal what nobody can tell apart."""
         self.zxid = self._last_session = 0
+        for change in self.children(paths.CONFIG_CHANGES):
+            # Brokers have watches for these notifications, and controllers ignore those about topics.
+            self._take(f"{paths.CONFIG_CHANGES}/{change}")
         for path, node in self._nodes.items():
             if node.mzxid or node.pzxid or node.creations:
                 self._nodes[path] = _settled(path, node)
@@ -77,7 +83,12 @@ class View(NamedTuple):
     registered: tuple[tuple[BrokerId, BrokerEpoch], ...]
     debts: tuple[tuple[BrokerId, TopicId | None], ...]
     has_request: bool
-    """The topic is requested back, and the controller has not answered."""
+    """Something is requested for the topic, and the controller has not answered."""
+    trash: TrashView
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.topic_id, self.has_topic, self.is_marked, self.trash)
 
 
 class Done(NamedTuple):
@@ -123,7 +134,7 @@ class ZooKeeper:
         self._models.setdefault(number, model)
         return number
 
-    def _multi(self, state: int, session: int, operations: tuple[Operation, ...], stamp: int = 1) -> Done:
+    def _multi(self, state: int, session: int, operations: tuple[Operation, ...], stamp: int = AGAIN) -> Done:
         """Apply a multi; `stamp` is the zxid that matters, if it creates what is told apart by that."""
         model = self._models[state].copy()
         model.zxid = stamp - 1
@@ -150,7 +161,7 @@ class ZooKeeper:
     def _view(self, state: int) -> View:
         model = self._models[state]
         topic, epoch = model.node(paths.topic(self._topic)), model.node(paths.controller_epoch())
-        request = model.node(paths.request(self._topic))
+        trash = view_of(model, self._topic)
         registered = ((broker, model.node(paths.broker_id(broker))) for broker in self._brokers)
         return View(
             model.sessions,
@@ -160,7 +171,8 @@ class ZooKeeper:
             -1 if epoch is None else epoch.version,
             tuple((broker, BrokerEpoch(node.czxid)) for broker, node in registered if node is not None),
             tuple((broker, debt.topic_id) for broker in self._brokers for debt in _debts(model, broker)),
-            request is not None and znodes.decode_topic_request(self._topic, request.data).refused is None,
+            trash.request is not None,
+            trash,
         )
 
 
