@@ -29,6 +29,7 @@ from lethe.controller.core.mutation import enter_partition_state
 from lethe.controller.core.partition_sets import bits_of, chosen
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import AnnounceTopics, ReadTopics
+from lethe.controller.core.tasks_advertising import EvictReplicas
 from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
@@ -273,7 +274,7 @@ def announce(step: StepContext, task: AnnounceRestored) -> None:
 
 
 def serve(step: StepContext, task: ServeRestored) -> None:
-    """Set the first states, as at a takeover, and elect leaders where there are none."""
+    """Set the first states, as at a takeover; elect leaders where there are none; move replicas off controllers."""
     cluster = step.context.cluster
     names = tuple(name for name in task.topics if name in cluster.topics)
     assigned = {name: cluster.topics[name].assigned() for name in names}
@@ -285,4 +286,10 @@ def serve(step: StepContext, task: ServeRestored) -> None:
         enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
         enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
         trash.record(step, name, BACK, cluster.trash.topics[name].entry)
-    step.do(MoveReplicas(absent, ReplicaState.OFFLINE), BringOnline(cluster.all_of(names)), RestoreOffsets(names))
+    step.do(
+        MoveReplicas(absent, ReplicaState.OFFLINE),
+        BringOnline(cluster.all_of(names)),
+        # Brokers may have come while it was in the trash.
+        EvictReplicas(names),
+        RestoreOffsets(names),
+    )
