@@ -13,8 +13,10 @@ from lethe.controller.core.deletion_memory import LET_GO, NO_ORDERS
 from lethe.controller.core.effects import ReadOffsets
 from lethe.controller.core.events import OffsetsRead
 from lethe.controller.core.mutation import queue_deletion, remove_topic
+from lethe.controller.core.state_writes import is_stale
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_reassignment import TrimReassignments
+from lethe.controller.core.tasks_requests import RefreshStates
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
@@ -25,6 +27,7 @@ from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.journal_trash import TRASHED
 from lethe.protocol.kafka.group_offsets import GroupOffsets
+from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
@@ -268,9 +271,13 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
     """Have brokers forget and stop the topics, and keep the records."""
     context, cluster = step.context, step.context.cluster
     gone: list[str] = []
+    stale: list[TopicPartition] = []
     for (name, entry), written, outcome in zip(task.entries.items(), task.paths, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
             index = outcome.index_in_group
+            if is_stale(outcome):
+                # The leader that wrote the state may have died before it notified the controller.
+                stale += (TopicPartition(name, number) for number in cluster.topics[name].partitions)
             put_off(step, name, MOVING, f"{outcome.error.name}{f' at {written[index]}' if index >= 0 else ''}")
         else:
             cluster.trash.topics[name] = TrashedTopic(entry)
@@ -293,5 +300,7 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
         # Reassignments that were requested have no topic any more.
         context.tasks.append(TrimReassignments())
     trash.arm(step)
+    if stale:
+        step.do(RefreshStates(tuple(stale)))
     if gone:
         trash.look_soon(step)
