@@ -3,13 +3,13 @@
 A topic's znodes may go while a broker's cache still shows it: when that broker has had the tombstone for as long as the
 limit says, and has it still before everything that comes later. Within one controller's term no broker is told of the
 next topic of a name while its cache shows the one before. A controller that is asked to stop leaves no cache that shows
-what it has removed, as long as it has time to wait.
+what it has removed, as long as it has time to wait, and no second request has it give control up at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lethe.broker.core.metadata_cache import MetadataCache
@@ -133,9 +133,12 @@ def term_may_change(controller: ControllerProcess, cluster: Cluster) -> Callable
     def after(event: Event) -> None:
         if not was_leading and controller.context.is_leading:
             _memory_is_new(controller, cluster)
+        asked = controller.asked_to_stop
+        if asked is not None and isinstance(event, ResignationRequested) and not event.patience_ms:
+            # A second request, by an operator: control is given up at once, whatever the first one allowed.
+            asked = controller.asked_to_stop = replace(asked, patience_ms=0)
         if not was_leading or controller.context.is_leading:
             return
-        asked = controller.asked_to_stop
         in_order = isinstance(event, ZnodesWritten) and not event.controller_moved
         in_order = in_order and controller.context.role is Role.RETIRED
         if asked is not None and in_order and cluster.world.now_ms < asked.at_ms + asked.patience_ms:

@@ -1,4 +1,5 @@
-"""The rule that no broker is told of the next topic of a name while it shows the one before."""
+"""The rules that no broker is told of the next topic of a name while it shows the one before, and that a controller
+which is asked to stop waits for answers."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ import uuid
 import pytest
 
 from lethe.controller.core.context import Role
-from lethe.controller.core.events import ControllerChanged
+from lethe.controller.core.events import ControllerChanged, ResignationRequested, ZnodesWritten
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, ReplicaAssignment, TopicId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
 from tests.simulation import silences
 from tests.simulation.cluster import Cluster
 from tests.simulation.ghosts import Ghosts
@@ -70,3 +73,30 @@ def test_a_controller_that_loads_anew_under_the_same_epoch_cannot_know_what_it_r
     controller.context.cluster.epoch = ControllerEpoch(epoch)
     changed(ControllerChanged())
     assert (cluster.ledger.by_id[BEFORE].removed_in is None) is (epoch == REMOVED_IN)
+
+
+def given_up(*second: ResignationRequested) -> None:
+    """A controller is asked to stop, may wait for a second, and gives control up before that. Broker 1 shows a topic
+    that it has removed."""
+    cluster = removed_with_cache_showing(0)
+    controller, agent = cluster.controllers[0], cluster.agents[BrokerId(1)]
+    assert cluster.ensemble.operate(Create(paths.broker_id(agent.id), b""))
+    agent.alive, agent.state.cache_epoch = True, BrokerEpoch(cluster.registered()[agent.id])
+    controller.asked_to_stop = silences.Request(cluster.world.now_ms, 1_000)
+    controller.context.role = Role.ACTIVE
+    controller.context.cluster.epoch = ControllerEpoch(REMOVED_IN)
+    for request in (ResignationRequested("SIGTERM", for_good=True, patience_ms=1_000), *second):
+        silences.term_may_change(controller, cluster)(request)
+    changed = silences.term_may_change(controller, cluster)
+    controller.context.role = Role.RETIRED
+    changed(ZnodesWritten(1, ()))
+
+
+def test_a_controller_that_may_wait_leaves_no_cache_that_shows_what_it_removed() -> None:
+    with pytest.raises(Violation, match="was asked to stop and did not wait"):
+        given_up()
+
+
+def test_a_controller_that_is_asked_a_second_time_does_not_wait() -> None:
+    """Seed 5693: an operator asked a controller to resign that had been asked to stop before."""
+    given_up(ResignationRequested("an operator asked for it"))
