@@ -31,6 +31,7 @@ from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
+    Check,
     Create,
     Data,
     Delete,
@@ -163,10 +164,12 @@ def _settings(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
     return config
 
 
-def _freezing(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, Operation]:
+def _freezing(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, ...]:
     path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
-    write = SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
-    return write, config_change(name)
+    if isinstance(outcome, Data):
+        return (SetData(path, data, outcome.stat.version), config_change(name))
+    # A topic that another process has just removed gets none.
+    return (Check(paths.topic(name), ANY_VERSION), Create(path, data), config_change(name))
 
 
 def config_change(name: str) -> Create:

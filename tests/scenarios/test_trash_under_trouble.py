@@ -147,6 +147,22 @@ def test_settings_of_a_topic_that_was_just_removed_are_not_restored() -> None:
     assert entry(world) is None
 
 
+def test_settings_of_a_topic_that_was_just_removed_are_not_frozen() -> None:
+    """Seed 9372: they were created again, and were left over."""
+    world = with_topic(cluster(), "orders", (1, 2))
+
+    def removed(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and any(each.path == paths.config_topic("orders") for each in effect.reads):
+            world.meanwhile = lambda _: None
+            world.write(*(Delete(path) for path in tree("orders")), Delete(paths.delete_topic("orders")))
+
+    world.meanwhile = removed
+    mark(world, "orders")
+    assert world.meanwhile is not removed
+    world.advance(FREEZE_MS)
+    assert is_gone(world, "orders")
+
+
 def test_entry_goes_with_a_topic_that_is_deleted_while_offsets_are_left() -> None:
     world = with_offsets_left()
     world.mark("orders")
