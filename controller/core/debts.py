@@ -330,15 +330,20 @@ def on_left_listed(step: StepContext, task: DebtsLeftListed, outcomes: Sequence[
                 record(step, key, debt.debt, PAID)
 
 
-def void_kept(step: StepContext) -> None:
-    """Close the debts of topics that live, and that nobody has deleted any more: a deletion was called off after its
-    debts were written."""
+def void_kept(step: StepContext, names: Iterable[str] | None = None) -> None:
+    """Close the debts of topics that live and are not marked: a deletion was called off after its debts were written.
+
+    Look at the topics of `names`, such as those whose markers were removed; at the takeover at all (None)."""
     context = step.context
     cluster = context.cluster
+    if not cluster.debts.by_broker:
+        return
+    chosen = None if names is None else frozenset(names)
     kept: list[DebtKey] = []
     for key, debt in cluster.debts.all():
         is_marked = key.topic in cluster.deletions or key.topic in cluster.marks
-        if not is_marked and debts_policy.lives(context, key, debt):
+        is_chosen = chosen is None or key.topic in chosen
+        if is_chosen and not is_marked and debts_policy.lives(context, key, debt):
             debt.void = debt.left
             kept.append(key)
     if kept:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import named_incarnation, orders, pace, protection, trash_in
+from lethe.controller.core import debts, named_incarnation, orders, pace, protection, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
@@ -227,6 +227,7 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
         record_end(step, name, cluster.marks.pop(name))
         leave_line(cluster, name)
     trash_in.let_go(step, gone)
+    debts.void_kept(step, gone)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------

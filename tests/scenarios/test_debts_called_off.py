@@ -1,0 +1,84 @@
+"""Debts of topics whose deletion was called off after the debts were written: they end when the marker does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import OfflineReplicas
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, with_topic
+from tests.scenarios.test_debts_paid import back, closed, told
+from tests.scenarios.test_debts_written import debts, without
+from tests.scenarios.test_marked_again import settings
+from tests.scenarios.test_pause import pause, resume
+
+
+def held() -> OneController:
+    """`orders` lives, broker 3 owes it since an earlier term, and its marker waits for the end of a pause."""
+    world = OneController(offline_replicas=OfflineReplicas.OWE)
+    without(with_topic(cluster(world=world), "orders", (1, 3)), 3)
+    pause(world)
+    world.mark("orders")
+    world.run()
+    topic = world.context.cluster.topics["orders"]
+    world.crash()
+    debt = znodes.Debt(topic.id, (0,), 1, world.now_ms)
+    world.write(Create(paths.debts(), None), Create(paths.debts_of(3), None))
+    world.write(Create(paths.debt(3, "orders", topic.created_zxid), znodes.encode_debt(debt)))
+    world.elect()
+    assert "orders" in world.context.cluster.marks
+    assert set(debts(world)) == {"3/orders"}, "the deletion may go on, so the debt is kept"
+    return world
+
+
+def withdraw(world: OneController) -> None:
+    world.unmark("orders")
+    world.run()
+
+
+def refuse(world: OneController) -> None:
+    """Disable deletions: the controller removes the marker."""
+    settings(world, "false")
+    world.run()
+
+
+@pytest.mark.parametrize("call_off", [withdraw, refuse])
+def test_debt_of_a_topic_is_void_when_its_marker_is_gone(call_off: Callable[[OneController], None]) -> None:
+    """Seed 15892: the debt stayed until the next takeover."""
+    world = held()
+    call_off(world)
+    assert not world.exists(paths.delete_topic("orders"))
+    assert debts(world) == {}
+    assert closed(world) == [("void", "0")]
+    assert told(back(world)) == ["announce orders"]
+
+
+def test_debt_is_kept_while_the_marker_is_there() -> None:
+    """The marker of another topic is withdrawn meanwhile."""
+    world = held()
+    with_topic(world, "bills", (1, 2))
+    world.mark("bills")
+    world.run()
+    world.unmark("bills")
+    world.run()
+    assert "bills" in world.context.cluster.topics
+    assert set(debts(world)) == {"3/orders"}
+    resume(world)
+    assert not world.exists(paths.topic("orders"))
+    assert set(debts(world)) == {"3/orders"}
+
+
+@pytest.mark.parametrize("call_off", [withdraw, refuse])
+def test_topic_that_is_marked_again_owes_anew(call_off: Callable[[OneController], None]) -> None:
+    world = held()
+    call_off(world)
+    settings(world, "true")
+    resume(world)
+    world.mark("orders")
+    world.run()
+    assert not world.exists(paths.topic("orders"))
+    assert set(debts(world)) == {"3/orders"}
