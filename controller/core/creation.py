@@ -163,6 +163,7 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
         )
         taken.append(name)
         if was_quarantined and not task.loading:
+            debts.void_kept(step, (name,))
             debts.look_again(step, name)
         if znode.topic_id is None and context.config.ibp.creates_topic_ids:
             without_id.append((name, znode, version))

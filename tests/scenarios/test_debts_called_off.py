@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
@@ -55,6 +55,22 @@ def test_debt_of_a_topic_is_void_when_its_marker_is_gone(call_off: Callable[[One
     assert debts(world) == {}
     assert closed(world) == [("void", "0")]
     assert told(back(world)) == ["announce orders"]
+
+
+def test_debt_is_void_when_the_topic_can_be_understood_again() -> None:
+    """At the takeover nothing says which topic has the name."""
+    world = held()
+    whole = world.read(paths.topic("orders"))
+    assert whole is not None
+    world.crash()
+    world.unmark("orders")
+    world.write(SetData(paths.topic("orders"), b"{", ANY_VERSION))
+    world.elect()
+    assert set(debts(world)) == {"3/orders"}
+    world.write(SetData(paths.topic("orders"), whole.data, ANY_VERSION))
+    world.run()
+    assert debts(world) == {}
+    assert closed(world) == [("void", "0")]
 
 
 def test_debt_is_kept_while_the_marker_is_there() -> None:
