@@ -69,6 +69,8 @@ def outlook(found: Explanation, *, even_if_disabled: bool) -> ExpectedResult:
         DeletionVerdict.LEFT_OVER,
     ):
         return ExpectedResult.DONE
+    if found.verdict is DeletionVerdict.IN_TRASH:
+        return ExpectedResult.NOT_ASKED_FOR
     if CauseKind.DISABLED in kinds and not even_if_disabled:
         return ExpectedResult.NEEDS_WORD
     if found.verdict is DeletionVerdict.MARKER_UNSEEN:

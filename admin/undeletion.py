@@ -15,7 +15,7 @@ from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, o
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller, list_topics
 from lethe.admin.trash import TrashView, read_trash
-from lethe.protocol.topic_names import unknown_topic
+from lethe.protocol.topic_names import close_names, suggestion
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Create,
@@ -56,7 +56,11 @@ async def undelete(session: ZooKeeperSession, names: Sequence[str], *, timeout_m
     trashed = [view.name for view in await read_trash(session, names)]
     for name in names:
         if name not in (*there.names, *there.marked, *trashed):
-            raise Refusal(unknown_topic(name, (*there.names, *there.marked)))
+            others = [view.name for view in await read_trash(session)]
+            raise Refusal(
+                f"topic {name!r} does not exist, is not marked, and is not in the trash: if it was deleted, nothing "
+                f"brings it back{suggestion(close_names(name, (*there.marked, *others)))}"
+            )
         if name not in (*there.marked, *trashed):
             raise Refusal(
                 f"topic {name} is neither marked for deletion nor in the trash: there is nothing to bring back"

@@ -9,6 +9,7 @@ from typing import Final
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted, listed
+from lethe.protocol.shell_words import operand
 from lethe.protocol.topic_names import suggestion
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, since_text, unblock
@@ -150,6 +151,14 @@ def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
     return f"There is no topic {topic}, and no trace of one{how_far}{suggestion(similar) or '.'}"
 
 
+def in_trash(topic: str) -> str:
+    """Return the message about a topic in the trash."""
+    return (
+        f"{topic} is {DeletionVerdict.IN_TRASH.value}: lethe topics trash list shows until when, and lethe topics "
+        f"undelete {operand(topic)} brings it back."
+    )
+
+
 def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = ()) -> list[str]:
     topic, now_ms = found.topic, evidence.survey.taken_at_ms
     match found.verdict:
@@ -164,6 +173,9 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
         case DeletionVerdict.OWED:
             owing = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
             return [f"{topic} is {found.verdict.value}: {CLEAN}.", *owing]
+        case DeletionVerdict.IN_TRASH:
+            also = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
+            return [in_trash(topic), *also]
         case DeletionVerdict.MARKER_UNSEEN:
             return [f"Whether {topic} is marked for deletion is not known: {_unread_markers(evidence)}."]
         case _:
@@ -179,7 +191,11 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
 
 def _source_line(evidence: Evidence, found: Explanation) -> list[str]:
     """Return the source of the explanation where it is not the controller."""
-    if evidence.reported.is_known or found.verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN):
+    if evidence.reported.is_known or found.verdict in (
+        DeletionVerdict.GONE,
+        DeletionVerdict.UNSEEN,
+        DeletionVerdict.IN_TRASH,
+    ):
         return []
     return [f"(Concluded from ZooKeeper, caches and disks; the controller said nothing: {evidence.reported.problem}.)"]
 

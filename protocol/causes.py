@@ -100,6 +100,11 @@ class CauseKind(enum.Enum):
         "repair the znode, or have Lethe's controller delete it as it is: "
         "lethe topics delete --unreadable --topic {topic}",
     )
+    NAME_RESERVED = CauseTexts(
+        "waits for another topic of its name to leave the trash{since}: its deletion would remove that one's records",
+        "remove the topic's znodes below{path} and /config/topics by hand; then lethe topics undelete {topic} brings "
+        "the other one back",
+    )
     UNREADABLE_ORDERED = CauseTexts(
         "waits for Lethe's controller: its marker requests its deletion although its znode{path} cannot be read"
         "{since}{detail}, and only Lethe's controller obeys such a marker",
@@ -323,6 +328,7 @@ _HOLDS: Final = (frozenset(_HELD_CODES) - {CauseKind.MARKER_WITHOUT_TOPIC}) | {
     CauseKind.CONTROLLER_SILENT,
     CauseKind.CONFIGURATION_UNREAD,
     CauseKind.UNREADABLE_ORDERED,
+    CauseKind.NAME_RESERVED,
 }
 HELD_BY: Final[Mapping[str, CauseKind]] = MappingProxyType({code: kind for kind, code in _HELD_CODES.items()})
 """The cause by `held_by`, as in journals and the controller's documents."""
@@ -372,5 +378,7 @@ def _fields(
     }
 
 
+NAME_IN_TRASH: Final = "its name is reserved by another topic in the trash"
+"""What the controller reports of such a topic, which it treats as one with an unreadable znode."""
 ITS_PARTITIONS: Final = "its partitions"
 """Used if the partitions are unknown."""

@@ -8,6 +8,7 @@ Theory of operation. ZooKeeper says whether the topic is marked and still exists
     no           yes                                            NOT_MARKED
     unreadable   yes       no answer of the controller          MARKER_UNSEEN
     no           no        a cached entry, a znode, a replica   LEFT_OVER
+    no           no        an entry in the trash                IN_TRASH
     no           no        only renamed directories, all seen   RECLAIMING
     no           no        debts, all seen                      OWED
     no           no        none of these; broker 3 not seen     UNSEEN
@@ -32,7 +33,6 @@ from typing import Final
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.findings import Reason
-from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
 from lethe.survey.causes import ObservedCause, protection_cause, ranges
@@ -45,11 +45,12 @@ from lethe.survey.replicas import (
     ReplicaPresence,
     Stored,
     merge_causes,
+    owed_tombstones,
     refine_with_broker_answers,
     replicas_of,
     stored_by_topic,
 )
-from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
+from lethe.survey.unreadable import lethe_leads, with_deleted_replicas, with_reserved_name
 from lethe.survey.views import BrokerFailure, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
@@ -69,6 +70,8 @@ class DeletionVerdict(enum.Enum):
     RECLAIMING = "deleted; bytes wait for their removal"
     OWED = "deleted, but for what brokers still have and owe"
     LEFT_OVER = "deleted, but something is left"
+    IN_TRASH = "in the trash, which keeps its records"
+    """The causes are what is left of it elsewhere."""
     NOT_MARKED = "not marked for deletion"
     MARKER_UNSEEN = "there; whether it is marked for deletion could not be seen"
     """`/admin/delete_topics` cannot be read, and no controller says that the topic is marked."""
@@ -106,7 +109,7 @@ def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
 def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     tree = evidence.survey.zookeeper
     marked_since_ms = evidence.marked_since_ms.get(topic)
-    reported = evidence.reported.topics.get(topic)
+    reported = with_reserved_name(evidence.reported.topics.get(topic))
     phase = None if reported is None else reported.phase
     if topic in evidence.survey.in_motion:
         return Explanation(
@@ -123,7 +126,9 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
         return Explanation(topic, DeletionVerdict.MARKER_UNSEEN)
     if there is not None:
         return Explanation(topic, DeletionVerdict.NOT_MARKED, tuple(_causes_if_unmarked(evidence, there)))
-    causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(_owed_tombstones(evidence, topic))
+    causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(owed_tombstones(evidence, topic))
+    if tree.is_in_trash(topic):
+        return Explanation(topic, DeletionVerdict.IN_TRASH, (*causes, *owed))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
         return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
     if owed or unseen_beyond_debts(evidence.survey, topic):
@@ -361,19 +366,6 @@ def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Observ
         yield replace(unreadable.unreadable_cause(evidence, there.name), kind=CauseKind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
         yield ObservedCause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
-
-
-def _owed_tombstones(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
-    """Yield the brokers that, by the controller's answer, have not confirmed the topic's tombstone."""
-    for owing in evidence.reported.owed or ():
-        if topic in owing.topics:
-            yield ObservedCause(
-                CauseKind.TOMBSTONE_OWED,
-                BrokerId(owing.broker),
-                since_ms=owing.since_ms,
-                attempts=owing.attempts,
-                detail=owing.last_error,
-            )
 
 
 # --- gone ---------------------------------------------------------------------------------------------------------

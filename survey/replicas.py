@@ -245,3 +245,16 @@ def merge_causes(replicas: Iterable[Replica]) -> Iterator[ObservedCause]:
             since_ms=min((each.since_ms for each in group if each.since_ms is not None), default=None),
             attempts=max(each.attempts for each in group),
         )
+
+
+def owed_tombstones(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
+    """Yield the brokers that, by the controller's answer, have not confirmed the topic's tombstone."""
+    for owing in evidence.reported.owed or ():
+        if topic in owing.topics:
+            yield ObservedCause(
+                CauseKind.TOMBSTONE_OWED,
+                BrokerId(owing.broker),
+                since_ms=owing.since_ms,
+                attempts=owing.attempts,
+                detail=owing.last_error,
+            )

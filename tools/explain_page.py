@@ -28,7 +28,7 @@ A table of the replicas that are not done follows. `--all` groups the backlog by
 
 | exit code | |
 |---|---|
-| 0 | something else to explain: a deletion that goes on, bytes that wait for their removal, leftovers |
+| 0 | something else to explain: a deletion that goes on, bytes that wait for their removal, leftovers, the trash |
 | 1 | nothing of the topic is left, or it never was |
 | 3 | nothing is left as far as could be seen, or deletion markers or ZooKeeper could not be read |
 | 6 | a marked topic waits for something |

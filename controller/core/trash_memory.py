@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.effects import Coordinator
 from lethe.controller.core.partition_sets import Bits
+from lethe.protocol.causes import NAME_IN_TRASH
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
@@ -157,4 +158,4 @@ class Trash:
         found = self.topics.get(name)
         if found is None or (found.phase is not TrashPhase.TRASHED and found.entry.topic_id == topic_id):
             return None
-        return None if found.phase is TrashPhase.FREEZING else "its name is reserved by another topic in the trash"
+        return None if found.phase is TrashPhase.FREEZING else NAME_IN_TRASH

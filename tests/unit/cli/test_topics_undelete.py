@@ -161,3 +161,16 @@ async def test_topics_that_are_not_marked_or_not_there(session: FakeSession) -> 
         await bringing_back(session, ["order"], timeout_ms=1)
     with pytest.raises(ValueError, match="which topics"):
         await bringing_back(session, [], timeout_ms=1)
+
+
+async def test_too_late(session: FakeSession) -> None:
+    """Only topics that can come back are proposed."""
+    await elect(session, 1001, admin="http://localhost:1")
+    await creation(session, TopicCreationRequest("orders-b", assignment=((1,),)))
+    await in_trash(session, **{"orders-a": ENTRY})
+    with pytest.raises(Refusal) as refused:
+        await bringing_back(session, ["orders-c"], timeout_ms=1)
+    assert str(refused.value) == (
+        "topic 'orders-c' does not exist, is not marked, and is not in the trash: if it was deleted, nothing brings it "
+        "back; did you mean orders-a?"
+    )

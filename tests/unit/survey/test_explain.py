@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from lethe.adapters.debts import OpenDebt
-from lethe.protocol.causes import CauseKind
+from lethe.admin.refusal import Exit
+from lethe.cli.explain_show import one
+from lethe.protocol.causes import NAME_IN_TRASH, CauseKind
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper.znodes import ControllerZnode, Debt, DeletionsPaused
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, unblock
@@ -477,3 +479,31 @@ def test_a_topic_that_is_gone_and_owed() -> None:
     unread = (Problem("/lethe/debts", "NO_AUTH"),)
     blind = dataclasses.replace(given.survey, zookeeper=dataclasses.replace(given.survey.zookeeper, problems=unread))
     assert explain(dataclasses.replace(given, survey=blind), "orders").verdict is DeletionVerdict.UNSEEN
+
+
+# --- in the trash -------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_in_the_trash_is_not_gone() -> None:
+    there = evidence(topic=None, marked=False, disks={1: stored(0)})
+    tree = dataclasses.replace(there.survey.zookeeper, trashed=frozenset({"orders"}))
+    trashed = dataclasses.replace(there, survey=dataclasses.replace(there.survey, zookeeper=tree))
+    found = explain(trashed, "orders")
+    assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_TRASH, [])
+    answer = one(trashed, found)
+    assert answer.exit is Exit.OK
+    (line,) = answer.lines
+    words = "lethe topics trash list shows until when, and lethe topics undelete orders brings it back."
+    assert line == f"orders is in the trash, which keeps its records: {words}"
+
+
+def test_nobody_is_told_to_force_the_deletion_of_a_topic_whose_name_is_in_the_trash() -> None:
+    told = "repair the znode, or lethe topics delete --unreadable"
+    row = ReportedReplica(CauseKind.READABLE_ZNODE, 0, 1, last_error=NAME_IN_TRASH, unblock=told)
+    found = explain(evidence(reported=controller_report(row, phase="held")), "orders")
+    assert kinds(found) == [(CauseKind.NAME_RESERVED, None)]
+    assert unblock(found.causes[0], "orders") == (
+        "remove the topic's znodes below /brokers/topics and /config/topics by hand; then lethe topics undelete orders "
+        "brings the other one back"
+    )
+    assert not [each.unblock for each in found.replicas if each.unblock]
