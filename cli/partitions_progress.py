@@ -126,7 +126,8 @@ def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, 
     origin = views.assignments[partition].origin
     adding = [broker for broker in target if broker not in origin]
     isr = views.isr(partition)
-    parts = []
+    has_leader = views.leader(partition) is not None
+    parts = [] if has_leader else [f"a leader (in sync: brokers {_ids(isr)})"]
     if adding:
         parts.append(f"{sum(broker in isr for broker in adding)} of {counted(len(adding), 'adding replica')} in sync")
     outside = [broker for broker in target if broker not in isr]
@@ -137,9 +138,9 @@ def _waits(views: PartitionViews, partition: TopicPartition, target: tuple[int, 
     if unread:
         parts.append(f"the registrations of brokers {_ids(unread)} cannot be understood")
     lagging = [broker for broker in outside if broker in views.brokers]
-    if lagging:
+    if lagging and has_leader:
         parts.append(f"brokers {_ids(lagging)} to catch up")
-    if not outside:
+    if not outside and has_leader:
         parts.append("the controller to finish it")
     return "; ".join(parts)
 

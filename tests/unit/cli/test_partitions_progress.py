@@ -11,10 +11,10 @@ from lethe.admin.partition_names import parse_selector
 from lethe.admin.reassignment_plans import Move
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
-from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
-from lethe.protocol.zookeeper.znodes import encode_reassignment
+from lethe.protocol.zookeeper.znodes import encode_reassignment, encode_state
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 
@@ -92,6 +92,14 @@ async def test_a_registration_that_cannot_be_understood_is_no_absence(cluster: F
     await apply(cluster, Create(paths.broker_id(BrokerId(9)), b"{"))
     waits = (await list_reassignments(cluster)).tables[0].rows[0][5]
     assert waits == "1 of 2 adding replicas in sync; the registrations of brokers 9 cannot be understood"
+
+
+async def test_a_partition_without_a_leader_waits_for_one(cluster: FakeSession) -> None:
+    """No replica catches up meanwhile, though broker 3 is registered."""
+    state = encode_state(LeaderAndIsr(-1, 0, (7,), 1))
+    await apply(cluster, SetData(paths.partition_state("t", 0), state, ANY_VERSION))
+    waits = (await list_reassignments(cluster)).tables[0].rows[0][5]
+    assert waits == "a leader (in sync: brokers 7); 0 of 2 adding replicas in sync; brokers 9 are not registered"
 
 
 async def test_an_unreadable_state_is_no_empty_isr(cluster: FakeSession) -> None:
