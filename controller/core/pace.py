@@ -56,8 +56,9 @@ def admit(step: StepContext, names: Sequence[str], begun: Sequence[str]) -> dict
         return dict.fromkeys(names)
     free = frozenset(begun)
     at_once = {n: None for n in names if n in free or n in pacing.paid or cluster.topics[n].is_made_up}
-    _line_up(step, [name for name in names if name not in at_once])
-    pacing.paid |= dict.fromkeys(_pay(step, pacing, limits))
+    waiting = {name: None for name in names if name not in at_once}
+    _line_up(step, waiting)
+    pacing.paid |= dict.fromkeys(_pay(step, pacing, limits, waiting))
     return {name: None for name in names if name in at_once or name in pacing.paid}
 
 
@@ -70,13 +71,12 @@ def to_note(context: Context, names: Sequence[str], begun: Sequence[str]) -> dic
     return {n: None for n in names if n not in noted and not context.cluster.topics[n].is_made_up}
 
 
-def _line_up(step: StepContext, names: Sequence[str]) -> None:
+def _line_up(step: StepContext, names: dict[str, None]) -> None:
     """Put new names at the end of the line, oldest marker first; drop topics that no pace holds any more."""
     context = step.context
     cluster = context.cluster
     pacing = cluster.pacing
-    known = frozenset(names)
-    for name in [name for name in pacing.line if name not in known and not _is_held(context, name)]:
+    for name in [name for name in pacing.line if name not in names and not _is_held(context, name)]:
         del pacing.line[name]
         pacing.sizes.pop(name, None)
     new = [name for name in names if name not in pacing.line]
@@ -89,8 +89,10 @@ def _is_held(context: Context, name: str) -> bool:
     return mark is not None and mark.held_by is CauseKind.PACE
 
 
-def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits) -> list[str]:
-    """Take as many topics out of the line as the buckets can pay for, and set the timer for the next one."""
+def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits, names: dict[str, None]) -> list[str]:
+    """Take as many topics out of the line as the buckets can pay for, and set the timer for the next one.
+
+    A topic that is not among `names` stays in the line: its caller queues these only. The timer queues it (`go_on`)."""
     now_ms = step.now_ms
     for bucket, rate in ((pacing.topics, limits.topics), (pacing.bytes, limits.bytes)):
         if rate:
@@ -103,7 +105,7 @@ def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits) -> list[str]:
                 break
         size = pacing.sizes.get(name) or 0
         wait_ms = _wait_ms(pacing, limits, size)
-        if wait_ms:
+        if wait_ms or name not in names:
             step.set_timer(BeginDeletions(), now_ms + max(MIN_WAIT_MS, wait_ms))
             break
         for bucket, cost, rate in ((pacing.topics, 1, limits.topics), (pacing.bytes, size, limits.bytes)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from lethe.controller.core import pace
-from lethe.controller.core.effects import BeginDeletions, Send
+from lethe.controller.core.effects import BeginDeletions, ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.protocol.kafka.queries import (
@@ -18,7 +19,7 @@ from lethe.protocol.kafka.queries import (
     LogDirTopic,
 )
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete, SetData
+from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import (
     ConfigChange,
     DeletionOrders,
@@ -134,6 +135,34 @@ def test_topics_begin_as_the_bucket_fills_and_the_others_stay_in_service() -> No
         found.append(gone(world))
     assert found == ["abc", "abcd", "abcde", "abcde"]
     assert BeginDeletions() not in world.context.timers
+
+
+@pytest.mark.parametrize("is_taking_over", [False, True])
+def test_topics_whose_turn_comes_while_the_notes_of_others_are_written_begin_too(is_taking_over: bool) -> None:
+    world = paced(topics=2)
+    world.stop_broker(2)
+
+    def delay_notes(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and any(_is_note(group) for group in effect.groups):
+            world.now_ms += 3_000
+
+    world.meanwhile = delay_notes
+    if is_taking_over:
+        world.crash()
+    mark(world, *NAMES)
+    if is_taking_over:
+        world.elect()
+    assert list(world.context.cluster.deletions) == ["a", "b"]
+    assert causes(world, "c") == [(None, None, "PACE")]
+    for _ in range(3):
+        world.advance(pace.MIN_WAIT_MS)
+    assert list(world.context.cluster.deletions) == list(NAMES)
+    assert BeginDeletions() not in world.context.timers
+
+
+def _is_note(group: Sequence[Operation]) -> bool:
+    parent = f"{paths.delete_topics()}/"
+    return any(isinstance(each, SetData) and each.path.startswith(parent) for each in group)
 
 
 def test_a_slow_limit_keeps_its_rest() -> None:
