@@ -15,7 +15,7 @@ from lethe.controller.core.events import OffsetsRead
 from lethe.controller.core.mutation import queue_deletion, remove_topic
 from lethe.controller.core.state_writes import is_stale
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_reassignment import TrimReassignments
+from lethe.controller.core.tasks_reassignment import EndReassignments, TrimReassignments
 from lethe.controller.core.tasks_requests import RefreshStates
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
 from lethe.controller.core.topic import Topic
@@ -181,9 +181,15 @@ def config_change(name: str) -> Create:
 
 
 def frozen(step: StepContext, names: Sequence[str]) -> None:
-    """Brokers had their time: read the offsets of all consumer groups."""
+    """Brokers had their time: read the offsets of all consumer groups.
+
+    A reassignment that was requested after the topic was marked is ended first: its target may never be in sync."""
     context = step.context
-    ready = tuple(name for name in names if _is_held(context, name) and context.cluster.paused is None)
+    held = tuple(name for name in names if _is_held(context, name) and context.cluster.paused is None)
+    moving = context.cluster.reassigned_topics(held)
+    if moving:
+        step.do(EndReassignments(moving))
+    ready = tuple(name for name in held if name not in moving)
     if not ready:
         return
     found = coordinators.all_of(context)

@@ -1,0 +1,112 @@
+"""Reassignments of a topic on its way into the trash: they end, as those of every marked topic.
+
+Found by the simulator: the topic was moved before its marker was read, or after its retention was switched off, to
+replicas that never came in sync. It stayed in service, marked, and nothing said why.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.controller.core.effects import ReadOffsets, ReadZnodes, WriteZnodes
+from lethe.controller.core.events import OffsetsRead
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, TopicPartition
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_reassignment
+from tests.fakes.consumer_groups import ConsumerGroups
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.scenarios.test_trash import FREEZE_MS, entry, mark, phase_of
+from tests.scenarios.test_undelete_marked import request
+
+MOVED = TopicPartition("orders", 0)
+
+
+def ask_to_move(world: OneController) -> None:
+    """Another client asks for replicas of which broker 3 never comes in sync."""
+    world.write(Create(paths.reassign_partitions(), encode_reassignment({MOVED: (1, 3)})))
+
+
+def go_on(world: OneController) -> None:
+    """Brokers get their time, and what was not possible then is tried once more."""
+    for ms in (FREEZE_MS, world.context.config.retry_max_ms):
+        world.advance(ms)
+
+
+def frozen_and_moving() -> OneController:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    ask_to_move(world)
+    world.run()
+    assert MOVED in world.context.cluster.reassignments
+    return world
+
+
+def test_topic_that_is_moved_while_its_retention_is_off_goes_into_the_trash() -> None:
+    world = frozen_and_moving()
+    go_on(world)
+    assert phase_of(world) is TrashPhase.TRASHED
+    assert not world.context.cluster.reassignments
+    assert not world.exists(paths.reassign_partitions())
+    assert refusals(world, "topic/orders") == []
+
+
+def test_replicas_of_origin_and_target_are_in_the_trash_and_come_back() -> None:
+    world = frozen_and_moving()
+    go_on(world)
+    found = entry(world)
+    assert found is not None
+    assert found.partitions[0].replicas == (1, 3, 2)
+    request(world, "orders")
+    assert phase_of(world) is None
+    assert led(world, "orders") == (1, found.partitions[0].leader_epoch + 1, found.partitions[0].isr)
+
+
+def test_next_controller_does_not_go_on_moving_it() -> None:
+    world = frozen_and_moving()
+    world.crash()
+    world.elect()
+    go_on(world)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_reassignment_that_begins_while_offsets_are_read_ends_too() -> None:
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    asked: list[int] = []
+
+    class Slow(ConsumerGroups):
+        def read(self, effect: ReadOffsets) -> OffsetsRead:
+            asked.append(effect.id)
+            return OffsetsRead(-1, {})
+
+    before, world.groups = world.groups, Slow()
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    ask_to_move(world)
+    world.run()
+    world.groups = before
+    world.feed(OffsetsRead(asked[0], {}))
+    assert phase_of(world) is TrashPhase.FREEZING
+    go_on(world)
+    go_on(world)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_topic_whose_marker_is_removed_is_moved_as_asked(meanwhile: bool) -> None:
+    world = frozen_and_moving()
+
+    def called_off(effect: ReadZnodes | WriteZnodes) -> None:
+        world.meanwhile = lambda _: None
+        world.write(Delete(paths.delete_topic("orders")))
+
+    if meanwhile:
+        world.meanwhile = called_off
+    else:
+        world.write(Delete(paths.delete_topic("orders")))
+        world.run()
+    go_on(world)
+    assert phase_of(world) is None
+    assert MOVED in world.context.cluster.reassignments
