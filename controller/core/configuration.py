@@ -36,6 +36,7 @@ from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, Resum
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
 from lethe.controller.core.trash_memory import FREE_PERCENT
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
@@ -129,7 +130,7 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s, grace, free_percent
     )
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
-        step.do(ReadPause())
+        step.do(ReadPause(), *_markers_to_sort_out(context))
     if in_force == _in_force(context):
         return
     step.record(
@@ -159,6 +160,15 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
         step.do(BringOnline())
     if in_force.offline_replicas is not context.offline_replicas:
         step.do(ResumeDeletions(tuple(cluster.deletions), unblock=True))
+
+
+def _markers_to_sort_out(context: Context) -> tuple[ListDeletions, ...]:
+    """Return the task that refuses markers by what is known now, where a pause that was ordered lasts.
+
+    The end of the controller's own pause lists them otherwise (`pausing.on_pause_read`)."""
+    paused = context.cluster.paused
+    is_ordered = paused is not None and paused.held_by is CauseKind.RESUMPTION
+    return (ListDeletions(),) if is_ordered and context.cluster.dynamic.deletion_unknown is None else ()
 
 
 class _InForce(NamedTuple):

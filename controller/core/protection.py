@@ -10,7 +10,7 @@
 
 `lethe.protected.topics` is a list of patterns in the properties file, or in the brokers' configuration in ZooKeeper,
 which takes precedence (`configuration`). While it cannot be read there, no topic is newly queued, and only the markers
-of internal topics are removed.
+of internal topics are removed; the other markers are refused as soon as it can be read, in a pause too.
 
 Only the controller's memory has which deletions have begun. So the controller notes it in the marker of a topic that is
 protected while it is being deleted (`pausing`), for the controllers after it.

@@ -131,6 +131,24 @@ def test_topics_are_held_while_the_patterns_cannot_be_read(data: bytes) -> None:
     assert is_gone(world, "bills")
 
 
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_markers_are_refused_when_the_configuration_is_known_though_the_pause_lasts(is_enabled: bool) -> None:
+    """The controller's file says what is refused, so that the same is in force before and afterwards."""
+    world = protecting("orders")
+    world.context.config = replace(world.context.config, delete_topic_enable=is_enabled)
+    world.crash()
+    pause(world)
+    protect(world, None, b"{")
+    mark(world, "orders", "bills")
+    world.elect()
+    assert causes(world, "orders") == causes(world, "bills") == [(None, None, "RESUMPTION")]
+    protect(world, None)
+    assert stays(world, "orders")
+    assert world.exists(paths.delete_topic("bills")) is is_enabled
+    resume(world)
+    assert is_gone(world, "bills") is is_enabled
+
+
 def test_patterns_that_were_known_stay_in_force_when_they_become_unreadable() -> None:
     world = protecting()
     protect(world, "orders")
