@@ -12,6 +12,11 @@ epoch, and a crash at any point leaves an ordinary election.
 
     brokers refuse 6, they have 8      6 -> 7 (refused) -> 11: obeyed after two raises
 
+Brokers that the controller had nothing to tell may refuse it too. While at most half refuse, those that have not
+answered since the first refusal are sent the live brokers, once: their answers count.
+
+    broker 4 refuses; 1, 2 and 3 obeyed an hour ago      1, 2 and 3 are asked, refuse too: the epoch is raised
+
 Limits:
 
 * More than half of the registered brokers must refuse; silent brokers do not count. A single broker that refuses while
@@ -57,6 +62,7 @@ def consider(step: StepContext) -> None:
             context.raises.problem = problem
             step.refuse(f"controller/{context.config.controller_id}", _WHAT, problem)
         step.watch_power()
+        _ask(step, _not_asked_since(context, brokers))
         return
     epoch = next_epoch(context)
     data = znodes.encode_controller_epoch(epoch)
@@ -86,6 +92,25 @@ def _problem(context: Context, brokers: tuple[BrokerId, ...], now_ms: int) -> st
             f"raised again in {(due_ms - now_ms) // 60_000 + 1} min at most: see which other controller sends to them"
         )
     return None
+
+
+def _not_asked_since(context: Context, refusing: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    """Return brokers whose last answer is older than the first of these refusals, and who owe none."""
+    cluster = context.cluster
+    since_ms = min(cluster.last_answers[broker].since_ms for broker in refusing)
+    owing = {outstanding.broker for outstanding in cluster.outstanding.values()}
+    return tuple(
+        broker
+        for broker in cluster.brokers
+        if broker not in owing and ((last := cluster.last_answers.get(broker)) is None or last.at_ms < since_ms)
+    )
+
+
+def _ask(step: StepContext, brokers: tuple[BrokerId, ...]) -> None:
+    """Send these brokers the live brokers, without partitions."""
+    batch = step.batch()
+    batch.add_update_metadata(brokers)
+    step.flush(batch)
 
 
 def _interval(context: Context) -> BackOff:
