@@ -1,7 +1,7 @@
 """Whether a deletion ends without the replicas on absent brokers, and what these brokers then owe.
 
-A broker that is given up (`forgetting`) owes nothing, and no deletion waits for it while it is absent. Its replicas are
-DeletionOwed too, so that they are deleted as usual if it registers before the topic is removed.
+No deletion waits for a broker that is given up (`forgetting`) while it is absent. It owes its replicas too, until they
+are written off, so that they are deleted if it registers before.
 
 `lethe.deletion.offline.replicas`, or the marker's orders, say *wait* (the default) or *owe*. With *owe*, a replica on a
 broker that is not registered becomes DeletionOwed instead of DeletionIneligible, and the topic is removed as soon as

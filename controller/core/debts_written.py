@@ -68,7 +68,7 @@ def _wanted(context: Context, name: str, now_ms: int) -> Iterator[tuple[DebtKey,
         return
     epoch = debts_policy.last_leader_epoch(context, name)
     for broker in topic.assigned():
-        if (bits := topic.in_states(broker, _OWED)) and not context.cluster.is_given_up(broker):
+        if bits := topic.in_states(broker, _OWED):
             # An unknown epoch matters only where ids are not compared, and then nothing is owed.
             debt = Debt(topic.id, tuple(numbers_in(bits)), epoch or 0, now_ms)
             yield DebtKey(broker, name, topic.created_zxid), debt

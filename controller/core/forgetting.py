@@ -4,8 +4,8 @@ A request is a znode `/lethe/forget/<broker>`, and it is in force while it exist
 
     of the broker                             what becomes of it
     ----------------------------------------  -----------------------------------------------------------------------
-    its debts                                 written off
-    replicas of queued topics                 are neither waited for nor owed: nobody will ask for them
+    its debts                                 written off, in a write that proves that it is not registered
+    replicas of queued topics                 are not waited for, and owed until the topic is removed
     replicas of living topics                 stay as they are
 
 The request goes last, when no queued topic names the broker any more: a controller that takes over meanwhile goes on.
@@ -22,6 +22,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.debt_memory import DebtKey
 from lethe.controller.core.debts_written import record
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ListBrokers
 from lethe.controller.core.tasks_debts import (
     DebtsWrittenOff,
     ForgetsAnswered,
@@ -46,6 +47,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    absence_check,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -127,13 +129,17 @@ def settle(step: StepContext) -> None:
     """Write off the debts of these brokers; remove the requests that nothing waits for any more."""
     context = step.context
     cluster = context.cluster
-    debts = tuple(key for key, _ in cluster.debts.all() if key.broker in cluster.forgotten)
+    debts = tuple(
+        key for key, _ in cluster.debts.all() if key.broker in cluster.forgotten and not _is_queued(context, key)
+    )
     aside = (each for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten)
     # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
     unreadable = tuple(each.path for each in aside if each.path != paths.debts_of(each.broker or 0))
     if debts or unreadable:
+        brokers = (*(key.broker for key in debts), *(cluster.debts.unreadable[path].broker for path in unreadable))
         removed = (*(key.path for key in debts), *unreadable)
-        step.write([(Delete(path),) for path in removed], DebtsWrittenOff(debts, unreadable))
+        groups = [(*_proof(broker), Delete(path)) for broker, path in zip(brokers, removed, strict=True)]
+        step.write(groups, DebtsWrittenOff(debts, unreadable))
         return
     done = tuple(broker for broker in cluster.forgotten if not _queued_with(context, (broker,)))
     if done:
@@ -141,13 +147,27 @@ def settle(step: StepContext) -> None:
         step.write(removals, ForgetsAnswered(done))
 
 
+def _is_queued(context: Context, key: DebtKey) -> bool:
+    """Return True if the debt's topic is still to be removed: until then its debt is needed."""
+    topic = context.cluster.topics.get(key.topic)
+    return topic is not None and topic.created_zxid == key.created_zxid and context.cluster.is_queued(key.topic)
+
+
+def _proof(broker: BrokerId | None) -> tuple[Operation, ...]:
+    return () if broker is None else absence_check(paths.broker_id(broker))
+
+
 def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[GroupOutcome]) -> None:
-    """Record the debts that are written off, and go on; one that cannot be removed stays."""
+    """Record the debts that are written off, and go on; one that cannot be removed stays. If its broker has registered,
+    look again at the request."""
     unreadable = step.context.cluster.debts.unreadable
     removed: list[DebtKey | str] = [*task.debts, *task.unreadable]
     failed = False
     for debt, outcome in zip(removed, outcomes, strict=True):
-        if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
+        if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
+            failed = True
+            step.do(ListBrokers(), ReadForgets())
+        elif isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
             failed = True
             _refuse_removal(step, debt, outcome.error)
         elif isinstance(debt, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.waiting import all_rows, waits
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
@@ -12,7 +13,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, with_topic
-from tests.scenarios.test_debts_paid import back, owing, told
+from tests.scenarios.test_debts_paid import back, owing, to, told
 from tests.scenarios.test_debts_written import debts, without
 from tests.scenarios.test_pause import pause
 
@@ -148,11 +149,31 @@ def test_a_deletion_waits_again_for_a_broker_whose_request_is_withdrawn() -> Non
     assert is_gone(world, "orders")
 
 
-def test_a_replica_that_was_given_up_is_neither_deleted_nor_owed() -> None:
+def test_a_replica_that_was_given_up_is_shown_as_such() -> None:
     world = both_away()
     rows = {row.broker: row.waiting_for for row in all_rows(world.context, "orders")}
     assert rows[BrokerId(3)] is CauseKind.BROKER_GIVEN_UP
+
+
+@pytest.mark.parametrize("path", ["/lethe/debts/3/", "/brokers/topics/orders"])
+def test_what_a_broker_has_that_registers_just_before_a_write_is_deleted(path: str) -> None:
+    """Its controller has not heard of it when it removes the topic, or writes the debt off."""
+    world = waiting()
+
+    def return_now(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and any(
+            isinstance(each, Delete) and each.path.startswith(path) for group in effect.groups for each in group
+        ):
+            world.meanwhile = lambda _: None
+            world.start_broker(3)
+
+    world.meanwhile = return_now
+    world.take_sent()
+    forget(world, 3)
+    assert is_gone(world, "orders")
+    assert "delete orders" in told(to(world, 3))
     assert debts(world) == {}
+    assert refused(world, 3) == "it is registered in ZooKeeper"
 
 
 def test_a_debt_that_cannot_be_removed_keeps_the_request() -> None:

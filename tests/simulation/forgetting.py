@@ -23,7 +23,6 @@ from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
-    from tests.simulation.ledger import Incarnation
 
 P_FORGET: Final = 0.4
 DEEDS: Final = {"forget": 5, "withdraw": 1}
@@ -78,16 +77,9 @@ def _is_in_force(broker: BrokerId, data: bytes | None) -> bool:
 # --- rules --------------------------------------------------------------------------------------------------------
 
 
-def may_stay(cluster: Cluster, writer: Writer, incarnation: Incarnation, broker: BrokerId) -> bool:
-    """What this broker has of the topic may stay when its znode goes: it is given up, and the writer does not know that
-    it is back."""
-    known = next(each.context.cluster.brokers for each in cluster.controllers if each.name == writer.name)
-    return broker in incarnation.lost and broker not in known
-
-
 def writes_are_allowed(cluster: Cluster, writer: Writer, operations: Sequence[Operation]) -> None:
-    """A debt goes when nothing is left of it, or its broker is given up; a request goes after the debts of its broker.
-    Judged before the write is booked."""
+    """A debt goes when nothing is left of it, or its broker is given up and not registered; a request goes after the
+    debts of its broker. Judged before the write is booked."""
     for operation in operations if writer.is_controller else ():
         if not isinstance(operation, Delete):
             continue
@@ -103,7 +95,7 @@ def _left(cluster: Cluster, broker: BrokerId, key: DebtKey, partitions: Sequence
     incarnation = cluster.ledger.by_zxid.get((key.created_zxid, key.topic))
     if incarnation is None or incarnation.topic_id is None or incarnation.removed_by is None:
         return
-    if broker in incarnation.lost:
+    if broker in incarnation.lost and broker not in cluster.registered():
         return
     for log_dir, name, directory in cluster.agents[broker].disk.directories():
         is_its_own = directory.bytes_of == incarnation.topic_id and name == str(directory.topic_partition)
