@@ -15,7 +15,7 @@ and when it is withdrawn, deletions that have not ended wait for the broker agai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from lethe.controller.core.context import Context
@@ -125,13 +125,14 @@ def _queued_with(context: Context, brokers: Sequence[BrokerId]) -> tuple[str, ..
     return tuple(name for name in queued if not topics[name].assigned().keys().isdisjoint(brokers))
 
 
-def settle(step: StepContext) -> None:
-    """Write off the debts of these brokers; remove the requests that nothing waits for any more."""
+def settle(step: StepContext, task: SettleForgets) -> None:
+    """Write off the debts of these brokers; remove the requests that nothing waits for any more.
+
+    All debts are looked at once more before a request goes. Otherwise each removal would walk all of them."""
     context = step.context
     cluster = context.cluster
-    debts = tuple(
-        key for key, _ in cluster.debts.all() if key.broker in cluster.forgotten and not _is_queued(context, key)
-    )
+    done = tuple(broker for broker in cluster.forgotten if not _is_awaited(context, broker))
+    debts = tuple(_to_write_off(context, None if task.topics is None else (task.topics, done)))
     aside = (each for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten)
     # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
     unreadable = tuple(each.path for each in aside if each.path != paths.debts_of(each.broker or 0))
@@ -141,10 +142,25 @@ def settle(step: StepContext) -> None:
         groups = [(*_proof(broker), Delete(path)) for broker, path in zip(brokers, removed, strict=True)]
         step.write(groups, DebtsWrittenOff(debts, unreadable))
         return
-    done = tuple(broker for broker in cluster.forgotten if not _queued_with(context, (broker,)))
     if done:
         removals = [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
         step.write(removals, ForgetsAnswered(done))
+
+
+def _is_awaited(context: Context, broker: BrokerId) -> bool:
+    """Return True if a queued topic has replicas on this broker."""
+    topics = context.cluster.topics
+    return any(name in topics and broker in topics[name].assigned() for name in context.cluster.deletions)
+
+
+def _to_write_off(context: Context, limits: tuple[Collection[str], Collection[BrokerId]] | None) -> Iterator[DebtKey]:
+    """Yield the debts that are not needed any more; with limits, those of these topics, or of these brokers."""
+    cluster = context.cluster
+    for broker in cluster.forgotten:
+        by_topic = cluster.debts.by_broker.get(broker, {})
+        names = by_topic if limits is None or broker in limits[1] else limits[0]
+        keys = (DebtKey(broker, name, created) for name in names for created in by_topic.get(name, ()))
+        yield from (key for key in keys if not _is_queued(context, key))
 
 
 def _is_queued(context: Context, key: DebtKey) -> bool:
@@ -162,11 +178,10 @@ def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[
     look again at the request."""
     unreadable = step.context.cluster.debts.unreadable
     removed: list[DebtKey | str] = [*task.debts, *task.unreadable]
-    failed = False
+    failed = is_registered = False
     for debt, outcome in zip(removed, outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
-            failed = True
-            step.do(ListBrokers(), ReadForgets())
+            failed = is_registered = True
         elif isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
             failed = True
             _refuse_removal(step, debt, outcome.error)
@@ -174,8 +189,10 @@ def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[
             unreadable.pop(debt, None)
         else:
             _write_off(step, debt)
+    if is_registered:
+        step.do(ListBrokers(), ReadForgets())
     if not failed:
-        step.do(SettleForgets())
+        step.do(SettleForgets(()))
 
 
 def _refuse_removal(step: StepContext, debt: DebtKey | str, error: ZkError) -> None:

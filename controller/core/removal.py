@@ -182,6 +182,7 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     at = 0
     unclear: list[str] = []
     following: list[_TopicRemoval] = []
+    finished: list[str] = []
     for name, parts, last in zip(task.topics, task.parts, task.last, strict=True):
         mine = outcomes[at : at + parts]
         at += parts
@@ -194,6 +195,8 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
             following.append(_TopicRemoval(name, [], last))
         else:
             _finish(step, name)
+            finished.append(name)
+    _settle_forgets(step, finished)
     if cluster.paused is None:
         _begin_search(step, unclear)
         _write_removals(step, following, searched=task.searched)
@@ -227,8 +230,12 @@ def _finish(step: StepContext, name: str) -> None:
     missed.note_removed(step.context, name)
     debts.look_again(step, name)
     trash.vanished(step, (name,))
-    if step.context.cluster.forgotten:
-        step.do(SettleForgets())
+
+
+def _settle_forgets(step: StepContext, finished: Sequence[str]) -> None:
+    """Brokers that are given up do not owe these topics any more, once for all of them."""
+    if finished and step.context.cluster.forgotten:
+        step.do(SettleForgets(tuple(finished)))
 
 
 # --- debts ----------------------------------------------------------------------------------------------------------
@@ -301,6 +308,7 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
         step.do(SearchTopicTrees(tuple(trees)))
         return
     chosen: list[_TopicRemoval] = []
+    finished: list[str] = []
     for tree in trees:
         roots = _roots(tree.topic)
         inner: list[Operation] = [Delete(path) for path in reversed(tree.found) if path not in roots]
@@ -309,6 +317,8 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
             chosen.append(_TopicRemoval(tree.topic, inner, last))
         else:
             _finish(step, tree.topic)
+            finished.append(tree.topic)
+    _settle_forgets(step, finished)
     _write_removals(step, chosen, searched=True)
 
 

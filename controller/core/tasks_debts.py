@@ -51,7 +51,11 @@ class ReadForgets:
 
 @dataclass(frozen=True, slots=True)
 class SettleForgets:
-    """Write off what is owed by brokers that are given up, and remove the requests that are carried out."""
+    """Write off what is owed by brokers that are given up, and remove the requests that are carried out.
+
+    `topics`: only the debts of these topics, which were removed, are new; None: any may be."""
+
+    topics: tuple[str, ...] | None = None
 
 
 DebtTask = ReadDebts | WatchOrders | WriteDebts | PayDebts | CloseDebts | ReadForgets | SettleForgets

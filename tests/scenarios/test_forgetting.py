@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from lethe.controller.core import forgetting
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.waiting import all_rows, waits
 from lethe.protocol.causes import CauseKind
@@ -209,3 +212,54 @@ def test_a_malformed_request_is_recorded_and_does_nothing() -> None:
     world.run()
     assert set(debts(world)) == {"3/orders"}
     assert [r.subject for r in world.recorded(EventRecordType.REFUSAL)] == ["broker/3"]
+
+
+def many_away(number: int) -> OneController:
+    """So many topics are marked, and wait for broker 3."""
+    world = cluster()
+    for each in range(number):
+        world.create_topic(f"orders{each}", (1, 3))
+    world.run()
+    without(world, 3)
+    for each in range(number):
+        world.mark(f"orders{each}")
+    world.run()
+    return world
+
+
+def test_a_broker_that_registers_before_many_debts_are_written_off_is_looked_for_once() -> None:
+    world = many_away(20)
+    looks: list[str] = []
+
+    def return_now(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes):
+            looks.extend(each.path for each in effect.reads if each.path == paths.BROKER_IDS)
+        elif paths.broker_id(3) not in world.zookeeper.paths() and any(
+            isinstance(each, Delete) and each.path.startswith("/lethe/debts/3/")
+            for group in effect.groups
+            for each in group
+        ):
+            world.start_broker(3)
+
+    world.meanwhile = return_now
+    forget(world, 3)
+    assert refused(world, 3) == "it is registered in ZooKeeper"
+    assert debts(world) == {}
+    # By the refused write, and by the watch.
+    assert len(looks) <= 3
+
+
+def test_debts_are_settled_once_for_all_topics_that_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = many_away(100)
+    calls: list[None] = []
+    real = forgetting.settle
+
+    def counting(*called: Any) -> None:
+        calls.append(None)
+        real(*called)
+
+    monkeypatch.setattr(forgetting, "settle", counting)
+    forget(world, 3)
+    assert not world.exists(paths.forget(3))
+    assert debts(world) == {}
+    assert len(calls) < 10
