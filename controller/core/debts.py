@@ -338,12 +338,11 @@ def void_kept(step: StepContext, names: Iterable[str] | None = None) -> None:
     cluster = context.cluster
     if not cluster.debts.by_broker:
         return
-    chosen = None if names is None else frozenset(names)
+    some = None if names is None else (each for name in names for each in cluster.debts.of_topic(name))
     kept: list[DebtKey] = []
-    for key, debt in cluster.debts.all():
+    for key, debt in cluster.debts.all() if some is None else some:
         is_marked = key.topic in cluster.deletions or key.topic in cluster.marks
-        is_chosen = chosen is None or key.topic in chosen
-        if is_chosen and not is_marked and debts_policy.lives(context, key, debt):
+        if not is_marked and debts_policy.lives(context, key, debt):
             debt.void = debt.left
             kept.append(key)
     if kept:

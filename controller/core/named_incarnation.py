@@ -45,7 +45,7 @@ from lethe.protocol.zookeeper.operations import (
 def differing(context: Context, marked: Sequence[str]) -> tuple[str, ...]:
     """Return those of these marked topics whose markers name another incarnation than memory has."""
     cluster = context.cluster
-    found = [name for name in cluster.marker_orders if _is_other(context, name)]
+    found = frozenset(name for name in cluster.marker_orders if _is_other(context, name))
     return () if not found else tuple(name for name in marked if name in found and not cluster.is_queued(name))
 
 
