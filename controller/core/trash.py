@@ -202,6 +202,8 @@ def due_at_ms(context: Context, found: TrashedTopic) -> int:
     waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
     # The notification that brokers are to notice was written with the entry, later than the time in it.
     # The clock of the controller that wrote an entry may have been slow: ZooKeeper's says when that was.
+    if found.is_requested:
+        return found.retry_at_ms
     since_ms = found.seen_ms if found.phase is TrashPhase.FREEZING else max(found.entry.since_ms, found.written_ms)
     return max(since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
 

@@ -33,6 +33,8 @@ class TrashedTopic:
     retry_at_ms: int = 0
     """The next step is not tried before."""
     is_asked: bool = False
+    is_requested: bool = False
+    """Its return failed: the requests are read again when the next attempt is due, before anything deletes it."""
     """Brokers are asked for its consumer groups' offsets, or for its directories."""
     groups_left: dict[str, str] = field(default_factory=dict)
     """Groups whose offsets are not committed again yet, and why."""

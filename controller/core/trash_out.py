@@ -247,12 +247,15 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
             refusals[name] = (task.requests[name], UNDELETE, trash.NAME_IS_TAKEN)
             memory.topics[name].is_asked = False
         elif isinstance(outcome, GroupFailed):
-            # A broker has left, or the request was withdrawn or replaced.
+            # A broker has left, the request was replaced, or ZooKeeper refuses the write: it may refuse the next, too.
             at = outcome.index_in_group
             left = task.checked[name][at : at + 1]
             why = f"broker {left[0]}, which has it, is not registered any more" if left else outcome.error.name
             trash.put_off(step, name, trash.RESTORING, why)
-            step.do(ReadTopicRequests())
+            if left or outcome.error is ZkError.BAD_VERSION:
+                step.do(ReadTopicRequests())
+            else:
+                memory.topics[name].is_requested = True
         else:
             memory.topics[name] = TrashedTopic(entry)
             back.append(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lethe.controller.core import trash, trash_disks, trash_end, trash_in, trash_out
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_trash import FreezeTopics, RestoreOffsets
+from lethe.controller.core.tasks_trash import FreezeTopics, ReadTopicRequests, RestoreOffsets
 from lethe.protocol.zookeeper.znodes import TrashPhase
 
 
@@ -28,9 +28,14 @@ def due(step: StepContext) -> None:
     back = (*names[TrashPhase.RESTORING], *names[TrashPhase.OFFSETS])
     if back:
         step.do(RestoreOffsets(back))
+    requested = tuple(name for name in names[TrashPhase.TRASHED] if memory.topics[name].is_requested)
+    for name in requested:
+        memory.topics[name].is_requested = False
+    if requested:
+        step.do(ReadTopicRequests())
     if context.cluster.paused is None:
         trash_in.frozen(step, names[TrashPhase.FREEZING])
-        trash_end.purge(step, dict.fromkeys(names[TrashPhase.TRASHED]))
+        trash_end.purge(step, dict.fromkeys(name for name in names[TrashPhase.TRASHED] if name not in requested))
         if again:
             step.do(FreezeTopics(again))
     trash_disks.due(step)

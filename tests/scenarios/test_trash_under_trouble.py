@@ -16,7 +16,7 @@ from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir, LogDirPartition, LogDirTopic
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
     ConfigChange,
     Debt,
@@ -447,3 +447,29 @@ def test_topic_that_would_not_fit_on_its_way_back_stays_in_service() -> None:
     assert phase_of(world, name) is TrashPhase.FREEZING
     (why,) = refusals(world, f"topic/{name}")
     assert why.startswith("it does not fit with the offsets of 0 groups: ")
+
+
+def test_topic_whose_return_is_refused_by_zookeeper_is_tried_again_with_growing_waits() -> None:
+    """Its grace period ends meanwhile, and deletes nothing that was requested back."""
+    world = trashed()
+    world.refusals[paths.topic("orders")] = ZkError.NO_AUTH
+    attempts: list[int] = []
+    world.meanwhile = lambda effect: attempts.append(world.now_ms) if isinstance(effect, WriteZnodes) else None
+    request(world, "orders")
+    for _ in range(60):
+        world.advance(1_000)
+    assert 3 < len(attempts) < 12
+    assert refusals(world, "topic/orders") == ["NO_AUTH"]
+    world.advance(DAY_MS)
+    del world.refusals[paths.topic("orders")]
+    world.advance(DAY_MS)
+    assert phase_of(world) is not TrashPhase.TRASHED
+    assert led(world, "orders") is not None
+    assert not world.exists(paths.delete_topic("orders"))
+
+
+def test_entry_that_was_removed_by_hand_does_not_keep_the_controller_busy() -> None:
+    world = trashed()
+    world.write(Delete(paths.trashed("orders")))
+    request(world, "orders")
+    assert refusals(world, "topic/orders") == ["NO_NODE"]
