@@ -23,9 +23,11 @@ from lethe.protocol.zookeeper.operations import (
 )
 from lethe.protocol.zookeeper.znodes import (
     MalformedZnode,
+    TrashPhase,
     decode_cluster_id,
     decode_controller,
     decode_controller_epoch,
+    decode_trash,
 )
 from lethe.survey.views import Problem, TopicTree, ZooKeeperTree
 from lethe.survey.znodes import ZnodeUnreadable, broker_of, children_of, data_of, reassignment_of, state_of, topic_of
@@ -169,10 +171,29 @@ async def read_tree(
         ),
         cluster_id=reader.decoded(paths.CLUSTER_ID, cluster, lambda found: decode_cluster_id(found.data)),
         debts=debts.debts,
-        trashed=frozenset(reader.children(paths.trash(), trash) or ()),
+        trashed=await _trashed(session, reader.children(paths.trash(), trash) or (), lists[0]),
         problems=tuple(reader.problems),
     )
     return tree, names
+
+
+async def _trashed(session: ZooKeeperSession, names: Sequence[str], topics: Sequence[str] | None) -> frozenset[str]:
+    """Return those of these names whose records are kept, as far as their entries can be understood.
+
+    An entry in the phase FREEZING is of a topic that still was in service. If that is gone, another controller, such as
+    one of Kafka, has deleted it: the entry keeps nothing. `topics`: those that exist; None: unknown."""
+    gone = () if topics is None else tuple(frozenset(names).difference(topics))
+    outcomes = await session.read([GetData(paths.trashed(name)) for name in gone]) if gone else ()
+    return frozenset(names).difference(
+        name for name, outcome in zip(gone, outcomes, strict=True) if _is_freezing(name, outcome)
+    )
+
+
+def _is_freezing(name: str, outcome: ReadOutcome) -> bool:
+    try:
+        return isinstance(outcome, Data) and decode_trash(name, outcome.data).phase is TrashPhase.FREEZING
+    except MalformedZnode:
+        return False
 
 
 async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str, int]:

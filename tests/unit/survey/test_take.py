@@ -22,13 +22,14 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     SetData,
 )
-from lethe.protocol.zookeeper.znodes import encode_cluster_id
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_cluster_id
 from lethe.survey.leftovers import leftovers
 from lethe.survey.records import rows_of
 from lethe.survey.take import take_survey
 from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, LogDirView, UnansweredQuestion
 from lethe.survey.zookeeper import read_tree
 from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, delete_tree, elect, prepare
 
@@ -275,3 +276,16 @@ async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_
     survey = await take_survey(session, ask=hides, settle_s=0)
     assert (leftovers(survey), survey.in_motion) == ((), ("orders",))
     assert [problem.where for problem in survey.problems] == ["broker 1", "broker 2"]
+
+
+async def test_an_entry_of_a_topic_that_was_deleted_before_it_was_in_the_trash_keeps_nothing(
+    session: FakeSession,
+) -> None:
+    """Kafka's controller took over while retention was off, and deleted the marked topic."""
+    phases = {"ready": TrashPhase.TRASHED, "deleted": TrashPhase.FREEZING, "restored": TrashPhase.RESTORING}
+    await in_trash(session, **{name: ENTRY.entering(phase, 1) for name, phase in phases.items()})
+    await apply(session, Create(paths.trashed("unclear"), b"?"))
+    tree, _ = await read_tree(session)
+    assert tree.trashed == {"ready", "restored", "unclear"}
+    blind, _ = await read_tree(forbidding(session, paths.BROKER_TOPICS))
+    assert blind.trashed == {"ready", "deleted", "restored", "unclear"}
