@@ -11,6 +11,7 @@ topic by the czxid of its znode (`DeletionOrders.topic_czxid`), and the controll
     5                  9            9               refused: the marker is removed, the topic stays
     5                  3            5               memory is late: the topic is read again, then the markers
     5                  9            none            topics and markers are listed again
+    5                  unreadable   9               held, also where the marker orders its deletion nevertheless
 
 While ZooKeeper is read, the topic is held. A deletion that has begun, by the marker's note (`pausing`), goes on.
 """

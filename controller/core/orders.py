@@ -46,7 +46,12 @@ def said(outcome: ReadOutcome) -> DeletionOrders:
 
 def name_another(orders: DeletionOrders, topic: Topic) -> bool:
     """Return True if the marker names another incarnation than this one, whose deletion has not begun either."""
-    return orders.topic_czxid not in (None, topic.created_zxid) and orders.begun != topic.created_zxid
+    return names_another(orders, topic.created_zxid)
+
+
+def names_another(orders: DeletionOrders, czxid: int) -> bool:
+    """The same of the incarnation whose znode has this czxid."""
+    return orders.topic_czxid not in (None, czxid) and orders.begun != czxid
 
 
 def wait_for(step: StepContext, replicas: ReplicaColumns) -> None:

@@ -25,7 +25,9 @@ from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import understood
+from lethe.controller.core.deletion_memory import NO_ORDERS, OTHER_INCARNATION
 from lethe.controller.core.mutation import add_topic, enter_partition_state, set_first_replica_states
+from lethe.controller.core.orders import names_another, said
 from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadTopics
@@ -63,11 +65,12 @@ def read_markers(step: StepContext, task: ReadMarkers) -> None:
 
 def on_markers_read(step: StepContext, task: MarkersRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Read the remains of the topics whose markers order the deletion."""
-    ordered = tuple(
-        name
+    ordered = {
+        name: said(outcome)
         for name, outcome in zip(task.topics, outcomes, strict=True)
         if isinstance(outcome, Data) and znodes.decode_deletion_marker(outcome.data).unreadable
-    )
+    }
+    step.context.cluster.marker_orders |= ordered
     wanted = tuple(name for name in ordered if _may_be_built(step.context, name))
     for name in ordered:
         if step.context.cluster.trash.may_keep(name):
@@ -112,6 +115,10 @@ def on_unreadable_read(step: StepContext, task: UnreadableRead, outcomes: Sequen
             _give_up(step, name, f"{error.name} at {paths.topic_partitions(name)}")
         else:
             stat = topic.stat if isinstance(topic, Data) else None
+            if names_another(step.context.cluster.marker_orders.get(name, NO_ORDERS), stat.czxid if stat else 0):
+                # Also where its czxid cannot be read.
+                _give_up(step, name, OTHER_INCARNATION)
+                continue
             numbers = () if topic_name_problem(name) is not None else _numbers(name, children)
             topics.append(UnreadableTopic(name, numbers, stat.version if stat else 0, stat.czxid if stat else 0))
     if repaired:

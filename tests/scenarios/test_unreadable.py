@@ -6,12 +6,13 @@ import uuid
 
 import pytest
 
+from lethe.controller.core.deletion_memory import OTHER_INCARNATION
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
-from tests.fakes.one_controller import OneController
+from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 
 T = paths.topic("orders")
@@ -218,3 +219,16 @@ def test_while_paused_it_stays_held(first: str) -> None:
         world.write(Delete(paths.deletions_paused()))
         world.run()
     assert is_gone(world, "orders")
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_an_order_that_names_an_earlier_topic_deletes_no_unreadable_one(is_named: bool) -> None:
+    world = broken(cluster(), (1, 2))
+    found = world.read(T)
+    assert found is not None
+    named = znodes.DeletionOrders(unreadable=True, topic_czxid=found.stat.czxid if is_named else 1)
+    world.write(Create(paths.delete_topic("orders"), znodes.encode_deletion_marker(named)))
+    world.run()
+    assert is_gone(world, "orders") is is_named
+    assert refusals(world, "topic/orders") == ([] if is_named else [OTHER_INCARNATION])
+    assert any(is_deletion(each) for each in world.sent) is is_named
