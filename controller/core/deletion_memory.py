@@ -59,6 +59,8 @@ class OwedTombstone(NamedTuple):
     """The latest request with the tombstone; answered with an error, or not answered."""
     row: UpdateMetadataTopic
     """The tombstone, to be sent again after an error. The brokers' entries share this object."""
+    in_trash: bool = False
+    """The topic was in the trash at the takeover, and the new controller has sent the tombstone once more."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class OwingBroker:
 
     topics: dict[str, OwedTombstone] = field(default_factory=dict)
     """By topic name, oldest first; never empty between two steps."""
+    in_trash: int = 0
+    """How many of them are of topics in the trash: the limit is for the others."""
     problem: DeletionProblem | None = None
     """The latest error that the broker answered, if any."""
     retry_at_ms: int | None = None

@@ -43,7 +43,8 @@ from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.vocabulary import BrokerId
 
 MAX_OWED_TOPICS: Final = 10_000
-"""Limit for one broker. The znodes of further topics wait for the broker's answer."""
+"""Limit for one broker. The znodes of further topics wait for the broker's answer. Topics in the trash do not count:
+otherwise a silent broker would hold every deletion up after a takeover."""
 NAMES_RECORDED: Final = 20
 OWES: Final = "owes tombstones"
 ANSWERED: Final = "tombstones answered"
@@ -54,7 +55,9 @@ LOST: Final = "telling the broker that topics are gone"
 def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
     """Return True if each of these brokers may owe one more tombstone."""
     owed = context.cluster.owed
-    return all(broker not in owed or len(owed[broker].topics) < MAX_OWED_TOPICS for broker in brokers)
+    return all(
+        broker not in owed or len(owed[broker].topics) - owed[broker].in_trash < MAX_OWED_TOPICS for broker in brokers
+    )
 
 
 def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
@@ -72,7 +75,7 @@ def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
             cluster.owed[broker] = OwingBroker()
             _record(step, broker, OWES, 1)
         sent = deletion.owing_tombstone[broker]
-        cluster.owed[broker].topics[name] = OwedTombstone(step.now_ms, sent.request_id, row)
+        _store(cluster.owed[broker], name, OwedTombstone(step.now_ms, sent.request_id, row))
         refused = deletion.problems.get((METADATA_CACHE, broker))
         if refused is not None and sent.request_id not in cluster.outstanding:
             # The error came while the znodes were removed.
@@ -87,7 +90,19 @@ def note_sent(step: StepContext, broker: BrokerId, rows: Sequence[UpdateMetadata
         owed[broker] = OwingBroker()
         _record(step, broker, OWES, len(rows))
     for row in rows:
-        owed[broker].topics[row.topic] = OwedTombstone(step.now_ms, step.context.last_request_id, row)
+        sent = OwedTombstone(step.now_ms, step.context.last_request_id, row, in_trash=True)
+        _store(owed[broker], row.topic, sent)
+
+
+def _store(owing_broker: OwingBroker, name: str, tombstone: OwedTombstone) -> None:
+    _drop(owing_broker, name)
+    owing_broker.topics[name] = tombstone
+    owing_broker.in_trash += tombstone.in_trash
+
+
+def _drop(owing_broker: OwingBroker, name: str) -> None:
+    before = owing_broker.topics.pop(name, None)
+    owing_broker.in_trash -= before is not None and before.in_trash
 
 
 def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: UpdateMetadataRequest) -> None:
@@ -105,7 +120,7 @@ def answered(step: StepContext, event: UpdateMetadataResponseReceived, request: 
         _retry_later(step, owing_broker, what)
         return
     for name in names:
-        del owing_broker.topics[name]
+        _drop(owing_broker, name)
     # Problem and retry time stay while the broker owes other topics, which may wait for that time.
     if not owing_broker.topics:
         del context.cluster.owed[broker]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lethe.controller.core import owed as owed_module
 from lethe.controller.core.context import NOTHING_UNCONFIRMED, Role
 from lethe.controller.core.effects import Send
 from lethe.controller.core.events import Answer, ResignationRequested, UpdateMetadataResponseReceived
@@ -464,3 +465,26 @@ def test_a_ghost_of_a_broker_whose_session_ends_is_not_forgotten() -> None:
     world.stop_broker(2)
     world.run()
     assert unconfirmed_deletions(world.context) == NOTHING_UNCONFIRMED._replace(missed={BrokerId(2): (GROUP_METADATA,)})
+
+
+def test_tombstones_of_topics_in_the_trash_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A takeover sends them again, and a silent broker owes them all."""
+    monkeypatch.setattr(owed_module, "MAX_OWED_TOPICS", 1)
+    world = world_with(1, 2, 3)
+    for name in ("orders", "offers", "bills", "notes"):
+        with_topic(world, name, (1, 2))
+    for name in ("orders", "offers"):
+        mark(world, name, grace_ms=1_000 * FREEZE_MS)
+    world.advance(FREEZE_MS)
+    world.crash()
+    world.silent = {3: None}
+    world.elect()
+    assert owed(world) == {3: ["offers", "orders"]}
+    for name in ("bills", "notes"):
+        world.mark(name)
+        world.run()
+        world.advance(LIMIT_MS)
+    assert (is_gone(world, "bills"), is_gone(world, "notes")) == (True, False), "the limit holds for these"
+    wake(world, 3)
+    assert is_gone(world, "notes")
+    assert owed(world) == {}
