@@ -64,7 +64,7 @@ def missing(context: Context, name: str, now_ms: int) -> tuple[tuple[DebtKey, De
 def _wanted(context: Context, name: str, now_ms: int) -> Iterator[tuple[DebtKey, Debt]]:
     topic = context.cluster.topics[name]
     if debts_policy.obstacle(context, name) is not None:
-        # A replica that was given up and is not any more: nothing is owed that a later topic could not be told from.
+        # Then its broker is given up, and nothing is owed that a later topic could not be told from.
         return
     epoch = debts_policy.last_leader_epoch(context, name)
     for broker in topic.assigned():

@@ -72,7 +72,7 @@ def on_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
     for broker in withdrawn:
         del forgotten[broker]
     if withdrawn:
-        step.do(ResumeDeletions(_queued_with(step.context, withdrawn)))
+        step.do(ResumeDeletions(tuple(_queued_with(step.context, withdrawn))))
     if brokers:
         step.read((GetData(paths.forget(broker)) for broker in brokers), ForgetsRead(brokers))
 
@@ -104,7 +104,7 @@ def on_read(step: StepContext, task: ForgetsRead, outcomes: Sequence[ReadOutcome
             cluster.forgotten[broker] = outcome.stat.version
             begun.append(broker)
     if begun:
-        step.do(ResumeDeletions(_queued_with(context, begun), unblock=True), SettleForgets())
+        step.do(ResumeDeletions(tuple(_queued_with(context, begun)), unblock=True), SettleForgets())
     if groups:
         step.write(groups, ForgetsAnswered(tuple(refused)))
 
@@ -118,11 +118,12 @@ def _problem(context: Context, broker: BrokerId) -> str | None:
     return None
 
 
-def _queued_with(context: Context, brokers: Sequence[BrokerId]) -> tuple[str, ...]:
-    """Return the queued topics that have replicas on one of these brokers."""
+def _queued_with(context: Context, brokers: Sequence[BrokerId]) -> Iterator[str]:
+    """Yield the queued topics that have replicas on one of these brokers."""
     topics = context.cluster.topics
-    queued = (name for name in context.cluster.deletions if name in topics)
-    return tuple(name for name in queued if not topics[name].assigned().keys().isdisjoint(brokers))
+    for name in context.cluster.deletions:
+        if name in topics and not topics[name].assigned().keys().isdisjoint(brokers):
+            yield name
 
 
 def settle(step: StepContext, task: SettleForgets) -> None:
@@ -131,26 +132,22 @@ def settle(step: StepContext, task: SettleForgets) -> None:
     All debts are looked at once more before a request goes. Otherwise each removal would walk all of them."""
     context = step.context
     cluster = context.cluster
-    done = tuple(broker for broker in cluster.forgotten if not _is_awaited(context, broker))
+    done = tuple(broker for broker in cluster.forgotten if not any(_queued_with(context, (broker,))))
     debts = tuple(_to_write_off(context, None if task.topics is None else (task.topics, done)))
-    aside = (each for each in cluster.debts.unreadable.values() if each.broker in cluster.forgotten)
-    # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
-    unreadable = tuple(each.path for each in aside if each.path != paths.debts_of(each.broker or 0))
-    if debts or unreadable:
-        brokers = (*(key.broker for key in debts), *(cluster.debts.unreadable[path].broker for path in unreadable))
-        removed = (*(key.path for key in debts), *unreadable)
-        groups = [(*_proof(broker), Delete(path)) for broker, path in zip(brokers, removed, strict=True)]
-        step.write(groups, DebtsWrittenOff(debts, unreadable))
+    aside = {
+        each.path: each.broker
+        for each in cluster.debts.unreadable.values()
+        # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
+        if each.broker is not None and each.broker in cluster.forgotten and each.path != paths.debts_of(each.broker)
+    }
+    if debts or aside:
+        removed = (*((key.path, key.broker) for key in debts), *aside.items())
+        groups = [(*absence_check(paths.broker_id(broker)), Delete(path)) for path, broker in removed]
+        step.write(groups, DebtsWrittenOff(debts, tuple(aside)))
         return
     if done:
         removals = [(Delete(paths.forget(broker), cluster.forgotten[broker]),) for broker in done]
         step.write(removals, ForgetsAnswered(done))
-
-
-def _is_awaited(context: Context, broker: BrokerId) -> bool:
-    """Return True if a queued topic has replicas on this broker."""
-    topics = context.cluster.topics
-    return any(name in topics and broker in topics[name].assigned() for name in context.cluster.deletions)
 
 
 def _to_write_off(context: Context, limits: tuple[Collection[str], Collection[BrokerId]] | None) -> Iterator[DebtKey]:
@@ -167,10 +164,6 @@ def _is_queued(context: Context, key: DebtKey) -> bool:
     """Return True if the debt's topic is still to be removed: until then its debt is needed."""
     topic = context.cluster.topics.get(key.topic)
     return topic is not None and topic.created_zxid == key.created_zxid and context.cluster.is_queued(key.topic)
-
-
-def _proof(broker: BrokerId | None) -> tuple[Operation, ...]:
-    return () if broker is None else absence_check(paths.broker_id(broker))
 
 
 def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[GroupOutcome]) -> None:

@@ -53,7 +53,7 @@ def differing(context: Context, marked: Sequence[str]) -> tuple[str, ...]:
 def _is_other(context: Context, name: str) -> bool:
     topic = context.cluster.topics.get(name)
     ordered = context.cluster.marker_orders.get(name, NO_ORDERS)
-    return topic is not None and orders.name_another(ordered, topic)
+    return topic is not None and orders.names_another(ordered, topic.created_zxid)
 
 
 def compare(step: StepContext, task: CompareIncarnations) -> None:

@@ -27,7 +27,6 @@ from lethe.controller.core.partition_sets import ReplicaColumns
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
 from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
-from lethe.controller.core.topic import Topic
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent, read_error
 from lethe.protocol.zookeeper.znodes import DeletionOrders
@@ -44,13 +43,9 @@ def said(outcome: ReadOutcome) -> DeletionOrders:
     return NO_ORDERS if error is None else DeletionOrders(problem=f"reading it failed with {error.name}")
 
 
-def name_another(orders: DeletionOrders, topic: Topic) -> bool:
-    """Return True if the marker names another incarnation than this one, whose deletion has not begun either."""
-    return names_another(orders, topic.created_zxid)
-
-
 def names_another(orders: DeletionOrders, czxid: int) -> bool:
-    """The same of the incarnation whose znode has this czxid."""
+    """Return True if the marker names another incarnation than the one with this czxid, whose deletion has not begun
+    either."""
     return orders.topic_czxid not in (None, czxid) and orders.begun != czxid
 
 
@@ -103,7 +98,7 @@ def on_orders_read(step: StepContext, task: OrdersRead, outcomes: Sequence[ReadO
         orders = said(outcome)
         if orders.problem is not None:
             step.refuse(f"topic/{name}", OBEYING, orders.problem)
-        elif name_another(orders, topics[name]):
+        elif names_another(orders, topics[name].created_zxid):
             step.refuse(f"topic/{name}", OBEYING, OTHER_INCARNATION)
         elif replace(orders, begun=None) != replace(deletion.orders, begun=None):
             deletion.orders = orders

@@ -24,7 +24,7 @@ from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import PAUSED, RESUMED, DeletionPause
-from lethe.controller.core.orders import name_another, said
+from lethe.controller.core.orders import names_another, said
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import PayDebts
 from lethe.controller.core.tasks_deletion import (
@@ -163,7 +163,7 @@ def on_markers_read_before_noting(step: StepContext, task: NoteBegun, outcomes: 
         if ordered.problem is not None or not isinstance(outcome, Data):
             step.refuse(f"topic/{name}", NOTING, ordered.problem or "no data")
             unclear.append(name)
-        elif task.queue and name_another(ordered, topic):
+        elif task.queue and names_another(ordered, topic.created_zxid):
             unclear.append(name)
         elif ordered.begun == topic.created_zxid:
             ready.append(name)
