@@ -272,7 +272,9 @@ class CauseKind(enum.Enum):
         "does not wait for broker {broker}, which is not registered: it deletes it when it returns", ""
     )
     BROKER_GIVEN_UP = CauseTexts(
-        "does not wait for broker {broker}, which is given up: should it return later, nothing deletes what it has", ""
+        "does not wait for broker {broker}, which is given up: once its debts are written off, nothing deletes what it "
+        "has",
+        "",
     )
     DONE = CauseTexts("waits for nothing: the replica on broker {broker} is deleted", "")
     """Like TO_BE_OWED and BROKER_GIVEN_UP no cause: the replica is not waited for."""
