@@ -65,20 +65,25 @@ def test_a_broker_that_leaves_while_others_are_asked_does_not_lead(returns: bool
     assert led(world, "orders") == (2, 1, (2,))
 
 
-def test_a_broker_that_has_restarted_unnoticed_does_not_lead() -> None:
-    world = trashed()
+def undelete_while_broker_1_restarts(world: OneController) -> None:
+    """Broker 1 restarts between its answer and the second look at its registration, unnoticed."""
     left = [None]
 
-    def quicker(effect: ReadZnodes | WriteZnodes) -> None:
+    def restart(effect: ReadZnodes | WriteZnodes) -> None:
         compares = isinstance(effect, ReadZnodes) and Exists(paths.broker_id(1)) in effect.reads
         if compares and left:
             left.pop()
             world.stop_broker(1)
             world.start_broker(1)
 
-    world.meanwhile = quicker
+    world.meanwhile = restart
     request(world, "orders")
     assert not left
+
+
+def test_a_broker_that_has_restarted_unnoticed_does_not_lead() -> None:
+    world = trashed()
+    undelete_while_broker_1_restarts(world)
     assert led(world, "orders") == (2, 1, (2,))
 
 
@@ -86,17 +91,7 @@ def test_the_only_broker_in_sync_that_has_restarted_is_to_be_asked_again() -> No
     world = trashed()
     world.stop_broker(2)
     world.run()
-    left = [None]
-
-    def quicker(effect: ReadZnodes | WriteZnodes) -> None:
-        compares = isinstance(effect, ReadZnodes) and Exists(paths.broker_id(1)) in effect.reads
-        if compares and left:
-            left.pop()
-            world.stop_broker(1)
-            world.start_broker(1)
-
-    world.meanwhile = quicker
-    request(world, "orders")
+    undelete_while_broker_1_restarts(world)
     assert phase_of(world) is not None
     told = refused(world, "orders")
     assert told is not None

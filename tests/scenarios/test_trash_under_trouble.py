@@ -214,17 +214,19 @@ def test_topic_that_may_not_be_deleted_stays_in_the_trash(forbidding: dict[str, 
     assert is_gone(world, "orders")
 
 
+def third_refuses_topics(send: Send) -> Answer:
+    """Broker 3 answers UpdateMetadata with an error if it is about topics."""
+    answer = consent(send)
+    is_third = send.broker == 3 and isinstance(send.request, UpdateMetadataRequest)
+    if is_third and isinstance(answer, UpdateMetadataResponseReceived) and send.request.topics:
+        return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(-1))
+    return answer
+
+
 def test_second_tombstone_reaches_a_broker_that_has_refused_the_first() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
 
-    def third_refuses(send: Send) -> Answer:
-        answer = consent(send)
-        is_third = send.broker == 3 and isinstance(send.request, UpdateMetadataRequest)
-        if is_third and isinstance(answer, UpdateMetadataResponseReceived) and send.request.topics:
-            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(-1))
-        return answer
-
-    world.answer = third_refuses
+    world.answer = third_refuses_topics
     trashed(world)
     purge(world)
     told = [send.request for send in world.take_sent() if send.broker == 3]
@@ -241,14 +243,7 @@ def test_next_controller_sends_a_tombstone_again_that_a_broker_refuses() -> None
     world = trashed()
     world.crash()
 
-    def third_refuses_tombstones(send: Send) -> Answer:
-        answer = consent(send)
-        is_third = send.broker == 3 and isinstance(send.request, UpdateMetadataRequest)
-        if is_third and isinstance(answer, UpdateMetadataResponseReceived) and send.request.topics:
-            return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(-1))
-        return answer
-
-    world.answer = third_refuses_tombstones
+    world.answer = third_refuses_topics
     world.elect()
     assert list(world.context.cluster.owed) == [3], "its cache may show the topic still"
     world.answer = consent
