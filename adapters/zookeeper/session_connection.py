@@ -15,7 +15,9 @@ suspended for longer than the timeout finds its session over before it sends any
 
 Back-off: one attempt right after the loss, then pauses that double up to a twentieth of the timeout, one second at
 most. A connection that breaks right after it was opened counts as a failed attempt. So a server that sends malformed
-answers, or closes at a certain request, is not tried in a tight loop.
+answers, or closes at a certain request, is not tried in a tight loop. A server that does not answer the handshake is
+left after a third of the timeout: one that is just starting can accept a connection and never read from it, and would
+cost the session although it answers the next attempt at once.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _LEAST_ATTEMPT_S: Final = 0.1
+_LONGEST_HANDSHAKE_S: Final = 10.0
 _CLOSE_LIMIT_S: Final = 2.0
 _FIRST_LOG_AFTER_S: Final = 0.5
 _LOG_INTERVAL_S: Final = 5.0
@@ -146,17 +149,13 @@ class SessionConnection:
 
     async def _attempt(self, server: Server) -> None:
         """Connect, send handshake, credentials and watches. Raises OSError if this server is unsuitable."""
+        limit_s = min(_LONGEST_HANDSHAKE_S, self.timeout_s / 3)
         connection = await connect(
-            server.host,
-            server.port,
-            self._event,
-            max_reply_bytes=self.config.max_reply_bytes,
-            timeout_s=self.config.connection_timeout_ms / 1000,
+            server.host, server.port, self._event, max_reply_bytes=self.config.max_reply_bytes, timeout_s=limit_s
         )
         try:
-            asked_ms = self.config.session_timeout_ms
-            hello = wire.pack_connect(self.last_zxid, asked_ms, self.session_id, self._password)
-            self._accept(await connection.shake_hands(hello), connection)
+            async with asyncio.timeout(limit_s):
+                await self._shake_hands(connection)
             for credentials in self.config.credentials:
                 await self._require(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
             for chunk in list(self.watches.chunks(self.config.connect.chroot)):
@@ -171,7 +170,12 @@ class SessionConnection:
         self.online.set()
         logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
 
-    def _accept(self, granted: wire.SessionGrant, connection: Connection) -> None:
+    async def _shake_hands(self, connection: Connection) -> None:
+        """Begin the session, or continue it on this connection. Raises SessionOver, ConnectionError."""
+        asked_ms = self.config.session_timeout_ms
+        granted = await connection.shake_hands(
+            wire.pack_connect(self.last_zxid, asked_ms, self.session_id, self._password)
+        )
         if granted.session_id == 0:
             raise SessionOver("expired: the server has ended the session")
         self.session_id, self._password = granted.session_id, granted.password
