@@ -178,14 +178,16 @@ async def test_an_idle_session_is_kept_alive(zookeeper_chroot: str) -> None:
 async def test_a_handshake_that_is_never_answered_does_not_cost_the_session(zookeeper_chroot: str) -> None:
     """A server that is just starting can accept a connection and never read from it."""
     address, _, chroot = zookeeper_chroot.partition("/")
-    async with TcpProxy("127.0.0.1", int(address.rsplit(":", 1)[1])) as proxy:
-        async with session_on(f"127.0.0.1:{proxy.port}/{chroot}", timeout_ms=6_000) as session:
-            session_id = session.session_id
-            proxy.harm(Stage.BEFORE_REQUEST, Fault.STALL, when=lambda request: request[:4] == bytes(4))
-            proxy.cut()
-            await proxy.harmed(1)
-            await asyncio.wait_for(session.read([Exists("/")]), LIMIT_S)
-            assert (session.session_id, session.lost_reason, proxy.connections) == (session_id, None, 3)
+    async with (
+        TcpProxy("127.0.0.1", int(address.rsplit(":", 1)[1])) as proxy,
+        session_on(f"127.0.0.1:{proxy.port}/{chroot}", timeout_ms=6_000) as session,
+    ):
+        session_id = session.session_id
+        proxy.harm(Stage.BEFORE_REQUEST, Fault.STALL, when=lambda request: request[:4] == bytes(4))
+        proxy.cut()
+        await proxy.harmed(1)
+        await asyncio.wait_for(session.read([Exists("/")]), LIMIT_S)
+        assert (session.session_id, session.lost_reason, proxy.connections) == (session_id, None, 3)
 
 
 # --- ZooKeeper is not there ---------------------------------------------------------------------------------------
