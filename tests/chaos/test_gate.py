@@ -27,7 +27,7 @@ async def gated() -> AsyncIterator[Gate]:
         yield gate
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: bytes, limit_s: float = 10.0) -> bytes:
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: bytes, limit_s: float = 60.0) -> bytes:
     writer.write(text)
     return await asyncio.wait_for(reader.readexactly(len(text)), limit_s)
 

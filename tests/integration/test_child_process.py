@@ -11,7 +11,7 @@ import pytest
 from lethe.cluster.process import ChildProcess
 
 pytestmark = pytest.mark.processes
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 class EndedByTheFirstSignal(ChildProcess):

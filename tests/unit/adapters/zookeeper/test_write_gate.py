@@ -11,7 +11,7 @@ from lethe.adapters.zookeeper.write_window import WriteWindow
 NEVER_SLOW_MS = 1e9
 ALWAYS_SLOW_MS = -1.0
 BUSY_S = 0.3
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 def gate_of(most: int, target_ms: float = NEVER_SLOW_MS) -> WriteGate:
