@@ -218,15 +218,15 @@ def progress(step: StepContext, task: ProgressReassignments) -> None:
             released.append(Target(topic_partition, target))
         elif known.is_led:
             retiring.append(topic_partition)
-        elif _has_arrived(context, topic_partition, partition):
-            complete.append(topic_partition)
         else:
-            waiting.append(topic_partition)
-            if known.written != partition.assignment:
+            (complete if _has_arrived(context, topic_partition, partition) else waiting).append(topic_partition)
+            if partition.assignment.is_being_reassigned and known.written != partition.assignment:
+                # For a complete one too: its target cannot lead while its state znode is missing.
                 retiring.append(topic_partition)
     if released:
         step.do(StartReassignments(tuple(released)))
     if retiring:
+        # After the targets lead: then one write removes all replicas that go.
         step.do(FinishReassignments(tuple(retiring)))
     if complete:
         step.do(LeadTargets(tuple(complete)))

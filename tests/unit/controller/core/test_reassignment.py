@@ -394,6 +394,29 @@ def test_replica_of_an_abandoned_target_stays_in_the_znode_until_its_broker_has_
     assert assignment(world, "orders") == ReplicaAssignment((4, 2, 1), (4,), (1,)), "as if it had answered"
 
 
+@pytest.mark.parametrize("moment", ["before the write", "before the state is read again"])
+def test_replica_of_an_abandoned_target_leaves_the_znode_where_the_removed_state_halts_the_rest(moment: str) -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask(world, orders_0=(1, 2, 3))
+    path = paths.partition_state("orders", 0)
+    if moment == "before the write":
+        world.write(Delete(path))
+    else:
+        world.write(SetData(path, state(world, "orders", 0).encode(), ANY_VERSION))
+        world.meanwhile = lambda effect: _remove_before_read(world, effect, path)
+    ask(world, orders_0=(1,))
+    assert not world.exists(path)
+    assert state_of(world, "orders", 3) is ReplicaState.NON_EXISTENT
+    assert world.context.cluster.reassignments, "only the next controller makes the state anew"
+    known = world.context.cluster.topics["orders"].partitions[0].assignment
+    assert assignment(world, "orders") == known == ReplicaAssignment((1, 2), (), (2,))
+
+
+def _remove_before_read(world: OneController, effect: ReadZnodes | WriteZnodes, path: str) -> None:
+    if isinstance(effect, ReadZnodes) and any(read.path == path for read in effect.reads) and world.exists(path):
+        world.write(Delete(path))
+
+
 def test_a_znode_written_by_somebody_else_meanwhile_is_read_again_and_nothing_of_it_is_lost() -> None:
     world = with_topic(cluster(), "orders", (1, 2))
     added = False
