@@ -102,12 +102,13 @@ class Authority:
 
     def move_from_removed_states(self) -> None:
         """Have another controller take over where a state that somebody has removed by hand keeps a topic out of the
-        trash: the next one begins such a partition anew."""
+        trash: the next one begins such a partition anew. Then restart the brokers that refuse the new state."""
         ledger = self._cluster.ledger
         for name in ledger.marked:
             living = ledger.living.get(name)
             if living is not None and any(partition not in living.states for partition in living.maimed):
                 self._cluster.ensemble.operate(Delete(paths.CONTROLLER))
+                self._world.after(PATIENCE_MS, self.restart_those_of_removed_states)
                 return
 
     def restart_those_of_removed_states(self) -> None:
