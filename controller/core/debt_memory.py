@@ -53,6 +53,8 @@ class OpenDebt:
     """The latest error that the broker or ZooKeeper answered, if any."""
     retry_at_ms: int | None = None
     """When it is tried again after that error."""
+    is_kept: bool = False
+    """Its topic lives and was not marked: it is void, whatever incarnation of the broker there is."""
 
     @property
     def settled(self) -> Bits:
@@ -68,6 +70,13 @@ class OpenDebt:
         """Forget what an earlier incarnation of the broker has answered."""
         self.request_id = self.retry_at_ms = self.problem = None
         self.paid = self.void = 0
+        if self.is_kept:
+            self.keep()
+
+    def keep(self) -> None:
+        """The topic lives and is not marked: nothing of it is to be deleted."""
+        self.is_kept = True
+        self.void |= self.left
 
 
 class UnreadableDebt(NamedTuple):

@@ -343,7 +343,7 @@ def void_kept(step: StepContext, names: Iterable[str] | None = None) -> None:
     for key, debt in cluster.debts.all() if some is None else some:
         is_marked = key.topic in cluster.deletions or key.topic in cluster.marks
         if not is_marked and debts_policy.lives(context, key, debt):
-            debt.void = debt.left
+            debt.keep()
             kept.append(key)
     if kept:
         step.do(CloseDebts(tuple(kept)))

@@ -76,7 +76,10 @@ def _wanted(context: Context, name: str, now_ms: int) -> Iterator[tuple[DebtKey,
 
 def _is_written(context: Context, key: DebtKey, debt: Debt) -> bool:
     known = context.cluster.debts.get(key)
-    return known is not None and (known.debt.topic_id, known.debt.partitions) == (debt.topic_id, debt.partitions)
+    if known is None or known.is_kept:
+        # The znode of a debt that was void before the topic was marked again is about to go.
+        return False
+    return (known.debt.topic_id, known.debt.partitions) == (debt.topic_id, debt.partitions)
 
 
 def write(step: StepContext, names: Iterable[str]) -> None:

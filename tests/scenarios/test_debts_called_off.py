@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
@@ -98,3 +98,33 @@ def test_topic_that_is_marked_again_owes_anew(call_off: Callable[[OneController]
     world.run()
     assert not world.exists(paths.topic("orders"))
     assert set(debts(world)) == {"3/orders"}
+
+
+def with_void_debt() -> OneController:
+    """The deletion was called off, and ZooKeeper has refused to remove the debt."""
+    world = held()
+    (path,) = (path for path in world.zookeeper.paths() if "orders@" in path)
+    world.refusals[path] = ZkError.NO_AUTH
+    withdraw(world)
+    world.refusals.clear()
+    assert set(debts(world)) == {"3/orders"}
+    return world
+
+
+def test_debt_stays_void_when_its_broker_registers_before_the_znode_is_removed() -> None:
+    """Seed 23131: the broker registered during the takeover, and the debt stayed until the next one."""
+    world = with_void_debt()
+    assert told(back(world)) == ["announce orders"]
+    assert debts(world) == {}
+    assert closed(world) == [("void", "0")]
+
+
+def test_topic_that_is_marked_again_before_the_void_debt_is_removed_owes_anew() -> None:
+    world = with_void_debt()
+    resume(world)
+    world.mark("orders")
+    world.run()
+    assert not world.exists(paths.topic("orders"))
+    assert set(debts(world)) == {"3/orders"}
+    assert told(back(world)) == ["compare orders", "delete orders"]
+    assert debts(world) == {}
