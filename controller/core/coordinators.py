@@ -5,7 +5,7 @@ from __future__ import annotations
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Coordinator
 from lethe.protocol.kafka.group_offsets import coordinator_partition
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, BrokerId, Endpoint
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerId
 
 
 def all_of(context: Context) -> tuple[Coordinator, ...] | str:
@@ -27,8 +27,8 @@ def all_of(context: Context) -> tuple[Coordinator, ...] | str:
     )
 
 
-def of_group(context: Context, group: str) -> Endpoint | str:
-    """Return the address of the group's coordinator, or why there is none."""
+def of_group(context: Context, group: str) -> Broker | str:
+    """Return the group's coordinator, or why there is none."""
     cluster = context.cluster
     topic = cluster.topics.get(GROUP_METADATA_TOPIC)
     if topic is None or not topic.partitions:
@@ -38,4 +38,4 @@ def of_group(context: Context, group: str) -> Endpoint | str:
     state = None if partition is None else partition.leader_and_isr
     if state is None or state.leader not in cluster.brokers:
         return f"partition {number} of {GROUP_METADATA_TOPIC} has no live leader"
-    return context.control_endpoint(cluster.brokers[BrokerId(state.leader)])
+    return cluster.brokers[BrokerId(state.leader)]

@@ -40,7 +40,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataTopic
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
 
 MAX_OWED_TOPICS: Final = 10_000
 """Limit for one broker. The znodes of further topics wait for the broker's answer. Topics in the trash do not count:
@@ -58,6 +58,20 @@ def have_room(context: Context, brokers: Iterable[BrokerId]) -> bool:
     return all(
         broker not in owed or len(owed[broker].topics) - owed[broker].in_trash < MAX_OWED_TOPICS for broker in brokers
     )
+
+
+def expected_by(context: Context, broker: BrokerId) -> frozenset[str]:
+    """Return the names of which this controller's tombstones may still reach the broker."""
+    cluster = context.cluster
+    names = dict.fromkeys(cluster.owed[broker].topics if broker in cluster.owed else ())
+    for sent in cluster.outstanding.values():
+        if sent.broker == broker and isinstance(sent.request, UpdateMetadataRequest):
+            names |= dict.fromkeys(topic.topic for topic in sent.request.topics if _is_tombstone(topic))
+    return frozenset(names)
+
+
+def _is_tombstone(topic: UpdateMetadataTopic) -> bool:
+    return any(row.leader == LEADER_DURING_DELETE for row in topic.partitions)
 
 
 def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:

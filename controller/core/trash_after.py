@@ -2,6 +2,16 @@
 
 An offset that a group has committed since is newer, and stays. A group with members takes no offsets from others: its
 offsets are tried again until the group is empty, or has committed its own.
+
+A coordinator drops what it has of a topic when it takes the topic's tombstone, even if the topic is back by then. So it
+gets the offsets only after every tombstone that was sent to it:
+
+    the coordinator                                      its offsets
+    ---------------------------------------------------  ---------------------------------------------------------
+    has not accepted a request of this controller yet    wait: a tombstone of the controller before may arrive
+    owes this controller's tombstone, or has not         wait: what it has now, it will drop
+    answered an UpdateMetadata with it
+    has answered both                                    are committed; it refuses requests of earlier controllers
 """
 
 from __future__ import annotations
@@ -10,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lethe.controller.core import coordinators, trash
+from lethe.controller.core import coordinators, owed, trash
+from lethe.controller.core.context import Context
 from lethe.controller.core.effects import CommitOffsets, GroupCommit
 from lethe.controller.core.events import OffsetsCommitted
 from lethe.controller.core.step_context import StepContext
@@ -25,7 +36,9 @@ from lethe.controller.core.trash import RESTORING, put_off
 from lethe.controller.core.trash_in import FROZEN, config_change
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.journal_trash import RESTORED
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
+from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
@@ -75,22 +88,46 @@ def on_saved_offsets_read(step: StepContext, task: SavedOffsetsRead, outcomes: S
         asked.append(name)
         for group, offsets in groups.items():
             by_group.setdefault(group, {})[name] = offsets
-    commits: list[GroupCommit] = []
-    for group, topics in by_group.items():
-        endpoint = coordinators.of_group(context, group)
-        if isinstance(endpoint, str):
-            for name in [name for name in topics if name in asked]:
-                put_off(step, name, RESTORING, endpoint)
-                asked.remove(name)
-        else:
-            commits.append(GroupCommit(group, endpoint, topics))
+    commits, unready = _commits(context, by_group)
     if asked:
         effect_id = step.next_effect_id()
         context.cluster.trash.asked[effect_id] = tuple(asked)
+        context.cluster.trash.unready[effect_id] = unready
         for name in asked:
             context.cluster.trash.topics[name].is_asked = True
-        step.emit(CommitOffsets(effect_id, tuple(commits)))
+        step.emit(CommitOffsets(effect_id, commits))
     trash.arm(step)
+
+
+def _commits(
+    context: Context, by_group: Mapping[str, Mapping[str, Mapping[int, CommittedOffset]]]
+) -> tuple[tuple[GroupCommit, ...], dict[str, dict[str, str]]]:
+    """Return what is to be committed, and by topic the groups whose coordinators get nothing yet, with the reason."""
+    commits: list[GroupCommit] = []
+    unready: dict[str, dict[str, str]] = {}
+    expected: dict[BrokerId, frozenset[str]] = {}
+    for group, topics in by_group.items():
+        coordinator = coordinators.of_group(context, group)
+        ready: dict[str, Mapping[int, CommittedOffset]] = {}
+        for name, offsets in topics.items():
+            why = coordinator if isinstance(coordinator, str) else _may_drop(context, coordinator.id, name, expected)
+            if why is None:
+                ready[name] = offsets
+            else:
+                unready.setdefault(name, {})[group] = why
+        if ready and isinstance(coordinator, Broker):
+            commits.append(GroupCommit(group, context.control_endpoint(coordinator), ready))
+    return tuple(commits), unready
+
+
+def _may_drop(context: Context, broker: BrokerId, name: str, expected: dict[BrokerId, frozenset[str]]) -> str | None:
+    """Return why the broker may still drop the offsets of the topic; None if it cannot. `expected`: see `owed`."""
+    last = context.cluster.last_answers.get(broker)
+    if last is None or last.error != ErrorCode.NONE:
+        return f"broker {broker} has not accepted a request of this controller yet"
+    if broker not in expected:
+        expected[broker] = owed.expected_by(context, broker)
+    return f"broker {broker} has not answered the topic's tombstone yet" if name in expected[broker] else None
 
 
 def _decoded(name: str, outcomes: Sequence[ReadOutcome]) -> dict[str, dict[int, CommittedOffset]] | str:
@@ -112,12 +149,13 @@ def on_offsets_committed(step: StepContext, event: OffsetsCommitted) -> None:
     """Restore the settings; try again what was not committed."""
     memory = step.context.cluster.trash
     ready: list[str] = []
+    unready = memory.unready.pop(event.id, {})
     for name in memory.asked.pop(event.id, ()):
         found = memory.in_phase(name, *_BACK)
         if found is None:
             continue
         found.is_asked = False
-        found.groups_left = dict(event.problems.get(name, {}))
+        found.groups_left = {**unready.get(name, {}), **event.problems.get(name, {})}
         if found.groups_left and not _may_go_on(found):
             put_off(step, name, RESTORING, _words(found.groups_left))
         else:

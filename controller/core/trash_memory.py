@@ -136,6 +136,8 @@ class Trash:
     """Topics whose groups' offsets are read or committed, by effect id."""
     coordinators: dict[int, tuple[Coordinator, ...]] = field(default_factory=dict)
     """Which coordinators are asked for offsets, by effect id."""
+    unready: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
+    """By effect id and topic, the groups whose coordinators get no offsets yet, and why."""
     ending: dict[str, TopicId] = field(default_factory=dict)
     """Topics that have left the trash to be deleted: they are not in service, even while something holds them."""
     looks: list[DirectoryLook] = field(default_factory=list)

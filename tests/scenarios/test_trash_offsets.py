@@ -1,0 +1,114 @@
+"""Offsets of consumer groups after a topic's return: a coordinator that takes a tombstone later would drop them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lethe.controller.core.effects import Send
+from lethe.controller.core.events import Answer
+from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.protocol.kafka.group_offsets import CommittedOffset
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE
+from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.fakes.one_controller import OneController, consent
+from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.scenarios.test_trash import entry, phase_of, settings, trashed
+from tests.scenarios.test_undelete_marked import request
+
+COMMITTED = {"readers": {0: CommittedOffset(42)}}
+COORDINATOR = 3
+
+
+def has_tombstone(send: Send) -> bool:
+    rows = (row for topic in send.request.topics or () for row in getattr(topic, "partitions", ()))
+    return isinstance(send.request, UpdateMetadataRequest) and any(row.leader == LEADER_DURING_DELETE for row in rows)
+
+
+@dataclass
+class Slow:
+    """The coordinator works on requests later; it takes offsets meanwhile, over another connection."""
+
+    world: OneController
+    only_tombstones: bool = True
+    waiting: list[Send] = field(default_factory=list)
+
+    def __call__(self, send: Send) -> Answer | None:
+        if send.broker != COORDINATOR or (self.only_tombstones and not has_tombstone(send)):
+            return consent(send)
+        self.waiting.append(send)
+        return None
+
+    def work(self) -> None:
+        """It answers everything."""
+        self.world.answer = consent
+        for send in self.waiting:
+            if isinstance(send.request, UpdateMetadataRequest):
+                self.world.cache(COORDINATOR).apply(send.request)
+                self.world.groups.apply(send.request)
+            self.world.feed(consent(send))
+        self.world.run()
+
+
+def committed() -> OneController:
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (COORDINATOR,))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+    return world
+
+
+def until_settled(world: OneController) -> None:
+    for _ in range(10):
+        world.advance(world.context.config.retry_max_ms)
+
+
+def test_offsets_wait_for_a_coordinator_that_has_not_answered_the_tombstone() -> None:
+    """Seed 21060: it still had the offsets, the entry went, and then it dropped them."""
+    world = committed()
+    world.answer = slow = Slow(world)
+    trashed(world)
+    request(world, "orders")
+    assert led(world, "orders") == (1, 1, (1, 2))
+    until_settled(world)
+    assert phase_of(world) is TrashPhase.OFFSETS
+    assert settings(world) == {}, "retention does not wait for it"
+    left = world.context.cluster.trash.topics["orders"].groups_left
+    assert left == {"readers": "broker 3 has not answered the topic's tombstone yet"}
+    slow.work()
+    assert world.groups.committed == {}
+    until_settled(world)
+    assert world.groups.committed == {"orders": COMMITTED}
+    assert entry(world) is None
+
+
+def test_offsets_wait_for_a_coordinator_that_may_take_a_tombstone_of_the_controller_before() -> None:
+    world = committed()
+    world.answer = before = Slow(world)
+    trashed(world)
+    request(world, "orders")
+    world.crash()
+    world.answer = after = Slow(world, only_tombstones=False)
+    world.elect()
+    until_settled(world)
+    assert phase_of(world) is TrashPhase.OFFSETS
+    assert "broker 3 has not accepted a request of this controller yet" in refusals(world, "topic/orders")[-1]
+    for send in before.waiting:
+        assert isinstance(send.request, UpdateMetadataRequest)
+        world.groups.apply(send.request)
+    after.work()
+    until_settled(world)
+    assert world.groups.committed == {"orders": COMMITTED}
+    assert entry(world) is None
+
+
+def test_retention_does_not_wait_for_a_coordinator_that_is_missing() -> None:
+    world = trashed(committed())
+    world.stop_broker(COORDINATOR)
+    request(world, "orders")
+    until_settled(world)
+    assert phase_of(world) is TrashPhase.OFFSETS
+    assert settings(world) == {}
+    world.start_broker(COORDINATOR)
+    world.run()
+    until_settled(world)
+    assert world.groups.committed == {"orders": COMMITTED}
+    assert entry(world) is None
