@@ -227,8 +227,8 @@ def update_metadata(context: Context, topics: tuple[UpdateMetadataTopic, ...]) -
     return UpdateMetadataRequest(context.config.controller_id, context.cluster.epoch, topics, live)
 
 
-def tombstone(context: Context, name: str) -> UpdateMetadataTopic:
-    """Return the UpdateMetadata entry that makes brokers drop a queued topic."""
+def topic_row(context: Context, name: str) -> UpdateMetadataTopic:
+    """Return the UpdateMetadata entry of the whole topic: its tombstone if it is queued."""
     cluster = context.cluster
     return _update_metadata_topic(context, name, cluster.topics[name].numbers, _OfflineReplicas(cluster))
 

@@ -4,7 +4,9 @@ A topic's znodes wait for every broker's answer to the tombstone, for at most `t
 the znodes are removed while the tombstone is in the channel of each silent broker. Such a broker *owes* the answer:
 
     the broker answers without an error     the debt is settled
-    the broker answers with an error        the tombstone is sent again, with growing waits
+    the broker answers with an error        the tombstone is sent again, with growing waits; if the topic is back from
+                                            the trash by then, the topic: the tombstone would drop offsets that groups
+                                            have committed since
     the broker registers again              the tombstone is the first request to the new registration: a Kafka broker
                                             that lost only its session still has its cache
     another controller takes over           it sends the tombstones of topics in the trash to every broker, which then
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lethe.controller.core.batching import tombstone, update_metadata
+from lethe.controller.core.batching import topic_row, update_metadata
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import (
@@ -82,7 +84,7 @@ def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:
     cluster = context.cluster
     deletion = cluster.deletions[name]
     brokers = tuple(deletion.owing_tombstone)
-    row = tombstone(context, name) if brokers else None
+    row = topic_row(context, name) if brokers else None
     for broker in brokers:
         assert row is not None
         if broker not in cluster.owed:
@@ -198,9 +200,20 @@ def send_again(step: StepContext, broker: BrokerId) -> None:
     owing_broker.retry_at_ms = None
     names = [name for name, owed in owing_broker.topics.items() if owed.request_id not in context.cluster.outstanding]
     if names:
-        step.send(broker, update_metadata(context, tuple(owing_broker.topics[name].row for name in names)))
+        step.send(
+            broker, update_metadata(context, tuple(_row(context, owing_broker.topics[name].row) for name in names))
+        )
         for name in names:
             owing_broker.topics[name] = owing_broker.topics[name]._replace(request_id=context.last_request_id)
+
+
+def _row(context: Context, row: UpdateMetadataTopic) -> UpdateMetadataTopic:
+    """Return this tombstone, or the topic in its place if it is back from the trash."""
+    cluster, name = context.cluster, row.topic
+    topic = cluster.topics.get(name)
+    is_same = topic is not None and topic.id is not None and topic.id == row.topic_id
+    is_served = is_same and not cluster.is_queued(name) and cluster.trash.ending.get(name) != row.topic_id
+    return topic_row(context, name) if is_served else row
 
 
 def _set_timer(step: StepContext, at_ms: int) -> None:

@@ -13,6 +13,7 @@ from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, refusals, with_topic
 from tests.scenarios.test_trash import entry, phase_of, settings, trashed
+from tests.scenarios.test_trash_under_trouble import third_refuses_topics
 from tests.scenarios.test_undelete_marked import request
 
 COMMITTED = {"readers": {0: CommittedOffset(42)}}
@@ -98,6 +99,24 @@ def test_offsets_wait_for_a_coordinator_that_may_take_a_tombstone_of_the_control
     until_settled(world)
     assert world.groups.committed == {"orders": COMMITTED}
     assert entry(world) is None
+
+
+def test_tombstone_that_a_broker_has_refused_is_not_sent_again_when_the_topic_is_back() -> None:
+    """The broker may coordinate the group by then, and would drop what is committed meanwhile."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.answer = third_refuses_topics
+    trashed(world)
+    request(world, "orders")
+    assert entry(world) is None
+    assert list(world.context.cluster.owed) == [3]
+    world.answer = consent
+    world.take_sent()
+    until_settled(world)
+    told = [send for send in world.take_sent() if send.broker == 3 and send.request.topics]
+    assert told
+    assert not any(map(has_tombstone, told))
+    assert not world.context.cluster.owed
+    assert "orders" in world.cache(3).shown()
 
 
 def test_retention_does_not_wait_for_a_coordinator_that_is_missing() -> None:
