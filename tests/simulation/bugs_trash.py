@@ -128,6 +128,11 @@ def unseen_coordinators_ignored() -> AbstractContextManager[object]:
     return method(coordinators, "all_of", known)
 
 
+def offsets_committed_before_the_tombstone() -> AbstractContextManager[object]:
+    """A group's offsets are committed at a coordinator that has yet to take the topic's tombstone."""
+    return method(trash_after, "_may_drop", lambda context, broker, name, expected: None)
+
+
 def settings_left_frozen() -> AbstractContextManager[object]:
     """Retention stays switched off after a return."""
     return method(trash_after, "_restored", lambda name, entry, outcome: ())
@@ -191,6 +196,7 @@ ALL = (
     entry_removed_first,
     reserved_name_served,
     offsets_not_saved,
+    offsets_committed_before_the_tombstone,
     unseen_coordinators_ignored,
     settings_left_frozen,
     refused_marker_leaves_it_frozen,
