@@ -102,8 +102,7 @@ class CauseKind(enum.Enum):
     )
     NAME_RESERVED = CauseTexts(
         "waits for another topic of its name to leave the trash{since}: its deletion would remove that one's records",
-        "remove the topic's znodes below{path} and /config/topics by hand; then lethe topics undelete {topic} brings "
-        "the other one back",
+        "remove the topic's znodes below{path} by hand; then lethe topics undelete {topic} brings the other one back",
     )
     UNREADABLE_ORDERED = CauseTexts(
         "waits for Lethe's controller: its marker requests its deletion although its znode{path} cannot be read"

@@ -65,6 +65,7 @@ from lethe.controller.core import (
     trash_end,
     trash_in,
     trash_out,
+    trash_settings,
     undeleting,
     unreadable,
 )
@@ -227,8 +228,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             trash.on_trash_read(step, then, outcomes)
         case tasks_trash.SettingsToFreezeRead():
             trash_in.on_settings_to_freeze_read(step, then, outcomes)
-        case tasks_trash.RegistrationsCompared():
-            trash_out.on_registrations_read(step, then, outcomes)
+        case tasks_trash.ReturnChecked():
+            trash_out.on_return_checked(step, then, outcomes)
         case tasks_trash.SavedOffsetsRead():
             trash_after.on_saved_offsets_read(step, then, outcomes)
         case tasks_trash.SettingsToRestoreRead():
@@ -320,6 +321,8 @@ def _written(  # noqa: C901 - as flat as `_run`
             trash.on_trash_written(step, then, outcomes)
         case tasks_trash.TopicsTrashed():
             trash_in.on_topics_trashed(step, then, outcomes)
+        case tasks_trash.SettingsFrozenAgain():
+            trash_settings.on_frozen_again(step, then, outcomes)
         case tasks_trash.TopicsBroughtBack():
             trash_out.on_topics_brought_back(step, then, outcomes)
         case tasks_trash.TopicsPurged():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.controller.core.partition_sets import Bits
+from lethe.controller.core.trash_memory import FrozenAgain
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper.znodes import TopicRequest, TrashEntry
 
@@ -148,13 +149,20 @@ class TopicsTrashed:
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrationsCompared:
+class ReturnChecked:
     """After reading the registrations of these brokers, which have the partitions `found` of topics that are to be
-    brought back. `requests`: the topics, and the versions of the requests for them."""
+    brought back; then what `trash_settings` compares. `requests`: the topics, and the versions of the requests."""
 
     brokers: Mapping[BrokerId, BrokerEpoch]
     found: Mapping[str, Mapping[BrokerId, Bits]]
     requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFrozenAgain:
+    """After switching off the retention of these topics again, which are to be brought back."""
+
+    topics: Mapping[str, FrozenAgain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +201,10 @@ TrashReadContinuation = (
     | TrashListed
     | TrashRead
     | SettingsToFreezeRead
-    | RegistrationsCompared
+    | ReturnChecked
     | SavedOffsetsRead
     | SettingsToRestoreRead
 )
-TrashWriteContinuation = TopicRequestsAnswered | TrashWritten | TopicsTrashed | TopicsBroughtBack | TopicsPurged
+TrashWriteContinuation = (
+    TopicRequestsAnswered | TrashWritten | TopicsTrashed | SettingsFrozenAgain | TopicsBroughtBack | TopicsPurged
+)

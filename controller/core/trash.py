@@ -18,7 +18,8 @@ phase `trashed` is reserved: a topic that is made under it is set aside, since b
 refuse it (INCONSISTENT_TOPIC_ID).
 
 Retention: a configuration change reaches a broker through a watch, and no answer of a broker proves that its log has
-it, as DescribeConfigs reads ZooKeeper. So only the age of the notification counts.
+it, as DescribeConfigs reads ZooKeeper. So only the age of the notification counts. On the way back it is compared, and
+switched off again if somebody has changed it (`trash_settings`).
 
 Offsets that a group commits after they were read, and before the brokers drop the topic, are lost with it: the group
 reads these records again.
@@ -81,7 +82,7 @@ MOVING: Final = "moving the topic into the trash"
 RESTORING: Final = "bringing the topic back"
 NAME_IS_TAKEN: Final = (
     "another topic has its name, and cannot be deleted while this one is in the trash: remove that topic's znodes "
-    "below /brokers/topics and /config/topics by hand"
+    "below /brokers/topics by hand"
 )
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""

@@ -33,8 +33,8 @@ from lethe.controller.core.tasks_trash import (
     TrashWritten,
 )
 from lethe.controller.core.trash import RESTORING, put_off
-from lethe.controller.core.trash_in import FROZEN, config_change
 from lethe.controller.core.trash_memory import TrashedTopic
+from lethe.controller.core.trash_settings import config_change, decoded, thawed
 from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
@@ -215,18 +215,12 @@ def on_settings_to_restore_read(
 
 def _restored(name: str, entry: TrashEntry, outcome: ReadOutcome) -> tuple[Operation, ...] | str:
     """Return the writes that undo what `trash_in` has frozen, or why they are unknown."""
-    path, before = paths.config_topic(name), entry.config or {}
-    if is_absent(outcome):
+    path, present = paths.config_topic(name), decoded(name, outcome)
+    if isinstance(present, str):
+        return present
+    if not isinstance(outcome, Data) or present is None:
         # A topic that another process has just removed gets none.
         is_there = Check(paths.topic(name), ANY_VERSION)
-        return (is_there, Create(path, znodes.encode_config(before)), config_change(name))
-    if not isinstance(outcome, Data):
-        return f"reading {path} failed with {read_error(outcome)}"
-    try:
-        present = znodes.decode_config(path, outcome.data)
-    except znodes.MalformedZnode as malformed:
-        return str(malformed)
-    kept = {key: value for key, value in present.items() if FROZEN.get(key) != value}
-    settings = {**{key: value for key, value in before.items() if key in FROZEN and key not in kept}, **kept}
-    ordered = {key: settings[key] for key in dict.fromkeys((*before, *settings)) if key in settings}
-    return (SetData(path, znodes.encode_config(ordered), outcome.stat.version), config_change(name))
+        return (is_there, Create(path, znodes.encode_config(entry.config or {})), config_change(name))
+    settings = thawed(entry.config, present)
+    return (SetData(path, znodes.encode_config(settings), outcome.stat.version), config_change(name))

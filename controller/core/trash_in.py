@@ -22,6 +22,7 @@ from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates
+from lethe.controller.core.trash_settings import decoded, frozen_writes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
@@ -38,15 +39,10 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     Operation,
     ReadOutcome,
-    SetData,
-    is_absent,
-    read_error,
 )
 from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome, operation_bytes
-from lethe.protocol.zookeeper.znodes import ConfigChange, SavedPartition, TrashEntry, TrashPhase
+from lethe.protocol.zookeeper.znodes import SavedPartition, TrashEntry, TrashPhase
 
-FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Settings under which brokers remove nothing."""
 MAX_PARTITIONS: Final = 2_000
 """The znodes of a topic are created again in one multi, which ZooKeeper limits to a megabyte."""
 MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
@@ -149,32 +145,16 @@ def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, ou
 
 def _settings(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
     """Return the topic's settings, None if it has no znode with settings, or why they are unknown or unsuitable."""
-    if is_absent(outcome):
-        return None
-    path = paths.config_topic(name)
-    if not isinstance(outcome, Data):
-        error = read_error(outcome)
-        return f"reading {path} failed with {'nothing' if error is None else error.name}"
-    try:
-        config = znodes.decode_config(path, outcome.data)
-    except znodes.MalformedZnode as malformed:
-        return str(malformed)
-    if config.get("remote.storage.enable", "").lower() == "true":
+    config = decoded(name, outcome)
+    if isinstance(config, dict) and config.get("remote.storage.enable", "").lower() == "true":
         return "it has segments in remote storage, which the trash does not keep"
     return config
 
 
 def _freezing(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, ...]:
-    path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
-    if isinstance(outcome, Data):
-        return (SetData(path, data, outcome.stat.version), config_change(name))
     # A topic that another process has just removed gets none.
-    return (Check(paths.topic(name), ANY_VERSION), Create(path, data), config_change(name))
-
-
-def config_change(name: str) -> Create:
-    """Return the notification of brokers that the topic's settings have changed."""
-    return Create(paths.config_change(), znodes.encode_config_change(ConfigChange(f"topics/{name}")), sequential=True)
+    is_there = () if isinstance(outcome, Data) else (Check(paths.topic(name), ANY_VERSION),)
+    return (*is_there, *frozen_writes(name, outcome, config))
 
 
 # --- offsets ------------------------------------------------------------------------------------------------------

@@ -19,6 +19,17 @@ from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 FREE_PERCENT: Final = "lethe.trash.free.percent"
 
 
+class FrozenAgain(NamedTuple):
+    """Retention was switched off once more for a topic that is to come back: see `trash_settings`."""
+
+    at_ms: int
+    """When that was written."""
+    version: int
+    """The version of the settings then."""
+    config: Mapping[str, str] | None
+    """The settings that the topic gets in the end."""
+
+
 @dataclass(slots=True)
 class TrashedTopic:
     """A topic with a znode below `/lethe/trash`."""
@@ -33,9 +44,10 @@ class TrashedTopic:
     retry_at_ms: int = 0
     """The next step is not tried before."""
     is_asked: bool = False
+    """Brokers are asked for its consumer groups' offsets, or for its directories."""
     is_requested: bool = False
     """Its return failed: the requests are read again when the next attempt is due, before anything deletes it."""
-    """Brokers are asked for its consumer groups' offsets, or for its directories."""
+    frozen_again: FrozenAgain | None = None
     groups_left: dict[str, str] = field(default_factory=dict)
     """Groups whose offsets are not committed again yet, and why."""
 

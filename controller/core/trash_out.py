@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import trash
+from lethe.controller.core import trash, trash_settings
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LogDirsDescribed
 from lethe.controller.core.mutation import enter_partition_state
@@ -34,9 +34,9 @@ from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
     ReadTopicRequests,
-    RegistrationsCompared,
     RequestAnswer,
     RestoreOffsets,
+    ReturnChecked,
     ServeRestored,
     TopicRequestsAnswered,
     TopicsBroughtBack,
@@ -128,49 +128,59 @@ def _end_if_complete(step: StepContext, looking: DirectoryLook) -> None:
     # They are asked until the outcome is known: a grace period that ends meanwhile deletes nothing.
     names = (name for name in looking.requests if memory.in_phase(name, TrashPhase.TRASHED) is not None)
     requests = {name: looking.requests[name] for name in names}
-    if looking.epochs:
-        reads = (Exists(paths.broker_id(broker)) for broker in looking.epochs)
-        step.read(reads, RegistrationsCompared(looking.epochs, looking.found, requests))
-    else:
-        _bring_back(step, requests, looking.found)
+    registrations = (Exists(paths.broker_id(broker)) for broker in looking.epochs)
+    if requests:
+        settings = trash_settings.compared_reads(requests)
+        step.read((*registrations, *settings), ReturnChecked(looking.epochs, looking.found, requests))
 
 
-def on_registrations_read(step: StepContext, task: RegistrationsCompared, outcomes: Sequence[ReadOutcome]) -> None:
-    """Bring the topics back by the answers of brokers that are registered as they were when they were asked."""
+def on_return_checked(step: StepContext, task: ReturnChecked, outcomes: Sequence[ReadOutcome]) -> None:
+    """Bring the topics back by the answers of brokers that are registered as they were when they were asked, if
+    their retention is still off."""
+    registrations, settings = outcomes[: len(task.brokers)], outcomes[len(task.brokers) :]
     same = frozenset(
         broker
-        for (broker, epoch), outcome in zip(task.brokers.items(), outcomes, strict=True)
+        for (broker, epoch), outcome in zip(task.brokers.items(), registrations, strict=True)
         if isinstance(outcome, Present) and outcome.stat.czxid == epoch
     )
     found = {
         name: {broker: bits for broker, bits in by_broker.items() if broker in same}
         for name, by_broker in task.found.items()
     }
-    _bring_back(step, task.requests, found)
+    compared = trash_settings.compare(step, tuple(task.requests), settings)
+    _bring_back(step, {name: task.requests[name] for name in compared}, found, compared)
 
 
 # --- znodes -------------------------------------------------------------------------------------------------------
 
 
-def _bring_back(step: StepContext, requests: Mapping[str, int], found: Mapping[str, Mapping[BrokerId, int]]) -> None:
-    """Create the topics' znodes again, in one multi for each with its entry and request; refuse what loses records."""
+def _bring_back(
+    step: StepContext,
+    requests: Mapping[str, int],
+    found: Mapping[str, Mapping[BrokerId, int]],
+    settings: Mapping[str, Check | str],
+) -> None:
+    """Create the topics' znodes again, in one multi for each with its entry and request; refuse what loses records.
+
+    `settings`: the check that retention is still off, or why that is unknown."""
     context = step.context
     entries: dict[str, TrashEntry] = {}
     groups: list[tuple[Operation, ...]] = []
     refusals: dict[str, str] = {}
     checked: dict[str, tuple[int, ...]] = {}
     for name, version in requests.items():
-        entry = context.cluster.trash.topics[name].entry
+        trashed, check = context.cluster.trash.topics[name], settings[name]
+        entry = trashed.entry
         states = _states(context, entry, found.get(name, {}))
-        if isinstance(states, str):
-            refusals[name] = states
-            context.cluster.trash.topics[name].is_asked = False
+        if isinstance(states, str) or isinstance(check, str):
+            refusals[name] = states if isinstance(states, str) else str(check)
+            trashed.is_asked = False
             continue
-        entries[name] = entry.entering(TrashPhase.RESTORING, step.now_ms)
+        entries[name] = trash_settings.to_restore(trashed).entering(TrashPhase.RESTORING, step.now_ms)
         checked[name] = in_service(states.values())
         creates = topic_creates(name, entry, states)
         rest = (trash.entry_write(name, entries[name]), Delete(paths.request(name), version))
-        groups.append((*registration_checks(checked[name]), *creates, *rest))
+        groups.append((*registration_checks(checked[name]), check, *creates, *rest))
     if groups:
         step.write(groups, TopicsBroughtBack(entries, requests, checked))
     if refusals:
@@ -248,11 +258,9 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
             memory.topics[name].is_asked = False
         elif isinstance(outcome, GroupFailed):
             # A broker has left, the request was replaced, or ZooKeeper refuses the write: it may refuse the next, too.
-            at = outcome.index_in_group
-            left = task.checked[name][at : at + 1]
-            why = f"broker {left[0]}, which has it, is not registered any more" if left else outcome.error.name
-            trash.put_off(step, name, trash.RESTORING, why)
-            if left or outcome.error is ZkError.BAD_VERSION:
+            changed = _changed(outcome, task.checked[name])
+            trash.put_off(step, name, trash.RESTORING, changed or outcome.error.name)
+            if changed is not None or outcome.error is ZkError.BAD_VERSION:
                 step.do(ReadTopicRequests())
             else:
                 memory.topics[name].is_requested = True
@@ -264,6 +272,15 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
         refuse(step, refusals)
     if back:
         step.do(ReadTopics(tuple(back), loading=True), AnnounceRestored(tuple(back)))
+
+
+def _changed(failed: GroupFailed, checked: Sequence[int]) -> str | None:
+    """Return which of the checks at the beginning of the write has failed; None: another operation has."""
+    at = failed.index_in_group
+    if 0 <= at < len(checked):
+        return f"broker {checked[at]}, which has it, is not registered any more"
+    is_other = at == len(checked) and failed.error in (ZkError.BAD_VERSION, ZkError.NO_NODE)
+    return "its settings have changed meanwhile" if is_other else None
 
 
 # --- service ------------------------------------------------------------------------------------------------------

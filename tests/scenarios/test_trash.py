@@ -175,6 +175,7 @@ def test_settings_come_back_and_later_ones_stay() -> None:
     changed = {**frozen, "segment.bytes": "2097152", "retention.bytes": "7"}
     world.write(SetData(paths.config_topic("orders"), encode_config(changed), ANY_VERSION))
     request(world, "orders")
+    world.advance(FREEZE_MS)
     assert settings(world) == {**own, "segment.bytes": "2097152", "retention.bytes": "7"}
 
 

@@ -13,14 +13,23 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import deletion_plan_look
 from lethe.admin.deletion_plan import TopicDeletionPlan
 from lethe.admin.outcomes import Outcome, outcome_of
-from lethe.controller.core import batching, coordinators, trash, trash_after, trash_in, trash_out, undeleting
+from lethe.controller.core import (
+    batching,
+    coordinators,
+    trash,
+    trash_after,
+    trash_in,
+    trash_out,
+    trash_settings,
+    undeleting,
+)
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Operation, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Operation, ReadOutcome, is_absent
 from lethe.protocol.zookeeper.znodes import (
     DeletionOrders,
     SavedPartition,
@@ -39,6 +48,20 @@ def retention_not_awaited() -> AbstractContextManager[object]:
         return max(found.entry.since_ms + found.entry.grace_ms if found.entry.partitions else 0, found.retry_at_ms)
 
     return everywhere(trash.due_at_ms, due_at_ms)
+
+
+def retention_not_compared() -> AbstractContextManager[object]:
+    """Topics come back whatever has become of their settings in the trash."""
+
+    def compare(step: StepContext, names: Sequence[str], outcomes: Sequence[ReadOutcome]) -> dict[str, Check | str]:
+        return {name: Check(paths.trashed(name), ANY_VERSION) for name in names}
+
+    return method(trash_settings, "compare", compare)
+
+
+def retention_not_awaited_again() -> AbstractContextManager[object]:
+    """Topics come back before brokers have noticed that retention is off again."""
+    return method(trash_settings, "_noticed_at_ms", lambda step, again: step.now_ms)
 
 
 def trashed_replicas_deleted() -> AbstractContextManager[object]:
@@ -189,6 +212,8 @@ def plan_carried_out_in_part() -> AbstractContextManager[object]:
 
 ALL = (
     retention_not_awaited,
+    retention_not_compared,
+    retention_not_awaited_again,
     trashed_replicas_deleted,
     restored_under_the_same_epoch,
     any_incarnation_purged,

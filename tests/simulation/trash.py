@@ -5,12 +5,13 @@
     it is in the trash            no other topic of its name comes into service; its directories stay
     it comes back                 by request, or to be deleted when its time is over or by request of its id; with the
                                   same id and assignment, above every leader epoch that it had, in sync only where its
-                                  directories are
+                                  directories are; to be served, only if brokers have noticed that its retention is off
     its entry goes                when its offsets are committed and its settings are what they were
     in the end                    nothing is left of it, and no request waits
 
 Retention is modelled by the moment at which each broker takes in the settings: less than `trash_freeze_ms` after the
-notification. A log that leaves service before that would lose records.
+notification. A log that leaves service before that would lose records. So would one that is served again after its
+settings have changed without a notification: a broker that was started meanwhile has read them.
 """
 
 from __future__ import annotations
@@ -77,10 +78,13 @@ class Retention:
         self._noticed: dict[str, dict[BrokerId, int]] = {}
         """By topic: who was registered when retention was switched off or on, and when it has taken that in."""
         self._frozen: dict[str, None] = {}
-        """Topics whose retention was off at their last notification."""
+        """Topics whose retention was off at their last notification, and has been off since."""
 
     def book(self, operation: Operation) -> None:
-        """A notification was written: every registered broker hears of it."""
+        """Every registered broker hears of a notification; one that starts reads the settings without it."""
+        changed = paths.child_of(paths.config_topics(), operation.path)
+        if changed is not None and not FROZEN.items() <= _settings(self._cluster, changed).items():
+            self._frozen.pop(changed, None)
         if not isinstance(operation, Create) or not operation.path.startswith(f"{paths.CONFIG_CHANGES}/"):
             return
         kind, _, name = znodes.decode_config_change(operation.path, operation.data).entity_path.partition("/")
@@ -96,7 +100,15 @@ class Retention:
         if is_frozen:
             self._frozen[name] = None
 
-    def unaware(self, name: str) -> list[BrokerId]:
+    def problem(self, incarnation: Incarnation) -> str | None:
+        """Why brokers may remove records of it when they serve it, or while it is in the trash."""
+        unaware = [broker for broker in self._unaware(incarnation.name) if broker in incarnation.brokers]
+        is_off = incarnation.name in self._frozen
+        if is_off and not unaware:
+            return None
+        return f"brokers {unaware} have not noticed that its retention is off" if is_off else "its retention is on"
+
+    def _unaware(self, name: str) -> list[BrokerId]:
         """Registered brokers whose logs are still subject to what the settings said before."""
         registered, now_ms = self._cluster.registered(), self._cluster.world.now_ms
         return [
@@ -137,16 +149,14 @@ def _demand(writer: Writer, problem: str | None) -> None:
 
 def _way_in_problem(cluster: Cluster, operations: Sequence[Operation], incarnation: Incarnation) -> str | None:
     """Why the topic may not go into the trash like this."""
-    name, entry = incarnation.name, _entry_written(operations, incarnation.name)
+    entry = _entry_written(operations, incarnation.name)
     assert entry is not None
     if not cluster.ledger.marks(incarnation):
         return f"puts {incarnation} into the trash, and it is not marked"
     if entry.topic_id != incarnation.topic_id:
         return f"puts {incarnation} into the trash under the id {entry.topic_id}"
-    unaware = [broker for broker in cluster.retention.unaware(name) if broker in incarnation.brokers]
-    settings = _settings(cluster, name)
-    if unaware or any(settings.get(key) != value for key, value in FROZEN.items()):
-        return f"takes {incarnation} out of service, and brokers {unaware} have not noticed that its retention is off"
+    if (problem := cluster.retention.problem(incarnation)) is not None:
+        return f"takes {incarnation} out of service, and {problem}"
     for number, saved in entry.partitions.items():
         state = incarnation.states.get(number)
         if number not in incarnation.foreign and not _is_saved(saved, state, incarnation.assignments.get(number)):
@@ -188,6 +198,8 @@ def _return_problem(cluster: Cluster, operations: Sequence[Operation], name: str
     if znode.topic_id != incarnation.topic_id or dict(znode.assignments) != incarnation.assignments:
         return f"brings {incarnation} back as {znode}"
     is_deleted = any(each.path == paths.delete_topic(name) for each in operations)
+    if not is_deleted and (problem := cluster.retention.problem(incarnation)) is not None:
+        return f"brings {incarnation} back, and {problem}"
     states = dict(_states_written(operations, name))
     if states.keys() != entry.partitions.keys():
         return f"brings {incarnation} back with states of {sorted(states)}"

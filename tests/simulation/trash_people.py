@@ -29,6 +29,8 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {"retention.bytes": "1"},
     {},
 )
+OTHERS_SETTINGS: tuple[dict[str, str] | None, ...] = (None, {}, {"retention.ms": "1000", "cleanup.policy": "delete"})
+P_REMOVES_SETTINGS = 0.4
 
 
 class TrashPeople:
@@ -41,6 +43,7 @@ class TrashPeople:
         self._ledger = cluster.ledger
         self._random = Random(f"trash people {cluster.world.seed}")
         self._deeds = cluster.mix.theme_weights
+        self._settings = Random(f"settings of squatters {cluster.world.seed}")
 
     def schedule(self) -> None:
         """Where there are consumer groups, a broker soon creates the topic that they need."""
@@ -160,8 +163,16 @@ class TrashPeople:
         name = self._random.choice(names)
         topic = znodes.TopicZnode({0: ReplicaAssignment(self._brokers())}, self._topic_id())
         if self._ensemble.operate(Create(paths.topic(name), znodes.encode_topic(topic))):
+            self._replace_settings(name)
             squatter = self._ledger.living[name]
             self._world.after(self._random.randint(100, 6_000), lambda: self._evict(squatter))
+
+    def _replace_settings(self, name: str) -> None:
+        """Kafka's tools write a new topic's settings in place of those that are there, and do not announce them."""
+        path, config = paths.config_topic(name), self._settings.choice(OTHERS_SETTINGS)
+        if config is not None:
+            is_there, data = self._ensemble.model.node(path) is not None, znodes.encode_config(config)
+            self._ensemble.operate(SetData(path, data, ANY_VERSION) if is_there else Create(path, data))
 
     def _evict(self, squatter: Incarnation) -> None:
         name = squatter.name
@@ -169,6 +180,9 @@ class TrashPeople:
             marker = paths.delete_topic(name)
             marked = (Delete(marker),) if self._ensemble.model.node(marker) is not None else ()
             self._ensemble.operate(*marked, Delete(paths.topic(name)))
+            config = paths.config_topic(name)
+            if self._settings.random() < P_REMOVES_SETTINGS and self._ensemble.model.node(config) is not None:
+                self._ensemble.operate(Delete(config))
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

@@ -503,7 +503,7 @@ def test_nobody_is_told_to_force_the_deletion_of_a_topic_whose_name_is_in_the_tr
     found = explain(evidence(reported=controller_report(row, phase="held")), "orders")
     assert kinds(found) == [(CauseKind.NAME_RESERVED, None)]
     assert unblock(found.causes[0], "orders") == (
-        "remove the topic's znodes below /brokers/topics and /config/topics by hand; then lethe topics undelete orders "
-        "brings the other one back"
+        "remove the topic's znodes below /brokers/topics by hand; then lethe topics undelete orders brings the other "
+        "one back"
     )
     assert not [each.unblock for each in found.replicas if each.unblock]

@@ -1,0 +1,145 @@
+"""Retention of a topic in the trash is off when it comes back, whatever has become of its settings.
+
+/config/topics/orders, while orders is in the trash   orders, when it is requested
+----------------------------------------------------  ----------------------------------------------------------------
+is removed                                            waits until brokers have noticed that retention is off again
+is replaced, with those of another topic              the same; the other topic's settings are gone
+is changed, and retention is still off                the same; the changed settings stay
+cannot be read                                        stays in the trash
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.trash import NAME_IS_TAKEN
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, SetData
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, led, refusals, text
+from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, entry, made_by_another, phase_of, settings, trashed
+from tests.scenarios.test_undelete_marked import refused, request
+
+CONFIG = paths.config_topic("orders")
+OWN = {"retention.ms": "6000", "segment.bytes": "1048576"}
+OFF = {**OWN, "retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+
+def with_settings() -> OneController:
+    """Topic orders is in the trash, and had settings of its own."""
+    world = cluster()
+    world.create_topic("orders", (1, 2))
+    world.write(SetData(CONFIG, encode_config(OWN), ANY_VERSION))
+    world.run()
+    return trashed(world)
+
+
+def replace_settings(world: OneController, config: dict[str, str]) -> None:
+    world.write(SetData(CONFIG, encode_config(config), ANY_VERSION))
+
+
+def test_retention_is_off_again_before_the_topic_comes_back() -> None:
+    world = with_settings()
+    world.write(Delete(CONFIG))
+    request(world, "orders")
+    assert world.take_story() == text("""
+        * TopicRequestsChanged
+        -> 1,2 DescribeLogDirs
+        <- 1,2 DescribeLogDirs ok
+        zk check /lethe/trash/orders at version -1
+        zk create /brokers/topics/orders
+        zk delete /brokers/topics/orders
+        zk create /config/topics/orders
+        zk create /config/changes/config_change_
+        * TopicsChanged
+        * ConfigurationChanged
+    """)
+    assert settings(world) == OFF
+    world.advance(FREEZE_MS - 1)
+    assert phase_of(world) is TrashPhase.TRASHED, "brokers have not had their time yet"
+    why = "its settings were removed or changed in the trash: retention is off again, and brokers get 10 s to notice"
+    assert refusals(world, "topic/orders") == [why]
+    world.advance(1)
+    assert led(world, "orders") == (1, 1, (1, 2))
+    assert settings(world) == OWN
+    assert entry(world) is None
+
+
+@pytest.mark.parametrize("others", [{}, {"retention.ms": "1000", "cleanup.policy": "delete"}])
+def test_settings_of_another_topic_of_the_name_are_gone(others: dict[str, str]) -> None:
+    world = with_settings()
+    made_by_another(world)
+    replace_settings(world, others)
+    world.run()
+    request(world, "orders")
+    assert refused(world, "orders") == NAME_IS_TAKEN
+    assert settings(world) == others
+    world.write(Delete(paths.topic("orders")), Delete(paths.request("orders")))
+    world.run()
+    request(world, "orders")
+    world.advance(FREEZE_MS)
+    assert led(world, "orders") == (1, 1, (1, 2))
+    assert settings(world) == OWN
+
+
+def test_settings_that_were_changed_stay_under_the_next_controller() -> None:
+    world = with_settings()
+    replace_settings(world, {**OFF, "segment.bytes": "7"})
+    request(world, "orders")
+    world.advance(FREEZE_MS - 1)
+    world.crash()
+    world.elect()
+    world.advance(FREEZE_MS - 1)
+    assert phase_of(world) is TrashPhase.TRASHED, "this controller cannot tell when brokers were notified"
+    world.advance(1)
+    assert led(world, "orders") == (1, 1, (1, 2))
+    assert settings(world) == {**OWN, "segment.bytes": "7"}
+
+
+def test_grace_period_that_ends_meanwhile_deletes_nothing() -> None:
+    world = with_settings()
+    world.write(Delete(CONFIG))
+    world.advance(DAY_MS - 1)
+    request(world, "orders")
+    world.advance(FREEZE_MS)
+    assert led(world, "orders") == (1, 1, (1, 2))
+
+
+def test_settings_that_are_removed_just_before_the_write_are_written_again() -> None:
+    world = with_settings()
+
+    def removed(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and any(isinstance(each, Check) for each in effect.groups[0]):
+            world.meanwhile = lambda _: None
+            world.write(Delete(CONFIG))
+
+    world.meanwhile = removed
+    request(world, "orders")
+    assert phase_of(world) is TrashPhase.TRASHED
+    assert refusals(world, "topic/orders")[0] == "its settings have changed meanwhile"
+    assert settings(world) == OFF
+    world.advance(FREEZE_MS)
+    assert led(world, "orders") == (1, 1, (1, 2))
+    assert settings(world) == OWN
+
+
+def test_topic_whose_settings_cannot_be_read_stays_in_the_trash() -> None:
+    world = with_settings()
+    world.write(SetData(CONFIG, b"?", ANY_VERSION))
+    request(world, "orders")
+    told = refused(world, "orders")
+    assert told is not None
+    assert told.startswith(f"znode {CONFIG} cannot be understood")
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_settings_that_come_back_as_they_were_are_announced_all_the_same() -> None:
+    world = with_settings()
+    world.write(Delete(CONFIG))
+    world.write(Create(CONFIG, encode_config(OFF)))
+    request(world, "orders")
+    assert phase_of(world) is TrashPhase.TRASHED
+    world.advance(FREEZE_MS)
+    assert settings(world) == OWN
