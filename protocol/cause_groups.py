@@ -17,6 +17,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.NOT_CHOSEN,
     CauseKind.PACE,
     CauseKind.READABLE_ZNODE,
+    CauseKind.NAME_RESERVED,
     CauseKind.ORDERS,
     CauseKind.TRASH,
     CauseKind.REASSIGNMENT,

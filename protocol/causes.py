@@ -102,7 +102,8 @@ class CauseKind(enum.Enum):
     )
     NAME_RESERVED = CauseTexts(
         "waits for another topic of its name to leave the trash{since}: its deletion would remove that one's records",
-        "remove the topic's znodes below{path} by hand; then lethe topics undelete {topic} brings the other one back",
+        "remove the topic's znodes below /brokers/topics by hand; then lethe topics undelete {topic} brings the other "
+        "one back",
     )
     UNREADABLE_ORDERED = CauseTexts(
         "waits for Lethe's controller: its marker requests its deletion although its znode{path} cannot be read"
@@ -312,6 +313,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.TRASH: "TRASH",
         CauseKind.REASSIGNMENT: "REASSIGNMENT",
         CauseKind.READABLE_ZNODE: "UNREADABLE",
+        CauseKind.NAME_RESERVED: "NAME_RESERVED",
         CauseKind.DISABLED: "DISABLED",
         CauseKind.PROTECTED: "PROTECTED",
         CauseKind.OTHER_INCARNATION: "OTHER_INCARNATION",
@@ -329,7 +331,6 @@ _HOLDS: Final = (frozenset(_HELD_CODES) - {CauseKind.MARKER_WITHOUT_TOPIC}) | {
     CauseKind.CONTROLLER_SILENT,
     CauseKind.CONFIGURATION_UNREAD,
     CauseKind.UNREADABLE_ORDERED,
-    CauseKind.NAME_RESERVED,
 }
 HELD_BY: Final[Mapping[str, CauseKind]] = MappingProxyType({code: kind for kind, code in _HELD_CODES.items()})
 """The cause by `held_by`, as in journals and the controller's documents."""
@@ -379,7 +380,5 @@ def _fields(
     }
 
 
-NAME_IN_TRASH: Final = "its name is reserved by another topic in the trash"
-"""What the controller reports of such a topic, which it treats as one with an unreadable znode."""
 ITS_PARTITIONS: Final = "its partitions"
 """Used if the partitions are unknown."""

@@ -50,7 +50,7 @@ from lethe.survey.replicas import (
     replicas_of,
     stored_by_topic,
 )
-from lethe.survey.unreadable import lethe_leads, with_deleted_replicas, with_reserved_name
+from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
 from lethe.survey.views import BrokerFailure, TopicTree
 
 LATE_AFTER_MS: Final = 60_000
@@ -109,7 +109,7 @@ def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
 def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
     tree = evidence.survey.zookeeper
     marked_since_ms = evidence.marked_since_ms.get(topic)
-    reported = with_reserved_name(evidence.reported.topics.get(topic))
+    reported = evidence.reported.topics.get(topic)
     phase = None if reported is None else reported.phase
     if topic in evidence.survey.in_motion:
         return Explanation(

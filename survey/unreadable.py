@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lethe.protocol.causes import NAME_IN_TRASH, CauseKind
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths
 from lethe.survey.causes import ObservedCause
@@ -33,31 +33,12 @@ def lethe_leads(evidence: Evidence) -> bool:
     return evidence.reported.is_known or (controller is not None and controller.admin is not None)
 
 
-def with_reserved_name(reported: ReportedTopic | None) -> ReportedTopic | None:
-    """Return the report with NAME_RESERVED where the controller says so in the words of READABLE_ZNODE, whose remedy
-    does not help there."""
-    if reported is None:
-        return None
-    rows = (
-        replace(row, waiting_for=CauseKind.NAME_RESERVED, last_error=None, unblock=None)
-        if row.waiting_for is CauseKind.READABLE_ZNODE and row.last_error == NAME_IN_TRASH
-        else row
-        for row in reported.replicas
-    )
-    return replace(reported, replicas=tuple(rows))
-
-
 def hold_cause(evidence: Evidence, there: TopicTree, reported: ReportedTopic | None) -> ObservedCause | None:
     """Return what the marked topic waits for because of its znode; None where that does not stop its deletion."""
-    row = (
-        next((row for row in reported.replicas if row.waiting_for is CauseKind.READABLE_ZNODE), None)
-        if reported
-        else None
-    )
-    if reported is not None and any(row.waiting_for is CauseKind.NAME_RESERVED for row in reported.replicas):
-        since_ms = evidence.changed_at_ms.get(there.name)
-        return ObservedCause(CauseKind.NAME_RESERVED, path=paths.BROKER_TOPICS, since_ms=since_ms)
-    if row is not None:
+    rows = {} if reported is None else {row.waiting_for: row for row in reported.replicas}
+    if CauseKind.NAME_RESERVED in rows:
+        return ObservedCause(CauseKind.NAME_RESERVED, since_ms=evidence.changed_at_ms.get(there.name))
+    if (row := rows.get(CauseKind.READABLE_ZNODE)) is not None:
         return unreadable_cause(evidence, there.name, row.last_error or "the controller cannot read or understand it")
     if there.assignments is not None or (reported is not None and reported.phase != "held"):
         return None

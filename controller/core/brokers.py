@@ -46,6 +46,7 @@ from lethe.controller.core.tasks_deletion import FailReplicaDeletions, ResumeDel
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas, Partitions
 from lethe.controller.core.tasks_reassignment import ProgressReassignments, RetireReplicas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -120,8 +121,9 @@ def _understood(step: StepContext, broker_id: BrokerId, outcome: ReadOutcome) ->
         )
     known = cluster.quarantined_brokers.get(broker_id)
     if known is None or known.reason != problem:
-        cluster.quarantined_brokers[broker_id] = QuarantinedZnode(paths.broker_id(broker_id), problem, step.now_ms)
-        step.record(EventRecordType.SET_ASIDE, f"broker/{broker_id}", path=paths.broker_id(broker_id), reason=problem)
+        cause, path = CauseKind.REGISTRATION_UNREADABLE, paths.broker_id(broker_id)
+        cluster.quarantined_brokers[broker_id] = QuarantinedZnode(path, problem, step.now_ms, cause)
+        step.record(EventRecordType.SET_ASIDE, f"broker/{broker_id}", path=path, reason=problem)
     return None
 
 

@@ -32,6 +32,7 @@ from lethe.controller.core.partition_sets import Bits, PartitionColumns, Replica
 from lethe.controller.core.topic import Partition, Reassignment, Topic
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.controller.core.trash_memory import Trash
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
 from lethe.protocol.vocabulary import (
@@ -82,11 +83,13 @@ class LastResponse(NamedTuple):
 
 
 class QuarantinedZnode(NamedTuple):
-    """A znode that cannot be understood: shown, not used, and read again when it changes."""
+    """A znode that cannot be understood or used: shown, and read again when it changes."""
 
     path: str
     reason: str
     since_ms: int
+    cause: CauseKind
+    """What a deletion waits for that needs it."""
 
 
 class PendingResignation(NamedTuple):

@@ -31,6 +31,7 @@ from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas
 from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReassignments
 from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
@@ -139,11 +140,12 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             _forget_unreadable(step, name)
             continue
         znode = understood(name, outcome)
-        if isinstance(znode, znodes.TopicZnode):
-            znode = cluster.trash.reserves(name, znode.topic_id) or znode
+        cause = CauseKind.READABLE_ZNODE
+        if isinstance(znode, znodes.TopicZnode) and (taken_by := cluster.trash.reserves(name, znode.topic_id)):
+            znode, cause = taken_by
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
             is_first_look = name not in cluster.quarantined_topics
-            _quarantined(step, name, str(znode))
+            _quarantined(step, name, str(znode), cause)
             if is_first_look and not task.loading:
                 # It may be marked already: then its hold must be shown.
                 step.do(ListDeletions())
@@ -188,11 +190,11 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
         return error.reason
 
 
-def _quarantined(step: StepContext, name: str, problem: str) -> None:
+def _quarantined(step: StepContext, name: str, problem: str, cause: CauseKind) -> None:
     cluster = step.context.cluster
     known = cluster.quarantined_topics.get(name)
     if known is None or known.reason != problem:
-        cluster.quarantined_topics[name] = QuarantinedZnode(paths.topic(name), problem, step.now_ms)
+        cluster.quarantined_topics[name] = QuarantinedZnode(paths.topic(name), problem, step.now_ms, cause)
         path, topic_id = paths.topic(name), step.id_of(name)
         step.record(EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
 

@@ -168,7 +168,7 @@ def _sort_out(step: StepContext, marked: tuple[str, ...], *, loading: bool) -> N
         aside = cluster.quarantined_topics.get(name)
         if aside is not None:
             unreadable.append(name)
-            hold(step, name, CauseKind.READABLE_ZNODE, aside.reason)
+            hold(step, name, aside.cause, None if aside.cause is CauseKind.NAME_RESERVED else aside.reason)
         else:
             unknown.append(name)
             hold(step, name, CauseKind.MARKER_WITHOUT_TOPIC)

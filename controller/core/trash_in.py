@@ -117,7 +117,8 @@ def _problem(context: Context, name: str) -> str | None:
         )
     if name in cluster.trash.topics:
         return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
-    return cluster.trash.reserves(name, topic.id)
+    reserved = cluster.trash.reserves(name, topic.id)
+    return None if reserved is None else reserved.reason
 
 
 def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, outcomes: Sequence[ReadOutcome]) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.effects import Coordinator
 from lethe.controller.core.partition_sets import Bits
-from lethe.protocol.causes import NAME_IN_TRASH
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
@@ -132,6 +132,16 @@ class Disks:
         return self.ends_at_ms if self.waiting else self.look_at_ms
 
 
+class Reserved(NamedTuple):
+    """Why a topic may not come into service under its name."""
+
+    reason: str
+    held_by: CauseKind
+
+
+NAME_IN_TRASH: Final = Reserved("its name is reserved by another topic in the trash", CauseKind.NAME_RESERVED)
+
+
 @dataclass(slots=True)
 class Trash:
     """All of it; the modules `trash*` change it."""
@@ -165,12 +175,14 @@ class Trash:
         is_unseen = self.unseen is not None or name in self.unreadable
         return is_unseen or self.in_phase(name, TrashPhase.TRASHED) is not None
 
-    def reserves(self, name: str, topic_id: TopicId | None) -> str | None:
+    def reserves(self, name: str, topic_id: TopicId | None) -> Reserved | None:
         """Return why a topic with this znode may not come into service; None if it may."""
         if self.unseen is not None:
-            return f"whether its name is reserved by a topic in the trash is unknown: {self.unseen}"
+            why = f"whether its name is reserved by a topic in the trash is unknown: {self.unseen}"
+            return Reserved(why, CauseKind.READABLE_ZNODE)
         if name in self.unreadable:
-            return f"its name is reserved by an entry of the trash that cannot be understood: {self.unreadable[name]}"
+            why = f"its name is reserved by an entry of the trash that cannot be understood: {self.unreadable[name]}"
+            return Reserved(why, CauseKind.READABLE_ZNODE)
         found = self.topics.get(name)
         if found is None or (found.phase is not TrashPhase.TRASHED and found.entry.topic_id == topic_id):
             return None

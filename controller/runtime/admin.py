@@ -118,7 +118,7 @@ class AdminPages:
             "topics_queued_for_deletion": len(context.cluster.deletions),
             "pace": pace_document(context, now_ms) if context.is_leading else None,
             "set_aside": [
-                {"path": aside.path, "reason": aside.reason}
+                {"path": aside.path, "reason": aside.reason, "cause": aside.cause.name}
                 for aside in (
                     *context.cluster.quarantined_topics.values(),
                     *context.cluster.quarantined_brokers.values(),

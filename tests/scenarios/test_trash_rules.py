@@ -9,6 +9,7 @@ Kafka's controller leads                freezing: it deletes the topic, as the m
                                         trashed: it leaves the topic alone; directories that it removed with a
                                         later topic of the name are missed before the return (`test_trash`)
                                         restoring: the topic is in service; what it deletes then is gone
+another topic of the name is marked     it waits, for its name; the journal and `/explain` say so
 a disk fills                            `test_trash_disks`
 """
 
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import pytest
 
+from lethe.protocol.causes import HELD_BY, CauseKind
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Delete
+from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import another_is_elected, causes, cluster, is_gone, led, with_topic
@@ -26,6 +29,7 @@ from tests.scenarios.test_trash import (
     DAY_MS,
     FREEZE_MS,
     entry,
+    made_by_another,
     mark,
     phase_of,
     purge,
@@ -138,3 +142,14 @@ def test_topic_in_service_that_another_controller_deletes_leaves_nothing_behind(
     assert is_gone(world, "orders")
     with_topic(world, "orders", (2, 3))
     assert led(world, "orders") == (2, 0, (2, 3)), "the name is free"
+
+
+def test_marked_topic_of_a_reserved_name_says_what_it_waits_for() -> None:
+    world = trashed()
+    made_by_another(world)
+    world.write(Create(paths.delete_topic("orders"), None))
+    world.run()
+    assert causes(world, "orders") == [(None, None, "NAME_RESERVED")]
+    assert world.context.cluster.quarantined_topics["orders"].cause is CauseKind.NAME_RESERVED
+    held = [line.data["held_by"] for line in world.recorded(EventRecordType.DELETION_PHASE) if "held_by" in line.data]
+    assert HELD_BY[str(held[-1])] is CauseKind.NAME_RESERVED

@@ -147,7 +147,9 @@ def _is_reason(cluster: Cluster, context: Context, incarnation: Incarnation, hel
             is_kept = context.cluster.paused is not None or context.cluster.leaving is not None
             return is_kept or BeginDeletions() in context.timers
         case CauseKind.READABLE_ZNODE:
-            return not incarnation.readable or cluster.ledger.trash.reserves(incarnation)
+            return not incarnation.readable
+        case CauseKind.NAME_RESERVED:
+            return cluster.ledger.trash.reserves(incarnation)
         case CauseKind.TRASH:
             return trash_beliefs.is_reason(cluster, incarnation)
         case CauseKind.REASSIGNMENT:

@@ -21,10 +21,10 @@ MIN_TOPICS: Final = 3
 def words(
     kind: CauseKind, topic: str, *, broker: int | None, path: str | None = None, detail: str | None = None
 ) -> str:
-    """Return the cause's sentence. Of the held topics, only one with an unreadable znode is out of service, so its
-    sentence says so."""
+    """Return the cause's sentence. Of the held topics, those that were set aside are out of service, so their
+    sentences say so."""
     why = sentence(kind, topic, broker=broker, path=path, detail=detail)
-    return f"out of service, {why}" if kind is CauseKind.READABLE_ZNODE else why
+    return f"out of service, {why}" if kind in (CauseKind.READABLE_ZNODE, CauseKind.NAME_RESERVED) else why
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pytest
 from lethe.adapters.debts import OpenDebt
 from lethe.admin.refusal import Exit
 from lethe.cli.explain_show import one
-from lethe.protocol.causes import NAME_IN_TRASH, CauseKind
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper.znodes import ControllerZnode, Debt, DeletionsPaused
 from lethe.survey.causes import ObservedCause, age_text, ranges, sentence, unblock
@@ -498,8 +498,7 @@ def test_a_topic_in_the_trash_is_not_gone() -> None:
 
 
 def test_nobody_is_told_to_force_the_deletion_of_a_topic_whose_name_is_in_the_trash() -> None:
-    told = "repair the znode, or lethe topics delete --unreadable"
-    row = ReportedReplica(CauseKind.READABLE_ZNODE, 0, 1, last_error=NAME_IN_TRASH, unblock=told)
+    row = ReportedReplica(CauseKind.NAME_RESERVED, 0, 1)
     found = explain(evidence(reported=controller_report(row, phase="held")), "orders")
     assert kinds(found) == [(CauseKind.NAME_RESERVED, None)]
     assert unblock(found.causes[0], "orders") == (

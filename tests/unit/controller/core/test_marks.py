@@ -152,7 +152,9 @@ def test_hold_that_ends_in_a_refusal_is_recorded_as_ended() -> None:
 
 def test_unreadable_topic_that_vanishes_ends_its_hold() -> None:
     context = leading(1)
-    context.cluster.quarantined_topics["bad"] = QuarantinedZnode(paths.topic("bad"), "not JSON", NOW_MS)
+    context.cluster.quarantined_topics["bad"] = QuarantinedZnode(
+        paths.topic("bad"), "not JSON", NOW_MS, CauseKind.READABLE_ZNODE
+    )
     paused(context)
     assert phases(listing(context, "bad")) == ["held"]
     effects = answered(context, perform(context, ListTopics()), Children(()))
