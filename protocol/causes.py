@@ -101,7 +101,7 @@ class CauseKind(enum.Enum):
         "lethe topics delete --unreadable --topic {topic}",
     )
     NAME_RESERVED = CauseTexts(
-        "waits for another topic of its name to leave the trash{since}: its deletion would remove that one's records",
+        "waits for another topic of its name to leave the trash, whose records its deletion would remove{since}",
         "remove the topic's znodes below /brokers/topics by hand; then lethe topics undelete {topic} brings the other "
         "one back",
     )
