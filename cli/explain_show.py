@@ -151,8 +151,14 @@ def no_trace(topic: str, how_far: str, similar: Sequence[str]) -> str:
     return f"There is no topic {topic}, and no trace of one{how_far}{suggestion(similar) or '.'}"
 
 
-def in_trash(topic: str) -> str:
-    """Return the message about a topic in the trash."""
+def in_trash(topic: str, problem: str | None = None) -> str:
+    """Return the message about a topic in the trash; `problem`: why its entry cannot be understood."""
+    if problem is not None:
+        return (
+            f"{topic} is {DeletionVerdict.IN_TRASH.value}, and can neither come back nor be deleted while its "
+            f"entry cannot be used: {problem}. Repair {paths.trashed(topic)} (if a newer release wrote it, "
+            "have that lead), then have the controller read it again: lethe controller-resign."
+        )
     return (
         f"{topic} is {DeletionVerdict.IN_TRASH.value}: lethe topics trash list shows until when, and lethe topics "
         f"undelete {operand(topic)} brings it back."
@@ -175,7 +181,7 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
             return [f"{topic} is {found.verdict.value}: {CLEAN}.", *owing]
         case DeletionVerdict.IN_TRASH:
             also = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes]
-            return [in_trash(topic), *also]
+            return [in_trash(topic, evidence.survey.zookeeper.unreadable_trash.get(topic)), *also]
         case DeletionVerdict.MARKER_UNSEEN:
             return [f"Whether {topic} is marked for deletion is not known: {_unread_markers(evidence)}."]
         case _:

@@ -66,6 +66,8 @@ class ZooKeeperTree:
     """What brokers owe, by broker and topic; of the topics in the survey."""
     trashed: frozenset[str] = frozenset()
     """Names in the trash: settings and directories of such a topic are kept for its return."""
+    unreadable_trash: Mapping[str, str] = field(default_factory=dict)
+    """Names in the trash without a topic whose entries cannot be read or understood, and why."""
     problems: tuple[Problem, ...] = ()
 
     def is_in_trash(self, topic: str) -> bool:

@@ -154,6 +154,7 @@ async def read_tree(
     marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())
     debts = await read_debts(session, topics)
     reader.problems.extend(Problem(unseen.path, unseen.reason) for unseen in debts.unseen)
+    trashed, unreadable_trash = await _trashed(session, reader.children(paths.trash(), trash) or (), lists[0])
     tree = ZooKeeperTree(
         topics={
             name: replace(topic, created_at_ms=created.get(paths.topic(name))) if with_times else topic
@@ -171,29 +172,33 @@ async def read_tree(
         ),
         cluster_id=reader.decoded(paths.CLUSTER_ID, cluster, lambda found: decode_cluster_id(found.data)),
         debts=debts.debts,
-        trashed=await _trashed(session, reader.children(paths.trash(), trash) or (), lists[0]),
+        trashed=trashed,
+        unreadable_trash=unreadable_trash,
         problems=tuple(reader.problems),
     )
     return tree, names
 
 
-async def _trashed(session: ZooKeeperSession, names: Sequence[str], topics: Sequence[str] | None) -> frozenset[str]:
-    """Return those of these names whose records are kept, as far as their entries can be understood.
+async def _trashed(
+    session: ZooKeeperSession, names: Sequence[str], topics: Sequence[str] | None
+) -> tuple[frozenset[str], dict[str, str]]:
+    """Return those of these names whose records are kept, as far as their entries can be understood; and why the
+    others' entries cannot.
 
     An entry in the phase FREEZING is of a topic that still was in service. If that is gone, another controller, such as
     one of Kafka, has deleted it: the entry keeps nothing. `topics`: those that exist; None: unknown."""
-    gone = () if topics is None else tuple(frozenset(names).difference(topics))
+    gone = () if topics is None else tuple(sorted(frozenset(names).difference(topics)))
     outcomes = await session.read([GetData(paths.trashed(name)) for name in gone]) if gone else ()
-    return frozenset(names).difference(
-        name for name, outcome in zip(gone, outcomes, strict=True) if _is_freezing(name, outcome)
-    )
-
-
-def _is_freezing(name: str, outcome: ReadOutcome) -> bool:
-    try:
-        return isinstance(outcome, Data) and decode_trash(name, outcome.data).phase is TrashPhase.FREEZING
-    except MalformedZnode:
-        return False
+    freezing: list[str] = []
+    unreadable: dict[str, str] = {}
+    for name, outcome in zip(gone, outcomes, strict=True):
+        try:
+            found = data_of(outcome, paths.trashed(name))
+            if found is not None and decode_trash(name, found.data).phase is TrashPhase.FREEZING:
+                freezing.append(name)
+        except (MalformedZnode, ZnodeUnreadable) as problem:
+            unreadable[name] = str(problem)
+    return frozenset(names).difference(freezing), unreadable
 
 
 async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str, int]:

@@ -497,6 +497,17 @@ def test_a_topic_in_the_trash_is_not_gone() -> None:
     assert line == f"orders is in the trash, which keeps its records: {words}"
 
 
+def test_nobody_is_told_to_bring_back_a_topic_whose_entry_cannot_be_understood() -> None:
+    there = evidence(topic=None, marked=False)
+    why = "znode /lethe/trash/orders cannot be understood: not JSON"
+    tree = dataclasses.replace(there.survey.zookeeper, trashed=frozenset({"orders"}), unreadable_trash={"orders": why})
+    trashed = dataclasses.replace(there, survey=dataclasses.replace(there.survey, zookeeper=tree))
+    (line,) = one(trashed, explain(trashed, "orders")).lines
+    assert why in line
+    assert "undelete" not in line
+    assert line.endswith("then have the controller read it again: lethe controller-resign.")
+
+
 def test_nobody_is_told_to_force_the_deletion_of_a_topic_whose_name_is_in_the_trash() -> None:
     row = ReportedReplica(CauseKind.NAME_RESERVED, 0, 1)
     found = explain(evidence(reported=controller_report(row, phase="held")), "orders")

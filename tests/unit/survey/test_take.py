@@ -287,5 +287,6 @@ async def test_an_entry_of_a_topic_that_was_deleted_before_it_was_in_the_trash_k
     await apply(session, Create(paths.trashed("unclear"), b"?"))
     tree, _ = await read_tree(session)
     assert tree.trashed == {"ready", "restored", "unclear"}
+    assert [*tree.unreadable_trash] == ["unclear"]
     blind, _ = await read_tree(forbidding(session, paths.BROKER_TOPICS))
     assert blind.trashed == {"ready", "deleted", "restored", "unclear"}
