@@ -38,7 +38,7 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Delete, MultiOutcome, Read, ReadOutcome, WatchFired
 from lethe.protocol.zookeeper.packing import MultiPlan, PlannedMulti
-from tests.simulation import belief, conduct, describe, silences
+from tests.simulation import belief, conduct, describe, silences, trash
 from tests.simulation.ensemble import Client, Writer
 from tests.simulation.ghosts import CacheReading
 from tests.simulation.groups import GroupWork
@@ -365,6 +365,7 @@ class ControllerProcess:
                 self._world.note(self.name, lambda: f"to {effect.broker}: {describe.request(effect.request)}")
                 channel = self.channels.get(effect.broker)
                 if channel is not None and channel.effect.broker_epoch == effect.broker_epoch:
+                    trash.deletions_ordered(self._cluster, self, effect)
                     channel.put(effect)
             case Record(record=record):
                 if record.type is EventRecordType.REFUSAL and record.data.get("why") == ILLEGAL:

@@ -238,7 +238,7 @@ def disk_operation_is_allowed(cluster: Cluster, agent: AgentProcess, operation: 
         case CreateReplica() | FillReplica() if directory is not None and directory.files:
             raise Violation("S3", f"{where} is to be filled, and it holds something already")
         case CreateReplica(topic_partition=topic_partition, topic_id=topic_id) if topic_id in cluster.ledger.by_id:
-            cluster.ledger.by_id[topic_id].deleted.pop((topic_partition.partition, agent.id), None)
+            _note_creation(cluster.ledger.by_id[topic_id], (topic_partition.partition, agent.id))
         case _:
             pass
 
@@ -247,8 +247,17 @@ def _note_deletion(cluster: Cluster, agent: AgentProcess, directory: Directory) 
     identity = directory.bytes_of or directory.topic_id
     incarnation = None if identity is None else cluster.ledger.by_id.get(identity)
     if incarnation is not None and incarnation.condemned:
-        incarnation.deleted[directory.topic_partition.partition, agent.id] = None
-        incarnation.deleted_under = incarnation.marker
+        replica = (directory.topic_partition.partition, int(agent.id))
+        incarnation.deleted[replica] = None
+        if incarnation.ordered.pop(replica, None) is not None:
+            incarnation.deleted_under = incarnation.marker
+
+
+def _note_creation(incarnation: Incarnation, replica: tuple[int, int]) -> None:
+    incarnation.deleted.pop(replica, None)
+    if incarnation.ordered.get(replica) != incarnation.marker:
+        # What an earlier marker had ordered was never done.
+        incarnation.ordered.pop(replica, None)
 
 
 def removal_is_allowed(cluster: Cluster, agent: AgentProcess, ref: DirectoryRef) -> None:

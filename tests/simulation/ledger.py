@@ -64,8 +64,11 @@ class Incarnation:
     """The last czxid that its marker has named as begun; a person may have written over it."""
     marker: int = 0
     """So many markers it has had."""
+    ordered: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(partition, broker) that a controller has asked the broker to delete with the topic, and that is not deleted yet;
+    with the marker of that time, 0 where another controller was active. A reassignment's order is none of these."""
     deleted_under: int = 0
-    """The last of them while which a replica was deleted."""
+    """The last of them while which a replica was deleted that had been ordered so."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)

@@ -21,7 +21,9 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
+from lethe.controller.core.effects import Send
+from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TrashEntry, TrashPhase
@@ -34,6 +36,7 @@ from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
+    from tests.simulation.controllers import ControllerProcess
 
 P_TRASH: Final = 0.25
 P_GROUPS: Final = 0.7
@@ -278,11 +281,34 @@ def missing_offsets(cluster: Cluster, incarnation: Incarnation) -> Iterator[str]
         yield from (f"{group} {number}: {offset}" for number, offset in offsets.items() if number not in known)
 
 
+def deletions_ordered(cluster: Cluster, controller: ControllerProcess, send: Send) -> None:
+    """Book which replicas a broker is asked to delete with their topic. A reassignment's order to delete replicas has
+    the partitions' leader epochs instead: it is about a topic that lives, and goes on whether that is marked or not."""
+    if not isinstance(send.request, StopReplicaRequest):
+        return
+    memory = controller.context.cluster
+    is_active = memory.epoch_version == cluster.ensemble.epoch_version
+    for topic in send.request.topics:
+        known = memory.topics.get(topic.topic) if memory.is_queued(topic.topic) else None
+        incarnation = None if known is None else cluster.ledger.by_zxid.get((known.created_zxid, topic.topic))
+        if incarnation is None:
+            continue
+        for row in topic.partitions:
+            if row.delete and row.leader_epoch == EPOCH_DURING_DELETE:
+                incarnation.ordered[row.partition, int(send.broker)] = incarnation.marker if is_active else 0
+
+
 def s4_nothing_of_it_is_gone(writer: Writer, incarnation: Incarnation) -> None:
-    """A marked topic stays by request only while none of its replicas was deleted for this marker."""
-    if incarnation.deleted and incarnation.deleted_under == incarnation.marker:
-        gone = list(incarnation.deleted)
+    """A marked topic stays by request only while no broker was asked to delete a replica for this marker, and while
+    every replica in sync is there: what a reassignment removes has left the ISR before."""
+    ordered = [replica for replica, marker in incarnation.ordered.items() if marker == incarnation.marker]
+    if ordered or incarnation.deleted_under == incarnation.marker:
+        gone = [*incarnation.deleted, *ordered]
         raise Violation("S4", f"{writer.name} lets {incarnation} stay, and replicas of it are deleted: {gone}")
+    for number, state in incarnation.states.items():
+        without = [broker for broker in state.isr if (number, broker) in incarnation.deleted]
+        if without:
+            raise Violation("S4", f"{writer.name} lets {incarnation} stay, and {without} in sync have deleted {number}")
 
 
 # --- what was written ---------------------------------------------------------------------------------------------
