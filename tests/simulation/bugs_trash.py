@@ -26,6 +26,7 @@ from lethe.controller.core import (
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
+from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
@@ -180,6 +181,33 @@ def undeleted_after_the_first_replica() -> AbstractContextManager[object]:
     return method(undeleting, "_problem", problem)
 
 
+def zero_grace_taken_for_none() -> AbstractContextManager[object]:
+    """A marker that orders a grace period of 0 is taken for one that orders nothing."""
+    original = trash_in.grace_ms
+
+    def grace_ms(context: Context, name: str) -> int:
+        orders = context.cluster.marker_orders.get(name)
+        if orders is None or orders.grace_ms != 0:
+            return original(context, name)
+        return grace_of(name, context.grace)
+
+    return everywhere(original, grace_ms)
+
+
+def default_grace_ignored() -> AbstractContextManager[object]:
+    """Topics go into the trash by their markers only."""
+    ordered = trash_in.ordered
+
+    def by_marker(context: Context, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in ordered(context, names)
+            if (orders := context.cluster.marker_orders.get(name)) is not None and orders.grace_ms
+        )
+
+    return everywhere(ordered, by_marker)
+
+
 def another_topic_marked_by_a_plan() -> AbstractContextManager[object]:
     """Between the last look and the marks a plan's topic may be replaced by another of its name."""
 
@@ -227,6 +255,8 @@ ALL = (
     refused_marker_leaves_it_frozen,
     not_announced_after_failover,
     undeleted_after_the_first_replica,
+    zero_grace_taken_for_none,
+    default_grace_ignored,
     another_topic_marked_by_a_plan,
     plan_carried_out_in_part,
 )

@@ -11,7 +11,7 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, conduct, debts, departures, forgetting, invariants, trash
+from tests.simulation import belief, conduct, debts, departures, forgetting, graces, invariants, trash
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -73,7 +73,7 @@ class Cluster:
             offline_replicas, deeds = debts.drawn(world.seed)
             weights = {**self.mix.theme_weights, **deeds, **forgetting.drawn(world.seed)}
             self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
-            self.mix = trash.drawn(world.seed, self.mix)
+            self.mix = graces.drawn(world.seed, trash.drawn(world.seed, self.mix))
         self.ledger = Ledger()
         self.announcements = Announcements()
         self.forgetting = forgetting.ForgetBook(self)

@@ -17,7 +17,7 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase
-from tests.simulation import debts, trash_beliefs
+from tests.simulation import debts, graces, trash_beliefs
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -86,6 +86,9 @@ def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: C
         may_go_on = incarnation.condemned or incarnation.noted
         if not controller.knowledge.may_delete(name) and not may_go_on:
             raise Violation("conduct", f"{controller.name} queues {name}, having read {controller.knowledge.said}")
+        why = None if may_go_on or topic.is_made_up else graces.why_not_at_once(cluster, incarnation)
+        if why is not None:
+            raise Violation("conduct", f"{controller.name} queues {name} at once: {why}")
         incarnation.condemned = True
         marker = cluster.ensemble.model.node(paths.delete_topic(name))
         if context.pace.is_nothing or topic.is_made_up or marker is None or context.cluster.paused is not None:

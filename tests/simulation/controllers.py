@@ -125,6 +125,7 @@ class ControllerProcess:
                 tombstone_timeout_ms=mix.tombstone_timeout_ms,
                 offline_replicas=mix.offline_replicas,
                 trash_freeze_ms=mix.trash_freeze_ms,
+                grace=mix.grace,
                 endpoints=(Endpoint("PLAINTEXT", "controller", self.id),) if mix.advertised else (),
                 takeover=Takeover.ALWAYS if mix.insists else Takeover.NEVER,
                 takeover_grace_ms=200,

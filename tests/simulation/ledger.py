@@ -69,6 +69,8 @@ class Incarnation:
     with the marker of that time, 0 where another controller was active. A reassignment's order is none of these."""
     deleted_under: int = 0
     """The last of them while which a replica was deleted that had been ordered so."""
+    graces: dict[int | None, None] = field(default_factory=dict)
+    """For how long its markers have ordered it to stay in the trash, in ms; None: one has ordered nothing."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
@@ -133,6 +135,8 @@ class Ledger:
         self.by_id: dict[TopicId, Incarnation] = {}
         self.marked: dict[str, int | None] = {}
         """With the czxid of the topic that the marker names, if it names one."""
+        self._graces: dict[str, int | None] = {}
+        """What the marker orders about the trash."""
         self.last_named: dict[str, int | None] = {}
         """The same of the last marker that was removed."""
         self.wishes = Wishes()
@@ -165,8 +169,8 @@ class Ledger:
                 if incarnation.number > len(self.all):
                     self.all.append(incarnation)
                 incarnation.czxid = zxid
-                incarnation.asked = incarnation.asked or self.marks(incarnation)
                 self.living[name] = self.by_zxid[zxid, name] = incarnation
+                self._ask(incarnation)
                 self._content(incarnation, data)
             case SetData(data=data):
                 self._content(self.living[name], data)
@@ -237,9 +241,15 @@ class Ledger:
         return name in self.marked and self.marked[name] in (None, incarnation.czxid)
 
     def _names(self, name: str, data: bytes | None) -> None:
-        self.marked[name] = znodes.decode_deletion_marker(data).topic_czxid
-        if name in self.living and self.marks(self.living[name]):
-            self.living[name].asked = True
+        orders = znodes.decode_deletion_marker(data)
+        self.marked[name], self._graces[name] = orders.topic_czxid, orders.grace_ms
+        if name in self.living:
+            self._ask(self.living[name])
+
+    def _ask(self, incarnation: Incarnation) -> None:
+        if self.marks(incarnation):
+            incarnation.asked = True
+            incarnation.graces[self._graces[incarnation.name]] = None
 
     def _marker(self, operation: Operation, name: str) -> None:
         match operation:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE
+from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
@@ -68,6 +69,8 @@ class Mix:
     """What controllers do about absent brokers, unless a marker orders something else."""
     trash_freeze_ms: int
     """In this time every broker notices that a topic's settings have changed."""
+    grace: tuple[GraceRule, ...]
+    """What controllers do about markers that order no grace period."""
     operator_every_ms: tuple[int, int]
     fault_every_ms: tuple[int, int]
     operator_weights: dict[str, int]
@@ -191,6 +194,7 @@ def draw(random: Random) -> Mix:
         advertised=False,
         offline_replicas=OfflineReplicas.WAIT,
         trash_freeze_ms=DEFAULT_TRASH_FREEZE_MS,
+        grace=(),
         asks_controller=True,
         operator_weights=some(OPERATOR_WEIGHTS, 0.5),
         theme_weights={},

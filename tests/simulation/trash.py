@@ -27,6 +27,7 @@ from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_NONE, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TrashEntry, TrashPhase
+from tests.simulation import graces
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -131,6 +132,7 @@ def is_going_in(operations: Sequence[Operation], name: str) -> bool:
 def writes_are_allowed(cluster: Cluster, writer: Writer, operations: Sequence[Operation]) -> None:
     """Judged at the moment at which a controller's write takes effect, before it is booked."""
     book = cluster.ledger.trash
+    _demand(writer, graces.why_not_frozen(cluster, operations))
     for operation in operations:
         name = paths.topic_of(operation.path)
         if name is not None and isinstance(operation, Create):

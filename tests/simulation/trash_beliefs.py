@@ -11,7 +11,7 @@ from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation
 from lethe.protocol.zookeeper.znodes import TrashPhase
-from tests.simulation import silences, trash
+from tests.simulation import graces, silences, trash
 from tests.simulation.ledger import Incarnation
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -44,12 +44,14 @@ def differences(cluster: Cluster, controller: ControllerProcess) -> Iterator[str
 
 
 def is_reason(cluster: Cluster, incarnation: Incarnation) -> bool:
-    """The topic's marker orders the trash, or did when its retention was switched off."""
+    """The topic's marker orders the trash or leaves that to the controllers' rules, or did when its retention was
+    switched off."""
     entry = cluster.ledger.trash.entries.get(incarnation.name)
     if entry is not None and entry.topic_id == incarnation.topic_id:
         return True
     node = cluster.ensemble.model.node(paths.delete_topic(incarnation.name))
-    return bool(znodes.decode_deletion_marker(None if node is None else node.data).grace_ms)
+    orders = znodes.decode_deletion_marker(None if node is None else node.data)
+    return graces.effective_ms(cluster, incarnation.name, orders.grace_ms) > 0
 
 
 # --- conduct ------------------------------------------------------------------------------------------------------

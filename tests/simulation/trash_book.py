@@ -74,6 +74,7 @@ class TrashBook:
             return None
         del self.kept[name]
         incarnation.in_trash, incarnation.was_in_trash, incarnation.removed_in = False, True, None
+        incarnation.graces.clear()
         if not incarnation.condemned:
             # Nothing of it was destroyed: from now on it is a topic as any other.
             incarnation.asked = False

@@ -74,6 +74,13 @@ class TrashPeople:
             soon_ms = self._cluster.mix.trash_freeze_ms + self._random.choice(REGRETS_MS)
             self._world.after(soon_ms, lambda: self._regret(name, LOOKS))
 
+    def mark_at_once(self) -> None:
+        """Have a topic deleted without the trash, whatever the controllers' rules are."""
+        names = [name for name in self._ledger.living if may_be_deleted(self._ledger, name)]
+        if names:
+            orders = znodes.encode_deletion_marker(DeletionOrders(grace_ms=0))
+            self._ensemble.operate(Create(paths.delete_topic(self._random.choice(names)), orders))
+
     def _regret(self, name: str, looks: int) -> None:
         """Mostly when the topic is in the trash, sometimes on its way there."""
         entry = self._ledger.trash.entries.get(name)
