@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from lethe.controller.core import protection, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DISABLED, PROTECTED
+from lethe.controller.core.holding import drop_markers
 from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadStates, ReadTopics
@@ -87,6 +88,8 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
     if refusals:
         refuse(step, refusals)
     if purged:
+        # The write has created these markers: what is stored is of the marker of another topic, which is gone.
+        drop_markers(step, purged)
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
     trash.arm(step)
 

@@ -468,3 +468,20 @@ def test_entry_that_was_removed_by_hand_does_not_keep_the_controller_busy() -> N
     world.write(Delete(paths.trashed("orders")))
     request(world, "orders")
     assert refusals(world, "topic/orders") == ["NO_NODE"]
+
+
+def test_topic_leaves_the_trash_by_its_own_marker_and_not_by_that_of_another_topic() -> None:
+    """An operator removes the other topic with its marker just before the end is written."""
+    world = trashed()
+    made_by_another(world)
+    mark(world, "orders")
+
+    def too_late(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes):
+            world.meanwhile = lambda _: None
+            world.write(Delete(paths.delete_topic("orders")), Delete(paths.topic("orders")))
+
+    world.meanwhile = too_late
+    purge(world)
+    assert is_gone(world, "orders")
+    assert phase_of(world) is None
