@@ -28,7 +28,7 @@ from tests.simulation.mix import Mix
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
-P_GRACE: Final = 0.4
+P_GRACE: Final = 0.3
 DEEDS: Final = {"mark_at_once": 5}
 RULES: Final = (
     (GraceRule("*", 3_000),),
@@ -40,7 +40,7 @@ RULES: Final = (
 
 def drawn(seed: int, mix: Mix) -> Mix:
     """The mix with rules of the controllers. A chance of its own, in runs with a trash."""
-    random = Random(f"trash rules {seed}")
+    random = Random(f"rules {seed}")
     if "mark_for_trash" not in mix.theme_weights or random.random() >= P_GRACE:
         return mix
     return replace(mix, grace=random.choice(RULES), theme_weights={**mix.theme_weights, **DEEDS})
