@@ -251,7 +251,9 @@ def announce(step: StepContext, task: AnnounceReassignments) -> None:
     leaderless: list[TopicPartition] = []
     for topic_partition in task.partitions:
         partition = context.cluster.partition(topic_partition)
-        if partition is None:
+        if partition is None or context.cluster.is_queued(topic_partition.topic):
+            continue
+        if task.ended_only and topic_partition in context.cluster.reassignments:
             continue
         if partition.leader_and_isr is None:
             leaderless.append(topic_partition)
@@ -279,25 +281,30 @@ def _can_start(context: Context, topic_partition: TopicPartition) -> bool:
 def on_reassignments_announced(
     step: StepContext, task: ReassignmentsAnnounced, outcomes: Sequence[GroupOutcome]
 ) -> None:
-    """Send LeaderAndIsr to the origin and, as new, to the added replicas."""
+    """Send LeaderAndIsr to the origin and, as new, to the added replicas; to all replicas where it has ended."""
     context = step.context
     cluster = context.cluster
     batch = step.batch()
     done: list[TopicPartition] = []
+    joined: list[PartitionReplica] = []
     stale: list[TopicPartition] = []
     for topic_partition, state, outcome in zip(task.partitions, task.leader_and_isr, outcomes, strict=True):
         partition = cluster.partition(topic_partition)
-        if partition is None or topic_partition not in cluster.reassignments:
+        if partition is None or cluster.is_queued(topic_partition.topic):
             continue
         if isinstance(outcome, GroupDone):
             set_leader_and_isr(cluster, topic_partition, with_next_version(state))
-            assignment = partition.assignment
-            batch.add_leader_and_isr(assignment.origin, topic_partition, is_new=False)
-            hosts = cluster.hosts(topic_partition)
-            known = [r for r in assignment.adding if r in hosts]
-            batch.add_leader_and_isr(known, topic_partition, is_new=True)
-            cluster.reassignments[topic_partition].is_announced = True
-            done.append(topic_partition)
+            assignment, hosts = partition.assignment, cluster.hosts(topic_partition)
+            known = cluster.reassignments.get(topic_partition)
+            adding = assignment.adding if known is not None else _new(context, topic_partition, assignment)
+            origin = [r for r in assignment.replicas if r not in adding]
+            batch.add_leader_and_isr(origin, topic_partition, is_new=False)
+            batch.add_leader_and_isr([r for r in adding if r in hosts], topic_partition, is_new=True)
+            if known is None:
+                joined += (PartitionReplica(*topic_partition, BrokerId(r)) for r in adding if r in cluster.brokers)
+            else:
+                known.is_announced = True
+                done.append(topic_partition)
         elif is_stale(outcome):
             stale.append(topic_partition)
         else:
@@ -306,7 +313,16 @@ def on_reassignments_announced(
     if stale:
         read_again(step, stale, AnnounceReassignments(tuple(stale)))
     # The transition to New sends LeaderAndIsr to added replicas that had no state before.
-    step.do(MoveReplicas(columns_of(_added(context, done)), ReplicaState.NEW))
+    step.do(
+        MoveReplicas(columns_of(_added(context, done)), ReplicaState.NEW),
+        MoveReplicas(columns_of(joined), ReplicaState.ONLINE),
+    )
+
+
+def _new(context: Context, topic_partition: TopicPartition, assignment: ReplicaAssignment) -> tuple[int, ...]:
+    """Return the replicas that the end of the reassignment has made members, in place of those that it adds."""
+    replicas = ((r, PartitionReplica(*topic_partition, BrokerId(r))) for r in assignment.replicas)
+    return tuple(r for r, replica in replicas if context.cluster.replica_state(replica) is ReplicaState.NEW)
 
 
 def _added(context: Context, partitions: Partitions | list[TopicPartition]) -> tuple[PartitionReplica, ...]:

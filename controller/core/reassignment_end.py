@@ -9,8 +9,9 @@ marker exists and writes the znode with every replica, nothing to add and nothin
 
     origin [1, 2], target [2, 3]    replicas [2, 3, 1], adding [], removing []
 
-Then the deletion is queued, and so reaches all of them. A crash before or after the multi leaves a marked topic with or
-without a reassignment; the next controller can handle both.
+Then the deletion is queued, and so reaches all of them. A topic that is held or goes into the trash stays in service:
+all its replicas are announced, as some may never have been, or were deleted with an abandoned target. A crash before or
+after the multi leaves a marked topic with or without a reassignment; the next controller can handle both.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_deletion import ListDeletions, QueueDeletions
 from lethe.controller.core.tasks_partitions import MoveReplicas
 from lethe.controller.core.tasks_reassignment import (
+    AnnounceReassignments,
     EndReassignments,
     FinishReassignments,
     LeadTargets,
@@ -332,12 +334,13 @@ def on_reassignments_ended(step: StepContext, task: ReassignmentsEnded, outcomes
     """Queue the written topics with every replica; continue the reassignments of topics whose marker is gone."""
     context = step.context
     ended: list[str] = []
+    stopped: list[TopicPartition] = []
     again: list[str] = []
     unmarked = False
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if isinstance(outcome, GroupDone):
             note_written(context, name)
-            _take_over(step, name)
+            stopped += _take_over(step, name)
             ended.append(name)
         elif outcome == GroupFailed(1, ZkError.BAD_VERSION):
             again.append(name)
@@ -352,10 +355,15 @@ def on_reassignments_ended(step: StepContext, task: ReassignmentsEnded, outcomes
         step.do(ReadModifiedTopics(tuple(again)), EndReassignments(tuple(again), task.loading))
     if unmarked and not task.loading:
         context.tasks.append(ListDeletions())
-    if ended:
+    if not ended:
+        return
+    announced = AnnounceReassignments(tuple(stopped), ended_only=True)
+    if task.loading:
         step.do(QueueDeletions(tuple(ended), task.loading))
-        if not task.loading:
-            context.tasks.append(TrimReassignments())
+        context.tasks.append(announced)
+    else:
+        step.do(QueueDeletions(tuple(ended)), announced)
+        context.tasks.append(TrimReassignments())
 
 
 def note_end_refused(context: Context, name: str, why: str) -> None:
@@ -365,12 +373,11 @@ def note_end_refused(context: Context, name: str, why: str) -> None:
         context.cluster.marks[name] = mark._replace(last_error=why)
 
 
-def _take_over(step: StepContext, name: str) -> None:
+def _take_over(step: StepContext, name: str) -> list[TopicPartition]:
     context = step.context
     cluster = context.cluster
-    for topic_partition, partition in list(cluster.partitions_of(name)):
-        if topic_partition not in cluster.reassignments:
-            continue
+    moving = [each for each in cluster.partitions_of(name) if each[0] in cluster.reassignments]
+    for topic_partition, partition in moving:
         replicas = _all_replicas(context, topic_partition, partition.assignment)
         end_reassignment(cluster, topic_partition, ReplicaAssignment(replicas))
         hosts = cluster.hosts(topic_partition)
@@ -384,3 +391,4 @@ def _take_over(step: StepContext, name: str) -> None:
             what="ended by deletion",
             target=in_words(replicas),
         )
+    return [topic_partition for topic_partition, _ in moving]

@@ -50,9 +50,12 @@ class ProgressReassignments:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceReassignments:
-    """Raise the leader epochs of these partitions, and send LeaderAndIsr to origin and added replicas."""
+    """Raise the leader epochs of these partitions, and send LeaderAndIsr to origin and added replicas; to all replicas
+    of those whose reassignment has ended. Topics that are queued for deletion are left out."""
 
     partitions: Partitions
+    ended_only: bool = False
+    """Leave out those that are being reassigned again."""
 
 
 @dataclass(frozen=True, slots=True)

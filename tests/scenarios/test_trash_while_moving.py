@@ -10,13 +10,15 @@ import pytest
 
 from lethe.controller.core.effects import ReadOffsets, ReadZnodes, WriteZnodes
 from lethe.controller.core.events import OffsetsRead
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_reassignment
 from tests.fakes.consumer_groups import ConsumerGroups
-from tests.fakes.one_controller import OneController
+from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.scenarios.test_pause import Held
 from tests.scenarios.test_trash import FREEZE_MS, entry, mark, phase_of
 from tests.scenarios.test_undelete_marked import request
 
@@ -92,6 +94,62 @@ def test_reassignment_that_begins_while_offsets_are_read_ends_too() -> None:
     go_on(world)
     go_on(world)
     assert phase_of(world) is TrashPhase.TRASHED
+
+
+def assigned(world: OneController, broker: int) -> tuple[int, ...] | None:
+    """The replicas that the last LeaderAndIsr to this broker names."""
+    sent = [send.request for send in world.sent if send.broker == broker]
+    found = [request for request in sent if isinstance(request, LeaderAndIsrRequest)]
+    return found[-1].topics[0].partitions[0].replicas if found else None
+
+
+def test_replica_of_an_abandoned_target_is_announced_again_where_the_topic_stays() -> None:
+    """Broker 3 deletes its replica when the move is cancelled; the marker makes it a replica again."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask_to_move(world)
+    world.run()
+    brokers = world.answer = Held(3)
+    cancelled = encode_reassignment({MOVED: (1, 2)})
+    world.write(SetData(paths.reassign_partitions(), cancelled, ANY_VERSION))
+    world.run()
+    assert any(is_deletion(send) for send in brokers.sends)
+    mark(world, "orders")
+    request(world, "orders")
+    brokers.let_go(world)
+    assert phase_of(world) is None
+    assert [assigned(world, broker) for broker in (1, 2, 3)] == [(1, 2, 3)] * 3
+    leader = led(world, "orders")
+    assert leader is not None
+    assert leader[1] == 3, "brokers take in no other replicas without a new leader epoch"
+
+
+def test_replicas_of_a_topic_that_is_deleted_at_once_are_not_announced() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask_to_move(world)
+    world.run()
+    world.take_story()
+    world.mark("orders")
+    world.run()
+    assert "LeaderAndIsr" not in world.take_story()
+
+
+def test_next_controller_announces_the_replicas_of_a_move_that_it_ends() -> None:
+    """The former controller has cancelled the move and died before broker 3 has deleted its replica."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask_to_move(world)
+    world.run()
+    world.answer = Held(3)
+    world.write(SetData(paths.reassign_partitions(), encode_reassignment({MOVED: (1, 2)}), ANY_VERSION))
+    world.run()
+    world.write(Delete(paths.reassign_partitions()))
+    world.crash()
+    mark(world, "orders")
+    world.answer = consent
+    world.elect()
+    assert [assigned(world, broker) for broker in (1, 2, 3)] == [(1, 2, 3)] * 3
+    leader = led(world, "orders")
+    assert leader is not None
+    assert leader[1] == 3
 
 
 @pytest.mark.parametrize("meanwhile", [False, True])
