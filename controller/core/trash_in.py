@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates
+from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates, version_writes
 from lethe.controller.core.trash_settings import decoded, frozen_writes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
@@ -228,18 +228,34 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
             *_deletes(name, topic),
         )
-        states = {number: next_state(context, each, each.isr) for number, each in saved.items()}
-        checks = registration_checks(in_service(states.values()))
-        back = (*checks, *topic_creates(name, entry, states), trash.entry_write(name, entry))
-        size = max(sum(map(operation_bytes, each)) for each in (group, back))
-        if size > MAX_BYTES:
-            of = counted(len(offsets.get(name, {})), "group")
-            put_off(step, name, MOVING, f"it does not fit with the offsets of {of}: {counted(size, 'byte')} at once")
+        if (why := _does_not_fit(context, name, entry, group, len(offsets.get(name, {})))) is not None:
+            put_off(step, name, MOVING, why)
             continue
         entries[name] = entry
         groups.append(group)
     if groups:
         step.write(groups, TopicsTrashed(entries, [tuple(each.path for each in group) for group in groups]))
+
+
+def _does_not_fit(
+    context: Context, name: str, entry: TrashEntry, group: Iterable[Operation], groups: int
+) -> str | None:
+    """Return why the topic's way into the trash, or back, is more than ZooKeeper takes in one write."""
+    states = {number: next_state(context, each, each.isr) for number, each in entry.partitions.items()}
+    checks = registration_checks(in_service(states.values()))
+    back = (*checks, *topic_creates(name, entry, states), trash.entry_write(name, entry))
+    size = max(sum(map(operation_bytes, each)) for each in (group, back))
+    if size > MAX_BYTES:
+        return f"it does not fit with the offsets of {counted(groups, 'group')}: {counted(size, 'byte')} at once"
+    writes = sum(state.partition_epoch for state in states.values())
+    if writes < MAX_BYTES:
+        size = sum(map(operation_bytes, (*back, *version_writes(name, states))))
+    if max(size, writes) > MAX_BYTES:
+        return (
+            f"the states of its partitions have been written {counted(writes, 'time')}, which its return has to repeat "
+            "in one write, and that is too large for ZooKeeper"
+        )
+    return None
 
 
 def _deletes(name: str, topic: Topic) -> tuple[Operation, ...]:

@@ -11,6 +11,10 @@ log, and the others would truncate theirs to it.
     live brokers do not have them, or have   the request is refused
     not answered
 
+Brokers that have stayed up ignore a LeaderAndIsr, without an error, whose partition epoch is below the last one they
+have seen (Kafka 3.2 and later). The partition epoch is the data version of the state's znode, and a new znode begins at
+0. So the write that creates a state also writes it as often as the earlier one had been written.
+
 An answer holds for the registration under which the broker was asked: it may have lost a disk since. So registrations
 are read once more when all have answered, and the write checks that they exist.
 
@@ -178,7 +182,7 @@ def _bring_back(
             continue
         entries[name] = trash_settings.to_restore(trashed).entering(TrashPhase.RESTORING, step.now_ms)
         checked[name] = in_service(states.values())
-        creates = topic_creates(name, entry, states)
+        creates = (*topic_creates(name, entry, states), *version_writes(name, states))
         rest = (trash.entry_write(name, entries[name]), Delete(paths.request(name), version))
         groups.append((*registration_checks(checked[name]), check, *creates, *rest))
     if groups:
@@ -224,6 +228,17 @@ def topic_creates(name: str, entry: TrashEntry, states: Mapping[int, LeaderAndIs
     return (Create(paths.topic(name), topic), Create(paths.topic_partitions(name), None), *partitions)
 
 
+def version_writes(name: str, states: Mapping[int, LeaderAndIsr]) -> tuple[Operation, ...]:
+    """Return the writes that raise the created states' data versions to these partition epochs."""
+    writes: list[Operation] = []
+    for number, state in states.items():
+        path, last = paths.partition_state(name, number), state.partition_epoch - 1
+        if last >= 0:
+            writes += [SetData(path, b"", ANY_VERSION)] * last
+            writes.append(SetData(path, znodes.encode_state(state), last))
+    return tuple(writes)
+
+
 def _states(context: Context, entry: TrashEntry, found: Mapping[BrokerId, int]) -> dict[int, LeaderAndIsr] | str:
     """Return the partitions' new states, or why the topic cannot be brought back without losing records."""
     states: dict[int, LeaderAndIsr] = {}
@@ -244,7 +259,8 @@ def next_state(context: Context, saved: SavedPartition, has: tuple[int, ...]) ->
     """Return the partition's next state, with these replicas in sync; without any it has no leader."""
     leader = saved.leader if saved.leader in has else next((b for b in saved.replicas if b in has), LEADER_NONE)
     epoch = context.cluster.epoch
-    return LeaderAndIsr(leader, saved.leader_epoch + 1, has or saved.isr, epoch, 0, saved.recovery_state)
+    isr = has or saved.isr
+    return LeaderAndIsr(leader, saved.leader_epoch + 1, isr, epoch, saved.version, saved.recovery_state)
 
 
 def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes: Sequence[GroupOutcome]) -> None:

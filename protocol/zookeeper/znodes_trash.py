@@ -64,10 +64,13 @@ class SavedPartition:
     leader_epoch: int
     isr: tuple[int, ...]
     recovery_state: int = 0
+    version: int = 0
+    """The data version of its state. Its brokers, while they run, ignore a LeaderAndIsr with a lower one."""
 
     @classmethod
     def of(cls, replicas: tuple[int, ...], state: LeaderAndIsr) -> SavedPartition:
-        return cls(replicas, state.leader, state.leader_epoch, state.isr, state.recovery_state)
+        version = state.partition_epoch
+        return cls(replicas, state.leader, state.leader_epoch, state.isr, state.recovery_state, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def encode_trash(entry: TrashEntry) -> bytes:
 def _saved_fields(saved: SavedPartition) -> dict[str, object]:
     fields: dict[str, object] = {"replicas": saved.replicas, "leader": saved.leader, "epoch": saved.leader_epoch}
     recovery = {"recovery": saved.recovery_state} if saved.recovery_state else {}
-    return fields | {"isr": saved.isr} | recovery
+    return fields | {"isr": saved.isr, "version": saved.version} | recovery
 
 
 def decode_trash(topic: str, data: bytes | None) -> TrashEntry:
@@ -163,6 +166,7 @@ def _saved(path: str, value: object) -> SavedPartition:
         integer(path, "'epoch'", fields.get("epoch"), minimum=0),
         brokers(path, "'isr'", fields.get("isr")),
         integer(path, "'recovery'", fields.get("recovery"), minimum=0, maximum=1, default=0),
+        integer(path, "'version'", fields.get("version"), minimum=0, default=0),
     )
 
 

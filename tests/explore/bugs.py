@@ -100,6 +100,7 @@ BUGS: Final[Mapping[str, Planted]] = {
         Planted(compare_unread, _CRASH, "S2", Scene(owe=True, away=True)),
         Planted(bugs_trash.trashed_replicas_deleted, _NONE, "S2", _TRASH),
         Planted(bugs_trash.restored_under_the_same_epoch, _NONE, "back", _TRASH),
+        Planted(bugs_trash.versions_begin_anew, _ABSENCE, "back", _TRASH),
         Planted(bugs_trash.any_incarnation_purged, _NONE, "due", Scene(purge=True)),
         Planted(bugs_trash.entry_removed_first, _NONE, "due", _TRASH),
         Planted(bugs_trash.settings_left_frozen, _NONE, "settled", _TRASH),

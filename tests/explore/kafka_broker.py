@@ -13,6 +13,7 @@ as observed on real brokers:
     UpdateMetadata                            the cache shows the topic under this id    NONE
     LeaderAndIsr, bytes of another id         nothing                                    INCONSISTENT_TOPIC_ID
     LeaderAndIsr, leader epoch not higher     nothing                                    STALE_CONTROLLER_EPOCH
+    LeaderAndIsr, partition epoch lower       nothing (3.2 and later)                    NONE
     LeaderAndIsr                              hosted; a log is made where there is none  NONE
     StopReplica, delete                       the log of that name goes, whatever its id NONE
     StopReplica                               it is stopped, hosted as before; the log   NONE
@@ -66,6 +67,7 @@ class Hosted(NamedTuple):
     topic_id: TopicId | None
     leader: int
     leader_epoch: int
+    partition_epoch: int
     is_stopped: bool = False
     """It neither fetches nor serves; a LeaderAndIsr with a higher leader epoch starts it again."""
 
@@ -155,8 +157,8 @@ def _led(broker: KafkaBroker, send: Send, request: LeaderAndIsrRequest) -> Recei
                 error = ErrorCode.INCONSISTENT_TOPIC_ID
             elif broker.hosted is not None and row.leader_epoch <= broker.hosted.leader_epoch:
                 error = ErrorCode.STALE_CONTROLLER_EPOCH
-            else:
-                hosted = Hosted(topic.topic_id, row.leader, row.leader_epoch)
+            elif broker.hosted is None or row.partition_epoch >= broker.hosted.partition_epoch:
+                hosted = Hosted(topic.topic_id, row.leader, row.leader_epoch, row.partition_epoch)
                 broker = broker._replace(hosted=hosted, log_of=broker.log_of or topic.topic_id)
             rows.append(TopicIdError(None, topic.topic_id, row.partition, error))
     return Received(broker, _answer(send, LeaderAndIsrResponse.of_rows(ErrorCode.NONE, rows)))

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, TrashEntry, TrashPhase
+from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 from tests.explore.kafka_broker import KafkaBroker
 from tests.fakes.zookeeper_model import ZooKeeperModel
 
@@ -106,7 +106,7 @@ def _in_problem(before: Standing, after: Standing) -> str | None:
         return "in: the topic goes into the trash, and no marker orders a grace period"
     if was.phase is not TrashPhase.FREEZING or after.is_marked or entry.topic_id != before.topic_id:
         return "in: the topic goes into the trash without having been frozen, with its marker, or under another id"
-    if saved is None or was.state is None or saved.isr != was.state.isr or saved.leader_epoch != was.state.leader_epoch:
+    if saved is None or was.state is None or saved != SavedPartition.of(saved.replicas, was.state):
         return f"in: the entry has {saved}, the topic had {was.state}"
     if entry.config != SETTINGS or (after.trash.settings or {}).get("retention.ms") != "-1":
         return f"in: the entry has the settings {entry.config}, the topic {after.trash.settings}"
@@ -132,6 +132,8 @@ def _back_problem(brokers: Iterable[KafkaBroker], before: Standing, after: Stand
         return "back: the topic comes back under another id, with a marker, or without a state"
     if was.entry is None or state.leader_epoch <= was.entry.partitions[0].leader_epoch:
         return "back: the topic comes back under a leader epoch that it had before"
+    if state.partition_epoch < was.entry.partitions[0].version:
+        return "back: the topic's state begins at a version below what its brokers have seen"
     for broker in brokers:
         if broker.id in state.isr and (broker.log_of != topic_id or not broker.has_records):
             return f"back: the topic comes back, and broker {broker.id}, which has lost its records, is in sync"

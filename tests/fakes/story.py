@@ -125,6 +125,8 @@ def _operation(operation: Operation) -> str:
 
 def _content(path: str, data: bytes | None) -> str:
     partition = paths.state_of(path)
+    if partition is not None and data == b"":
+        return ": nothing"
     if partition is not None and data is not None:
         state = znodes.decode_state(*partition, data, 0)
         assert state is not None

@@ -9,6 +9,7 @@ from lethe.controller.core.events import Answer, LogDirsDescribed
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.journal_trash import BACK, EXPIRED, PURGED, RESTORED, TRASHED
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ReplicaAssignment
@@ -67,6 +68,18 @@ def settings(world: OneController, name: str = "orders") -> dict[str, str]:
     found = world.read(paths.config_topic(name))
     assert found is not None
     return decode_config(paths.config_topic(name), found.data)
+
+
+def state_written(world: OneController, *, times: int) -> None:
+    """The state of orders-0 has been written so often, as by changes of its ISR, before the controller was elected."""
+    path = paths.partition_state("orders", 0)
+    before = world.read(path)
+    assert before is not None
+    for _ in range(times):
+        world.write(SetData(path, before.data, ANY_VERSION))
+    world.crash()
+    world.elect()
+    world.run()
 
 
 def made_by_another(world: OneController) -> None:
@@ -161,6 +174,21 @@ def test_topic_comes_back_as_the_same_incarnation_at_the_next_leader_epoch() -> 
     world.stop_broker(1)
     world.run()
     assert led(world, "orders") == (2, 2, (2,)), "it is led as if it had never been away"
+
+
+def test_state_comes_back_at_the_version_that_its_brokers_know() -> None:
+    """They take a LeaderAndIsr with a lower one for old news, and do not say so."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    state_written(world, times=7)
+    trashed(world)
+    world.take_sent()
+    request(world, "orders")
+    after = world.read(paths.partition_state("orders", 0))
+    assert after is not None
+    assert after.stat.version == 7
+    assert led(world, "orders") == (1, 1, (1, 2))
+    told = [send.request for send in world.take_sent() if isinstance(send.request, LeaderAndIsrRequest)]
+    assert {row.partition_epoch for each in told for topic in each.topics for row in topic.partitions} == {7}
 
 
 def test_settings_come_back_and_later_ones_stay() -> None:

@@ -43,6 +43,7 @@ from tests.scenarios.test_trash import (
     phase_of,
     purge,
     settings,
+    state_written,
     trashed,
     with_offsets_left,
 )
@@ -442,6 +443,19 @@ def test_topic_that_would_not_fit_on_its_way_back_stays_in_service() -> None:
     assert phase_of(world, name) is TrashPhase.FREEZING
     (why,) = refusals(world, f"topic/{name}")
     assert why.startswith("it does not fit with the offsets of 0 groups: ")
+
+
+def test_topic_whose_states_were_written_too_often_to_come_back_stays_in_service() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    state_written(world, times=25_000)
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert led(world, "orders") == (1, 0, (1, 2))
+    (why,) = refusals(world, "topic/orders")
+    assert why.startswith(
+        "the states of its partitions have been written 25,000 times, which its return has to repeat "
+    )
 
 
 def test_topic_whose_return_is_refused_by_zookeeper_is_tried_again_with_growing_waits() -> None:

@@ -88,6 +88,11 @@ def restored_under_the_same_epoch() -> Iterator[None]:
         yield
 
 
+def versions_begin_anew() -> AbstractContextManager[object]:
+    """Topics come back with states of version 0, which brokers that have stayed up take for old news."""
+    return everywhere(trash_out.version_writes, lambda name, states: ())
+
+
 def any_incarnation_purged() -> AbstractContextManager[object]:
     """A request to delete a topic from the trash is granted whichever incarnation it means."""
     purge_problem = undeleting._purge_problem
@@ -150,11 +155,6 @@ def unseen_coordinators_ignored() -> AbstractContextManager[object]:
         return () if isinstance(found, str) else found
 
     return method(coordinators, "all_of", known)
-
-
-def offsets_committed_before_the_tombstone() -> AbstractContextManager[object]:
-    """A group's offsets are committed at a coordinator that has yet to take the topic's tombstone."""
-    return method(trash_after, "_may_drop", lambda context, broker, name, expected: None)
 
 
 def settings_left_frozen() -> AbstractContextManager[object]:
@@ -244,12 +244,12 @@ ALL = (
     retention_not_awaited_again,
     trashed_replicas_deleted,
     restored_under_the_same_epoch,
+    versions_begin_anew,
     any_incarnation_purged,
     empty_replica_comes_back,
     entry_removed_first,
     reserved_name_served,
     offsets_not_saved,
-    offsets_committed_before_the_tombstone,
     unseen_coordinators_ignored,
     settings_left_frozen,
     refused_marker_leaves_it_frozen,

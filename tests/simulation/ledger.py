@@ -215,6 +215,10 @@ class Ledger:
         match operation:
             case Create(data=data):
                 state = znodes.decode_state(name, partition, data, 0)
+            case SetData(data=b""):
+                # It only raises the version; `trash` has judged what the last write of the multi says.
+                before = incarnation.states[partition]
+                state = before._replace(partition_epoch=before.partition_epoch + 1)
             case SetData(data=data):
                 before = incarnation.states[partition]
                 state = znodes.decode_state(name, partition, data, before.partition_epoch + 1)

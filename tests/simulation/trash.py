@@ -172,11 +172,10 @@ def _way_in_problem(cluster: Cluster, operations: Sequence[Operation], incarnati
 
 
 def _is_saved(saved: SavedPartition, state: LeaderAndIsr | None, assignment: ReplicaAssignment | None) -> bool:
-    kept = (saved.leader, saved.leader_epoch, saved.isr)
     return (
         state is not None
         and assignment == ReplicaAssignment(saved.replicas)
-        and kept == (state.leader, state.leader_epoch, state.isr)
+        and SavedPartition.of(saved.replicas, state) == replace(saved, recovery_state=state.recovery_state)
     )
 
 
@@ -205,10 +204,14 @@ def _return_problem(cluster: Cluster, operations: Sequence[Operation], name: str
     is_deleted = any(each.path == paths.delete_topic(name) for each in operations)
     if not is_deleted and (problem := cluster.retention.problem(incarnation)) is not None:
         return f"brings {incarnation} back, and {problem}"
-    states = dict(_states_written(operations, name))
+    states = _states_written(operations, name)
     if states.keys() != entry.partitions.keys():
         return f"brings {incarnation} back with states of {sorted(states)}"
-    for number, state in states.items():
+    for number, (state, version) in states.items():
+        if not is_deleted and version < entry.partitions[number].version:
+            return (
+                f"brings {incarnation}-{number} back with a state of version {version}: brokers have seen a later one"
+            )
         disks = {} if is_deleted else {broker: cluster.agents[BrokerId(broker)].disk for broker in state.isr}
         problem = _state_problem(incarnation, number, entry.partitions[number], state, disks)
         if problem is not None:
@@ -322,13 +325,15 @@ def _entry_written(operations: Sequence[Operation], name: str) -> TrashEntry | N
     return znodes.decode_trash(name, found[-1]) if found else None
 
 
-def _states_written(operations: Sequence[Operation], name: str) -> Iterator[tuple[int, LeaderAndIsr]]:
+def _states_written(operations: Sequence[Operation], name: str) -> dict[int, tuple[LeaderAndIsr, int]]:
+    """The states that are created, as they are written last, and their data versions then."""
+    written: dict[int, list[bytes | None]] = {}
     for operation in operations:
         state_of = paths.state_of(operation.path)
-        if state_of is not None and state_of.topic == name and isinstance(operation, Create):
-            state = znodes.decode_state(name, state_of.partition, operation.data, 0)
-            if state is not None:
-                yield state_of.partition, state
+        if state_of is not None and state_of.topic == name and isinstance(operation, Create | SetData):
+            written.setdefault(state_of.partition, []).append(operation.data)
+    decoded = {n: (znodes.decode_state(name, n, data[-1], 0), len(data) - 1) for n, data in written.items()}
+    return {n: (state, version) for n, (state, version) in decoded.items() if state is not None}
 
 
 def _offsets_written(operations: Sequence[Operation], name: str) -> dict[str, dict[int, int]]:

@@ -57,7 +57,7 @@ ENTRY = TrashEntry(
     1_700_000_000_000,
     86_400_000,
     {"retention.ms": "7"},
-    {0: SavedPartition((1, 2), 1, 4, (1, 2)), 1: SavedPartition((2, 1), -1, 0, (2,), 1)},
+    {0: SavedPartition((1, 2), 1, 4, (1, 2), 0, 9), 1: SavedPartition((2, 1), -1, 0, (2,), 1)},
     2,
 )
 
@@ -66,8 +66,8 @@ def test_entry_of_the_trash() -> None:
     data = (
         b'{"version":1,"phase":"trashed","topic_id":"EjRWeBI0VngSNFZ4EjRWeA","since":"1700000000000",'
         b'"grace_ms":"86400000","config":{"retention.ms":"7"},"partitions":{'
-        b'"0":{"replicas":[1,2],"leader":1,"epoch":4,"isr":[1,2]},'
-        b'"1":{"replicas":[2,1],"leader":-1,"epoch":0,"isr":[2],"recovery":1}},"offsets":2}'
+        b'"0":{"replicas":[1,2],"leader":1,"epoch":4,"isr":[1,2],"version":9},'
+        b'"1":{"replicas":[2,1],"leader":-1,"epoch":0,"isr":[2],"version":0,"recovery":1}},"offsets":2}'
     )
     assert encode_trash(ENTRY) == data
     assert decode_trash("orders", data) == ENTRY
