@@ -18,6 +18,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.PACE,
     CauseKind.READABLE_ZNODE,
     CauseKind.NAME_RESERVED,
+    CauseKind.READABLE_TRASH,
     CauseKind.ORDERS,
     CauseKind.TRASH,
     CauseKind.REASSIGNMENT,

@@ -105,6 +105,11 @@ class CauseKind(enum.Enum):
         "remove the topic's znodes below /brokers/topics by hand; then lethe topics undelete {topic} brings the other "
         "one back",
     )
+    READABLE_TRASH = CauseTexts(
+        "waits until the controller can tell whether a topic in the trash has its name{since}{detail}",
+        "repair what is named below /lethe/trash, or give the controller access to it; then have it read again: "
+        "lethe controller-resign",
+    )
     UNREADABLE_ORDERED = CauseTexts(
         "waits for Lethe's controller: its marker requests its deletion although its znode{path} cannot be read"
         "{since}{detail}, and only Lethe's controller obeys such a marker",
@@ -314,6 +319,7 @@ _HELD_CODES: Final[Mapping[CauseKind, str]] = MappingProxyType(
         CauseKind.REASSIGNMENT: "REASSIGNMENT",
         CauseKind.READABLE_ZNODE: "UNREADABLE",
         CauseKind.NAME_RESERVED: "NAME_RESERVED",
+        CauseKind.READABLE_TRASH: "TRASH_UNREADABLE",
         CauseKind.DISABLED: "DISABLED",
         CauseKind.PROTECTED: "PROTECTED",
         CauseKind.OTHER_INCARNATION: "OTHER_INCARNATION",

@@ -10,6 +10,8 @@ Lethe controller has loaded the topic already, it deletes it from memory, whatev
     a topic of its
     name is in the
     trash
+    any            any               Lethe's, which       READABLE_TRASH
+                                     cannot read trash
     unreadable     without order     any                  READABLE_ZNODE, unless loaded already
     unreadable     with order        Lethe's              nothing here
     unreadable     with order        Kafka's              UNREADABLE_ORDERED
@@ -38,6 +40,9 @@ def hold_cause(evidence: Evidence, there: TopicTree, reported: ReportedTopic | N
     rows = {} if reported is None else {row.waiting_for: row for row in reported.replicas}
     if CauseKind.NAME_RESERVED in rows:
         return ObservedCause(CauseKind.NAME_RESERVED, since_ms=evidence.changed_at_ms.get(there.name))
+    if (row := rows.get(CauseKind.READABLE_TRASH)) is not None:
+        since_ms = evidence.changed_at_ms.get(there.name)
+        return ObservedCause(CauseKind.READABLE_TRASH, since_ms=since_ms, detail=row.last_error)
     if (row := rows.get(CauseKind.READABLE_ZNODE)) is not None:
         return unreadable_cause(evidence, there.name, row.last_error or "the controller cannot read or understand it")
     if there.assignments is not None or (reported is not None and reported.phase != "held"):

@@ -179,10 +179,10 @@ class Trash:
         """Return why a topic with this znode may not come into service; None if it may."""
         if self.unseen is not None:
             why = f"whether its name is reserved by a topic in the trash is unknown: {self.unseen}"
-            return Reserved(why, CauseKind.READABLE_ZNODE)
+            return Reserved(why, CauseKind.READABLE_TRASH)
         if name in self.unreadable:
             why = f"its name is reserved by an entry of the trash that cannot be understood: {self.unreadable[name]}"
-            return Reserved(why, CauseKind.READABLE_ZNODE)
+            return Reserved(why, CauseKind.READABLE_TRASH)
         found = self.topics.get(name)
         if found is None or (found.phase is not TrashPhase.TRASHED and found.entry.topic_id == topic_id):
             return None

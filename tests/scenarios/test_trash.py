@@ -470,5 +470,9 @@ def test_entry_that_cannot_be_understood_is_kept_and_reserves_its_name() -> None
     made_by_another(world)
     world.elect()
     assert "orders" in world.context.cluster.quarantined_topics
+    world.write(Create(paths.delete_topic("orders"), None))
+    world.run()
+    assert causes(world, "orders") == [(None, None, "READABLE_TRASH")]
+    assert "cannot be understood" in (world.context.cluster.marks["orders"].last_error or "")
     world.advance(2 * DAY_MS)
     assert world.exists(paths.trashed("orders"))

@@ -18,13 +18,16 @@ MIN_TOPICS: Final = 3
 """Topics of smaller groups are shown one by one."""
 
 
+_SET_ASIDE: Final = (CauseKind.READABLE_ZNODE, CauseKind.NAME_RESERVED, CauseKind.READABLE_TRASH)
+
+
 def words(
     kind: CauseKind, topic: str, *, broker: int | None, path: str | None = None, detail: str | None = None
 ) -> str:
     """Return the cause's sentence. Of the held topics, those that were set aside are out of service, so their
     sentences say so."""
     why = sentence(kind, topic, broker=broker, path=path, detail=detail)
-    return f"out of service, {why}" if kind in (CauseKind.READABLE_ZNODE, CauseKind.NAME_RESERVED) else why
+    return f"out of service, {why}" if kind in _SET_ASIDE else why
 
 
 @dataclass(slots=True)

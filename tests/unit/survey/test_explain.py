@@ -517,3 +517,14 @@ def test_nobody_is_told_to_force_the_deletion_of_a_topic_whose_name_is_in_the_tr
         "one back"
     )
     assert not [each.unblock for each in found.replicas if each.unblock]
+
+
+def test_nobody_is_told_to_force_the_deletion_of_a_topic_while_the_trash_cannot_be_read() -> None:
+    row = ReportedReplica(CauseKind.READABLE_TRASH, 0, 1, last_error="/lethe/trash/orders: no JSON")
+    found = explain(evidence(reported=controller_report(row, phase="held")), "orders")
+    assert kinds(found) == [(CauseKind.READABLE_TRASH, None)]
+    assert found.causes[0].detail == "/lethe/trash/orders: no JSON"
+    assert unblock(found.causes[0], "orders") == (
+        "repair what is named below /lethe/trash, or give the controller access to it; then have it read again: "
+        "lethe controller-resign"
+    )
