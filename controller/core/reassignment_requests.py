@@ -11,7 +11,7 @@ that no concurrent entry is lost.
     older than the topic that has its name now               void, because it was for an earlier topic: removed
     a queued topic, repeated brokers, or a controller        void: removed
     a topic whose znodes are being removed                   kept, and read again after the removal: it may be for the
-                                                             next topic of that name
+                                                             next topic of that name; the list is not written before
     an unknown partition                                     looked for again after the list was read, because it may
                                                              be new; if it is still unknown, removed as void
 """
@@ -93,7 +93,8 @@ def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: 
         if new:
             step.do(StartReassignments(tuple(new)))
     left = {tp: r for tp, r in asked.items() if tp in kept or (verdicts[tp] is None and not _is_done(context, tp, r))}
-    if left != asked:
+    if left != asked and not kept:
+        # A write makes all entries younger than the next topic of a name: those for the earlier one would move it.
         _write(step, left, outcome.stat.version)
 
 

@@ -128,6 +128,25 @@ def test_a_reassignment_of_a_topic_that_is_made_again_meanwhile_is_kept_and_star
     assert world.context.cluster.reassignments[TopicPartition("orders", 0)].written.target == target
 
 
+@pytest.mark.parametrize("successor_reads", [False, True])
+def test_a_reassignment_older_than_the_topic_that_is_made_again_stays_void(successor_reads: bool) -> None:
+    """The list also has a finished entry: a write that removes it would make the list younger than the new topic."""
+    world = being_removed("orders")
+    request = {TopicPartition("kept", 0): (1, 2, 3), TopicPartition("orders", 0): (3, 1)}
+    world.write(Create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(request)))
+    world.create_topic("orders", (2, 3))
+    world.run()
+    if successor_reads:
+        world.crash()
+        world.held = None
+        world.elect()
+    else:
+        world.release(1)
+    assert led(world, "orders") == (2, 0, (2, 3))
+    assert world.context.cluster.topics["orders"].partitions[0].assignment == ReplicaAssignment((2, 3))
+    assert not world.exists(paths.REASSIGN_PARTITIONS), "both entries are removed then"
+
+
 def test_a_reassignment_of_a_topic_that_is_being_removed_is_void_after_its_end() -> None:
     world = being_removed("orders")
     request = {TopicPartition("orders", 0): (3, 1)}
