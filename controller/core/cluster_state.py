@@ -80,6 +80,8 @@ class LastResponse(NamedTuple):
     """When the unbroken row of answers with this error began."""
     at_ms: int
     """When the latest of them came."""
+    has_accepted: bool = False
+    """It has accepted a request of this controller, whatever it answered later."""
 
 
 class QuarantinedZnode(NamedTuple):

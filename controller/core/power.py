@@ -158,7 +158,9 @@ def note_answer(step: StepContext, broker: BrokerId, broker_epoch: BrokerEpoch, 
     before = context.cluster.last_answers.get(broker)
     is_same = before is not None and (before.broker_epoch, before.error) == (broker_epoch, error)
     since_ms = before.since_ms if before is not None and is_same else step.now_ms
-    context.cluster.last_answers[broker] = LastResponse(broker_epoch, error, since_ms, step.now_ms)
+    has_accepted = before is not None and before.broker_epoch == broker_epoch and before.has_accepted
+    has_accepted = has_accepted or error == ErrorCode.NONE
+    context.cluster.last_answers[broker] = LastResponse(broker_epoch, error, since_ms, step.now_ms, has_accepted)
     if error == ErrorCode.NONE:
         context.cluster.had_power = True
         if context.raises.leaps and 2 * _obeying(context) > len(context.cluster.brokers):

@@ -36,7 +36,6 @@ from lethe.controller.core.trash import RESTORING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_settings import config_change, decoded, thawed
 from lethe.protocol.journal_trash import RESTORED
-from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -123,7 +122,7 @@ def _commits(
 def _may_drop(context: Context, broker: BrokerId, name: str, expected: dict[BrokerId, frozenset[str]]) -> str | None:
     """Return why the broker may still drop the offsets of the topic; None if it cannot. `expected`: see `owed`."""
     last = context.cluster.last_answers.get(broker)
-    if last is None or last.error != ErrorCode.NONE:
+    if last is None or not last.has_accepted:
         return f"broker {broker} has not accepted a request of this controller yet"
     if broker not in expected:
         expected[broker] = owed.expected_by(context, broker)

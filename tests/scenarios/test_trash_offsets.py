@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer
-from lethe.protocol.kafka.control import UpdateMetadataRequest
+from lethe.controller.core.events import Answer, UpdateMetadataResponseReceived
+from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, refusals, with_topic
-from tests.scenarios.test_trash import entry, phase_of, settings, trashed
+from tests.scenarios.test_trash import entry, phase_of, settings, trashed, with_offsets_left
 from tests.scenarios.test_trash_under_trouble import third_refuses_topics
 from tests.scenarios.test_undelete_marked import request
 
@@ -117,6 +118,25 @@ def test_tombstone_that_a_broker_has_refused_is_not_sent_again_when_the_topic_is
     assert not any(map(has_tombstone, told))
     assert not world.context.cluster.owed
     assert "orders" in world.cache(3).shown()
+
+
+def test_offsets_do_not_wait_for_a_broker_whose_last_answer_was_an_error() -> None:
+    """It has accepted this controller before, so earlier controllers can send it no tombstone. It may get no further
+    request for days."""
+    world = with_offsets_left()
+
+    def failing(send: Send) -> Answer:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        is_update = isinstance(send.request, UpdateMetadataRequest)
+        return UpdateMetadataResponseReceived(*send[:3], UpdateMetadataResponse(error)) if is_update else consent(send)
+
+    world.answer = failing
+    with_topic(world, "bills", (2,))
+    world.answer = consent
+    world.groups.with_members.clear()
+    until_settled(world)
+    assert entry(world) is None
+    assert world.groups.committed == {"orders": COMMITTED}
 
 
 def test_retention_does_not_wait_for_a_coordinator_that_is_missing() -> None:
