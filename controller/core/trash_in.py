@@ -21,7 +21,7 @@ from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates, version_writes
+from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates, version_bytes
 from lethe.controller.core.trash_settings import decoded, frozen_writes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
@@ -118,7 +118,16 @@ def _problem(context: Context, name: str) -> str | None:
     if name in cluster.trash.topics:
         return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
     reserved = cluster.trash.reserves(name, topic.id)
-    return None if reserved is None else reserved.reason
+    if reserved is not None:
+        return reserved.reason
+    # Judged before retention is switched off: a topic that can never fit would stay in service without retention.
+    entry = TrashEntry(TrashPhase.TRASHED, topic.id, 0, 0, None, _saved(topic))
+    return _does_not_fit(context, name, entry, (), 0)
+
+
+def _saved(topic: Topic) -> dict[int, SavedPartition]:
+    """Return the partitions that have a state, as the entry keeps them."""
+    return {n: SavedPartition.of(each.assignment.replicas, state) for n, each, state in topic.leaders(topic.led)}
 
 
 def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, outcomes: Sequence[ReadOutcome]) -> None:
@@ -219,10 +228,9 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
         if topic.numbers != topic.led:
             put_off(step, name, MOVING, "some of its partitions have no state yet")
             continue
-        saved = {n: SavedPartition.of(each.assignment.replicas, state) for n, each, state in topic.leaders(topic.led)}
         parts = znodes.encode_offsets(offsets.get(name, {}))
         entry = context.cluster.trash.topics[name].entry.entering(TrashPhase.TRASHED, step.now_ms)
-        entry = replace(entry, partitions=saved, offsets=len(parts))
+        entry = replace(entry, partitions=_saved(topic), offsets=len(parts))
         group = (
             trash.entry_write(name, entry),
             *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
@@ -244,13 +252,12 @@ def _does_not_fit(
     states = {number: next_state(context, each, each.isr) for number, each in entry.partitions.items()}
     checks = registration_checks(in_service(states.values()))
     back = (*checks, *topic_creates(name, entry, states), trash.entry_write(name, entry))
-    size = max(sum(map(operation_bytes, each)) for each in (group, back))
+    back_bytes = sum(map(operation_bytes, back))
+    size = max(sum(map(operation_bytes, group)), back_bytes)
     if size > MAX_BYTES:
         return f"it does not fit with the offsets of {counted(groups, 'group')}: {counted(size, 'byte')} at once"
-    writes = sum(state.partition_epoch for state in states.values())
-    if writes < MAX_BYTES:
-        size = sum(map(operation_bytes, (*back, *version_writes(name, states))))
-    if max(size, writes) > MAX_BYTES:
+    if back_bytes + version_bytes(name, states) > MAX_BYTES:
+        writes = sum(state.partition_epoch for state in states.values())
         return (
             f"the states of its partitions have been written {counted(writes, 'time')}, which its return has to repeat "
             "in one write, and that is too large for ZooKeeper"

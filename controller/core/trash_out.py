@@ -63,7 +63,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome, operation_bytes
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 
 UNDELETE: Final = TopicRequest(RequestedAction.UNDELETE)
@@ -237,6 +237,16 @@ def version_writes(name: str, states: Mapping[int, LeaderAndIsr]) -> tuple[Opera
             writes += [SetData(path, b"", ANY_VERSION)] * last
             writes.append(SetData(path, znodes.encode_state(state), last))
     return tuple(writes)
+
+
+def version_bytes(name: str, states: Mapping[int, LeaderAndIsr]) -> int:
+    """Return the size of `version_writes`, which may be a million, without making them."""
+    size = 0
+    for number, state in states.items():
+        if state.partition_epoch > 0:
+            one = operation_bytes(SetData(paths.partition_state(name, number), b"", ANY_VERSION))
+            size += state.partition_epoch * one + len(znodes.encode_state(state))
+    return size
 
 
 def _states(context: Context, entry: TrashEntry, found: Mapping[BrokerId, int]) -> dict[int, LeaderAndIsr] | str:
