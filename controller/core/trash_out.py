@@ -47,6 +47,7 @@ from lethe.controller.core.tasks_trash import (
 )
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.controller.core.trash_memory import DirectoryLook, TrashedTopic
+from lethe.protocol.counting import counted
 from lethe.protocol.journal_trash import BACK
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, ReplicaAssignment
@@ -63,10 +64,12 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome, operation_bytes
+from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome, operation_bytes
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 
 UNDELETE: Final = TopicRequest(RequestedAction.UNDELETE)
+MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 1_000
+"""Limit of the write that brings a topic back; the rest is for the check of the controller epoch."""
 LOOK_MS: Final = 10_000
 """How long brokers may take to say which directories they have."""
 
@@ -184,7 +187,14 @@ def _bring_back(
         checked[name] = in_service(states.values())
         creates = (*topic_creates(name, entry, states), *version_writes(name, states))
         rest = (trash.entry_write(name, entries[name]), Delete(paths.request(name), version))
-        groups.append((*registration_checks(checked[name]), check, *creates, *rest))
+        group = (*registration_checks(checked[name]), check, *creates, *rest)
+        if (size := sum(map(operation_bytes, group))) > MAX_BYTES:
+            # Settings that were changed in the trash count, too.
+            refusals[name] = f"its return takes {counted(size, 'byte')} at once, and that is too large for ZooKeeper"
+            trashed.is_asked = False
+            del entries[name], checked[name]
+            continue
+        groups.append(group)
     if groups:
         step.write(groups, TopicsBroughtBack(entries, requests, checked))
     if refusals:

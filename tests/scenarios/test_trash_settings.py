@@ -18,8 +18,17 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, led, refusals, text
-from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, entry, made_by_another, phase_of, settings, trashed
+from tests.scenarios.plot import cluster, led, refusals, text, with_topic
+from tests.scenarios.test_trash import (
+    DAY_MS,
+    FREEZE_MS,
+    entry,
+    made_by_another,
+    phase_of,
+    settings,
+    state_written,
+    trashed,
+)
 from tests.scenarios.test_undelete_marked import refused, request
 
 CONFIG = paths.config_topic("orders")
@@ -143,3 +152,21 @@ def test_settings_that_come_back_as_they_were_are_announced_all_the_same() -> No
     assert phase_of(world) is TrashPhase.TRASHED
     world.advance(FREEZE_MS)
     assert settings(world) == OWN
+
+
+def test_topic_whose_changed_settings_do_not_fit_is_refused() -> None:
+    """The write was made all the same, and the controller resigned at each attempt."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    state_written(world, times=15_000)
+    trashed(world)
+    replace_settings(world, {**OFF, "large": "y" * 120_000})
+    request(world, "orders")
+    world.advance(FREEZE_MS)
+    told = refused(world, "orders")
+    assert told is not None
+    assert told.endswith("bytes at once, and that is too large for ZooKeeper")
+    replace_settings(world, OFF)
+    world.write(Delete(paths.request("orders")))
+    request(world, "orders")
+    world.advance(FREEZE_MS)
+    assert led(world, "orders") == (1, 1, (1, 2))
