@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lethe.controller.core.partition_sets import Bits
@@ -32,6 +32,8 @@ class FreezeTopics:
     """Switch off the retention of these marked topics, which are to go into the trash."""
 
     topics: tuple[str, ...]
+    again: bool = False
+    """They have an entry, and their settings have changed since it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class TrashWritten:
 
     entries: tuple[tuple[str, TrashEntry | None], ...]
     parents: int = 0
+    frozen: Mapping[str, int] = field(default_factory=dict)
+    """The versions of the settings with which the same writes switch retention off."""
 
 
 @dataclass(frozen=True, slots=True)

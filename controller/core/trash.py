@@ -18,8 +18,8 @@ phase `trashed` is reserved: a topic that is made under it is set aside, since b
 refuse it (INCONSISTENT_TOPIC_ID).
 
 Retention: a configuration change reaches a broker through a watch, and no answer of a broker proves that its log has
-it, as DescribeConfigs reads ZooKeeper. So only the age of the notification counts. On the way back it is compared, and
-switched off again if somebody has changed it (`trash_settings`).
+it, as DescribeConfigs reads ZooKeeper. So only the age of the notification counts. It is compared when the
+topic leaves service and on the way back, and switched off again if somebody has changed it (`trash_settings`).
 
 Offsets that a group commits after they were read, and before the brokers drop the topic, are lost with it: the group
 reads these records again.
@@ -87,6 +87,8 @@ NAME_IS_TAKEN: Final = (
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""
 
+FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""Settings under which brokers remove nothing."""
 LOOK_SOON_MS: Final = 5_000
 """Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
 
@@ -106,7 +108,15 @@ def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
         trash.parents_exist = True
         names = outcomes[0].names
         if names:
-            reads = (each for name in names for each in (Exists(paths.trashed(name)), GetData(paths.trashed(name))))
+            reads = (
+                read
+                for name in names
+                for read in (
+                    Exists(paths.trashed(name)),
+                    GetData(paths.trashed(name)),
+                    GetData(paths.config_topic(name)),
+                )
+            )
             step.read(reads, TrashRead(names))
     elif (error := read_error(outcomes[0])) is not None:
         trash.unseen = f"reading {paths.trash()} failed with {error.name}"
@@ -116,7 +126,7 @@ def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
 def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the entries; set aside those that cannot be understood."""
     trash = step.context.cluster.trash
-    for name, written, outcome in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
+    for name, written, outcome, settings in zip(task.topics, *(outcomes[nth::3] for nth in range(3)), strict=True):
         if is_absent(outcome):
             continue
         written_ms = min(written.modified_at_ms, step.now_ms) if isinstance(written, Present) else 0
@@ -124,12 +134,25 @@ def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOut
             if not isinstance(outcome, Data):
                 raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
             entry = znodes.decode_trash(name, outcome.data)
-            trash.topics[name] = TrashedTopic(entry, step.now_ms, written_ms=written_ms)
+            trash.topics[name] = TrashedTopic(
+                entry, step.now_ms, written_ms=written_ms, frozen_version=_frozen_version(name, settings)
+            )
         except znodes.MalformedZnode as problem:
             trash.unreadable[name] = problem.reason
             step.record(
                 EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=None, path=problem.path, reason=problem.reason
             )
+
+
+def _frozen_version(name: str, settings: ReadOutcome) -> int | None:
+    """Return the version of these settings; None if retention is not off, or they cannot be understood."""
+    if not isinstance(settings, Data):
+        return None
+    try:
+        config = znodes.decode_config(paths.config_topic(name), settings.data)
+    except znodes.MalformedZnode:
+        return None
+    return settings.stat.version if FROZEN.items() <= config.items() else None
 
 
 def resume(step: StepContext) -> None:
@@ -298,7 +321,8 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
         else:
             trash.retries.pop(name, None)
             left = {} if name not in trash.topics else trash.topics[name].groups_left
-            trash.topics[name] = TrashedTopic(entry, step.now_ms, groups_left=left)
+            frozen = task.frozen.get(name)
+            trash.topics[name] = TrashedTopic(entry, step.now_ms, groups_left=left, frozen_version=frozen)
             if entry.phase is TrashPhase.OFFSETS:
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:

@@ -22,7 +22,7 @@ from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates, version_bytes
-from lethe.controller.core.trash_settings import decoded, frozen_writes
+from lethe.controller.core.trash_settings import decoded, frozen_writes, thawed
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
@@ -86,7 +86,9 @@ def freeze(step: StepContext, task: FreezeTopics) -> None:
     for name in task.topics:
         if not _is_held(step.context, name):
             continue
-        if cluster.trash.in_phase(name, TrashPhase.FREEZING) is None:
+        if cluster.trash.in_phase(name, TrashPhase.FREEZING) is not None:
+            new += [name] if task.again else []
+        else:
             problem = _problem(step.context, name)
             if problem is None:
                 new.append(name)
@@ -131,16 +133,28 @@ def _saved(topic: Topic) -> dict[int, SavedPartition]:
 
 
 def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Switch retention off, and create the entry, in one multi for each topic."""
+    """Switch retention off, and create the entry, in one multi for each topic. An entry that exists keeps what was
+    changed meanwhile."""
     context = step.context
     groups: list[tuple[Operation, ...]] = [] if context.cluster.trash.parents_exist else [*trash.parents()]
     parents = len(groups)
     entries: list[tuple[str, TrashEntry | None]] = []
+    versions: dict[str, int] = {}
     for name, outcome in zip(task.topics, outcomes, strict=True):
         topic_id = context.cluster.topics[name].id
         config = _settings(name, outcome)
         if isinstance(config, str) or topic_id is None:
             put_off(step, name, MOVING, str(config))
+            continue
+        versions[name] = outcome.stat.version + 1 if isinstance(outcome, Data) else 0
+        known = context.cluster.trash.in_phase(name, TrashPhase.FREEZING)
+        if known is not None:
+            before = known.entry.config
+            entry = known.entry if config is None else replace(known.entry, config=thawed(before, config))
+            groups.append(
+                (*_freezing(name, outcome, before if config is None else config), trash.entry_write(name, entry))
+            )
+            entries.append((name, entry))
             continue
         owing = context.cluster.marker_orders.get(name, NO_ORDERS).offline_replicas
         entry = TrashEntry(
@@ -149,7 +163,7 @@ def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, ou
         groups.append((*_freezing(name, outcome, config), Create(paths.trashed(name), znodes.encode_trash(entry))))
         entries.append((name, entry))
     if entries:
-        step.write(groups, TrashWritten(tuple(entries), parents))
+        step.write(groups, TrashWritten(tuple(entries), parents, versions))
     trash.arm(step)
 
 
@@ -179,7 +193,9 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
     moving = context.cluster.reassigned_topics(held)
     if moving:
         step.do(EndReassignments(moving))
-    ready = tuple(name for name in held if name not in moving)
+    topics = context.cluster.trash.topics
+    _freeze_again(step, [name for name in held if topics[name].frozen_version is None])
+    ready = tuple(name for name in held if name not in moving and topics[name].frozen_version is not None)
     if not ready:
         return
     found = coordinators.all_of(context)
@@ -195,6 +211,14 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
         for name in ready:
             context.cluster.trash.topics[name].is_asked = True
         step.emit(ReadOffsets(effect_id, found, ready))
+
+
+def _freeze_again(step: StepContext, names: Sequence[str]) -> None:
+    """Another process has changed the settings: brokers would remove records of the topic while it is in the trash."""
+    for name in names:
+        put_off(step, name, MOVING, "its settings were changed: retention has to be off again first")
+    if names:
+        step.do(FreezeTopics(tuple(names), again=True))
 
 
 def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
@@ -229,10 +253,14 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             put_off(step, name, MOVING, "some of its partitions have no state yet")
             continue
         parts = znodes.encode_offsets(offsets.get(name, {}))
-        entry = context.cluster.trash.topics[name].entry.entering(TrashPhase.TRASHED, step.now_ms)
+        found = context.cluster.trash.topics[name]
+        if found.frozen_version is None:
+            continue
+        entry = found.entry.entering(TrashPhase.TRASHED, step.now_ms)
         entry = replace(entry, partitions=_saved(topic), offsets=len(parts))
         group = (
             trash.entry_write(name, entry),
+            Check(paths.config_topic(name), found.frozen_version),
             *(Create(paths.trashed_offsets(name, number), data) for number, data in enumerate(parts)),
             *_deletes(name, topic),
         )
@@ -285,9 +313,13 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
     context, cluster = step.context, step.context.cluster
     gone: list[str] = []
     stale: list[TopicPartition] = []
+    changed: list[str] = []
     for (name, entry), written, outcome in zip(task.entries.items(), task.paths, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
             index = outcome.index_in_group
+            if index >= 0 and written[index] == paths.config_topic(name):
+                changed.append(name)
+                continue
             if is_stale(outcome):
                 # The leader that wrote the state may have died before it notified the controller.
                 stale += (TopicPartition(name, number) for number in cluster.topics[name].partitions)
@@ -295,6 +327,7 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
         else:
             cluster.trash.topics[name] = TrashedTopic(entry)
             gone.append(name)
+    _freeze_again(step, changed)
     batch = step.batch()
     for name in gone:
         since_ms = cluster.marks[name].since_ms

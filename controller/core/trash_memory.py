@@ -47,6 +47,8 @@ class TrashedTopic:
     """Brokers are asked for its consumer groups' offsets, or for its directories."""
     is_requested: bool = False
     """Its return failed: the requests are read again when the next attempt is due, before anything deletes it."""
+    frozen_version: int | None = None
+    """On the way in: the version of the settings with which retention is off; None: it is not, or not known."""
     frozen_again: FrozenAgain | None = None
     groups_left: dict[str, str] = field(default_factory=dict)
     """Groups whose offsets are not committed again yet, and why."""

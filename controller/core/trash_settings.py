@@ -35,7 +35,7 @@ from typing import Final
 
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import SettingsFrozenAgain
-from lethe.controller.core.trash import NAME_IS_TAKEN, RESTORING, arm, put_off
+from lethe.controller.core.trash import FROZEN, NAME_IS_TAKEN, RESTORING, arm, put_off
 from lethe.controller.core.trash_memory import FrozenAgain, TrashedTopic
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
@@ -57,8 +57,6 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import ConfigChange, TrashEntry
 
-FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Settings under which brokers remove nothing."""
 _OURS: Final = "retention.ms"
 """Settings without this value of FROZEN were written by another process as a whole."""
 

@@ -24,6 +24,7 @@ from tests.scenarios.test_trash import (
     FREEZE_MS,
     entry,
     made_by_another,
+    mark,
     phase_of,
     settings,
     state_written,
@@ -152,6 +153,43 @@ def test_settings_that_come_back_as_they_were_are_announced_all_the_same() -> No
     assert phase_of(world) is TrashPhase.TRASHED
     world.advance(FREEZE_MS)
     assert settings(world) == OWN
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_settings_that_are_changed_just_before_the_topic_leaves_are_frozen_first(dies: bool) -> None:
+    """Brokers would remove old segments of the topic while it is in the trash."""
+    world = cluster()
+    world.create_topic("orders", (1, 2))
+    world.run()
+    mark(world, "orders")
+    world.advance(FREEZE_MS - 1)
+    replace_settings(world, OWN)
+    if dies:
+        world.crash()
+        world.elect()
+        world.advance(FREEZE_MS - 1)
+    world.advance(1)
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert settings(world) == OFF
+    world.advance(FREEZE_MS - 1)
+    assert phase_of(world) is TrashPhase.FREEZING, "brokers have not had their time yet"
+    world.advance(1)
+    assert phase_of(world) is TrashPhase.TRASHED
+    assert settings(world) == OFF
+    request(world, "orders")
+    assert settings(world) == OWN
+
+
+def test_settings_that_are_removed_just_before_the_topic_leaves_are_written_again() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    world.advance(FREEZE_MS - 1)
+    world.write(Delete(CONFIG))
+    world.advance(1)
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+    assert settings(world)["retention.ms"] == "-1"
 
 
 def test_topic_whose_changed_settings_do_not_fit_is_refused() -> None:
