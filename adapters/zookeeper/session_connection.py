@@ -16,8 +16,8 @@ suspended for longer than the timeout finds its session over before it sends any
 Back-off: one attempt right after the loss, then pauses that double up to a twentieth of the timeout, one second at
 most. A connection that breaks right after it was opened counts as a failed attempt. So a server that sends malformed
 answers, or closes at a certain request, is not tried in a tight loop. A server that does not answer the handshake is
-left after a third of the timeout: one that is just starting can accept a connection and never read from it, and would
-cost the session although it answers the next attempt at once.
+left after half of the time that is left, ten seconds at most: one that is just starting can accept a connection and
+never read from it, and would cost the session although it answers the next attempt at once.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class SessionConnection:
                 limit = max(remaining / (len(servers) - tried), _LEAST_ATTEMPT_S)
                 try:
                     async with asyncio.timeout(min(limit, remaining)):
-                        await self._attempt(server)
+                        await self._attempt(server, min(_LONGEST_HANDSHAKE_S, limit / 2))
                     return
                 except (OSError, TimeoutError) as error:
                     # The last attempt has little time: its timeout says less than an earlier error.
@@ -147,9 +147,9 @@ class SessionConnection:
         """Short enough for many attempts before the session is over."""
         return min(_LONGEST_PAUSE_S, self.timeout_s / 20)
 
-    async def _attempt(self, server: Server) -> None:
-        """Connect, send handshake, credentials and watches. Raises OSError if this server is unsuitable."""
-        limit_s = min(_LONGEST_HANDSHAKE_S, self.timeout_s / 3)
+    async def _attempt(self, server: Server, limit_s: float) -> None:
+        """Connect and shake hands within the limit, send credentials and watches. Raises OSError if this server is
+        unsuitable."""
         connection = await connect(
             server.host, server.port, self._event, max_reply_bytes=self.config.max_reply_bytes, timeout_s=limit_s
         )
