@@ -78,10 +78,14 @@ def on_saved_offsets_read(step: StepContext, task: SavedOffsetsRead, outcomes: S
     at = 0
     by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
     asked: list[str] = []
+    late: list[str] = []
     for name, count in zip(task.topics, task.counts, strict=True):
         mine, at = outcomes[at : at + count], at + count
-        groups = _decoded(name, mine)
+        found, groups = context.cluster.trash.topics[name], _decoded(name, mine)
+        found.has_unread_offsets = isinstance(groups, str)
         if isinstance(groups, str):
+            if _is_late(found):
+                late.append(name)
             put_off(step, name, RESTORING, groups)
             continue
         asked.append(name)
@@ -95,6 +99,8 @@ def on_saved_offsets_read(step: StepContext, task: SavedOffsetsRead, outcomes: S
         for name in asked:
             context.cluster.trash.topics[name].is_asked = True
         step.emit(CommitOffsets(effect_id, commits))
+    if late:
+        step.do(RestoreSettings(tuple(late)))
     trash.arm(step)
 
 
@@ -167,9 +173,13 @@ def on_offsets_committed(step: StepContext, event: OffsetsCommitted) -> None:
 def _may_go_on(found: TrashedTopic) -> bool:
     """Whether the settings are restored although offsets are left. Errors that are not about a group's members may end
     within seconds: brokers have just been sent the topic."""
+    has_members = found.phase is TrashPhase.RESTORING and set(found.groups_left.values()) == {HAS_MEMBERS}
+    return has_members or _is_late(found)
+
+
+def _is_late(found: TrashedTopic) -> bool:
     attempts = found.problem.attempts if found.problem else 0
-    is_late = attempts + 1 >= ATTEMPTS_BEFORE_SETTINGS
-    return found.phase is TrashPhase.RESTORING and (is_late or set(found.groups_left.values()) == {HAS_MEMBERS})
+    return found.phase is TrashPhase.RESTORING and attempts + 1 >= ATTEMPTS_BEFORE_SETTINGS
 
 
 def _words(left: Mapping[str, str]) -> str:
@@ -201,7 +211,8 @@ def on_settings_to_restore_read(
         if isinstance(settings, str):
             put_off(step, name, RESTORING, settings)
             continue
-        entry = replace(found.entry, phase=TrashPhase.OFFSETS, since_ms=step.now_ms) if found.groups_left else None
+        is_incomplete = bool(found.groups_left) or found.has_unread_offsets
+        entry = replace(found.entry, phase=TrashPhase.OFFSETS, since_ms=step.now_ms) if is_incomplete else None
         last = trash.entry_deletes(name, found.entry) if entry is None else (trash.entry_write(name, entry),)
         groups.append((*settings, *last))
         entries.append((name, entry))

@@ -52,6 +52,8 @@ class TrashedTopic:
     frozen_again: FrozenAgain | None = None
     groups_left: dict[str, str] = field(default_factory=dict)
     """Groups whose offsets are not committed again yet, and why."""
+    has_unread_offsets: bool = False
+    """Saved offsets could not be read or understood, so groups are missing above."""
 
     @property
     def phase(self) -> TrashPhase:

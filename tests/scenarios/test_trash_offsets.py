@@ -10,6 +10,8 @@ from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataRe
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, refusals, with_topic
@@ -77,6 +79,22 @@ def test_offsets_wait_for_a_coordinator_that_has_not_answered_the_tombstone() ->
     assert left == {"readers": "broker 3 has not answered the topic's tombstone yet"}
     slow.work()
     assert world.groups.committed == {}
+    until_settled(world)
+    assert world.groups.committed == {"orders": COMMITTED}
+    assert entry(world) is None
+
+
+def test_retention_does_not_wait_for_saved_offsets_that_cannot_be_understood() -> None:
+    world = trashed(committed())
+    saved = world.read(paths.trashed_offsets("orders", 0))
+    assert saved is not None
+    world.write(SetData(paths.trashed_offsets("orders", 0), b"?", ANY_VERSION))
+    request(world, "orders")
+    until_settled(world)
+    assert settings(world) == {}
+    assert phase_of(world) is TrashPhase.OFFSETS
+    assert paths.trashed_offsets("orders", 0) in refusals(world, "topic/orders")[-1]
+    world.write(SetData(paths.trashed_offsets("orders", 0), saved.data, ANY_VERSION))
     until_settled(world)
     assert world.groups.committed == {"orders": COMMITTED}
     assert entry(world) is None
