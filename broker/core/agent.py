@@ -154,7 +154,7 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
         case LeaderAndIsrRequest():
             return leader_and_isr.begin(state, received.token, request)
         case StopReplicaRequest():
-            return stop_replica.begin(state, received.token, request)
+            return stop_replica.begin(state, received.token, request, received.addressed.broker_epoch)
         case UpdateMetadataRequest():
             return _update_metadata(state, received, request)
 
@@ -165,7 +165,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
         if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
-            state.note_tombstone(topic.topic, topic.topic_id)
+            state.note_tombstone(topic.topic, topic.topic_id, received.addressed.broker_epoch)
     live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)
     roles.on_metadata_updated(state, request, live_before)

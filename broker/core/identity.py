@@ -6,7 +6,8 @@ A directory is therefore never judged by its name alone:
 * The id is written into a directory before the replica is accepted, so every accepted replica is identified.
 * The incarnation that a StopReplica means is the one *remembered* for that topic: from the last LeaderAndIsr or
   UpdateMetadata of this run that named an id (a tombstone does not clear it), else from ZooKeeper, asked once. The
-  deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper is asked instead of deleting.
+  deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper is asked instead of deleting. So
+  it is where the tombstone is of an earlier registration: the topic may have been made anew while the broker had none.
 * A replica that a LeaderAndIsr of this run has *opened* was identified by the controller. Kafka's controller, and ours,
   send LeaderAndIsr to every broker incarnation before StopReplica with delete, so legitimate deletions take that path.
 

@@ -9,7 +9,7 @@ from lethe.broker.core.effects import DiskOperation, FillReplica, RenameForDelet
 from lethe.broker.core.identity import OpenVerdict, StopVerdict
 from lethe.broker.core.inputs import FoundDebt
 from lethe.protocol.kafka.control import LeaderAndIsrPartition, LeaderAndIsrRequest, StopReplicaRequest
-from lethe.protocol.vocabulary import TopicId, TopicPartition
+from lethe.protocol.vocabulary import BrokerEpoch, TopicId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class StopReplicaStage:
 
     token: int
     request: StopReplicaRequest
+    broker_epoch: BrokerEpoch
+    """The one that the request names."""
     errors: dict[TopicPartition, int]
     """Not changed after the stage is made. That of a deletion is not final."""
     deletions: tuple[Deletion, ...]

@@ -32,6 +32,15 @@ class QuarantinedDirectory(NamedTuple):
     reason: str
 
 
+class Tombstone(NamedTuple):
+    """The tombstone of a topic that was last taken in."""
+
+    topic_id: TopicId | None
+    """None: it named no id."""
+    broker_epoch: BrokerEpoch
+    """Of the registration under which it was taken in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The part of the configuration that the core uses."""
@@ -71,9 +80,8 @@ class AgentState:
     """Of all replicas that are not offline."""
     incarnations: dict[str, TopicId] = field(default_factory=dict)
     """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
-    tombstoned: dict[str, TopicId | None] = field(default_factory=dict)
-    """Topic → id last named by a tombstone (the newest MAX_TOMBSTONES): a deletion by name means that one. None: the
-    tombstone named no id."""
+    tombstoned: dict[str, Tombstone] = field(default_factory=dict)
+    """The newest MAX_TOMBSTONES. A deletion by name means the topic's, if that is of this registration."""
     cache: MetadataCache = field(default_factory=MetadataCache)
     cache_epoch: BrokerEpoch = NO_EPOCH
     """The registration that the cache belongs to: the broker epoch of the last UpdateMetadata that named one."""
@@ -126,12 +134,18 @@ class AgentState:
 
     # --- tombstones -----------------------------------------------------------------------------------------------
 
-    def note_tombstone(self, topic: str, topic_id: TopicId | None) -> None:
-        """Store which incarnation of the topic is being deleted."""
+    def note_tombstone(self, topic: str, topic_id: TopicId | None, broker_epoch: BrokerEpoch) -> None:
+        """Store which incarnation of the topic is being deleted; `broker_epoch`: as the request names it."""
         self.tombstoned.pop(topic, None)
-        self.tombstoned[topic] = topic_id
+        self.tombstoned[topic] = Tombstone(topic_id, max(broker_epoch, self.broker_epoch))
         if len(self.tombstoned) > MAX_TOMBSTONES:
             del self.tombstoned[next(iter(self.tombstoned))]
+
+    def current_tombstone(self, topic: str, broker_epoch: BrokerEpoch) -> Tombstone | None:
+        """Return the topic's tombstone, unless this registration, or a later one that a request names, missed it."""
+        tombstone = self.tombstoned.get(topic)
+        is_current = tombstone is not None and tombstone.broker_epoch >= max(broker_epoch, self.broker_epoch)
+        return tombstone if is_current else None
 
     # --- leftovers ------------------------------------------------------------------------------------------------
 

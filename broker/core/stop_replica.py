@@ -62,10 +62,10 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.directory_names import deletion_name, partition_problem, stray_name
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, TopicId, TopicPartition
+from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, NO_LEADER_EPOCH, BrokerEpoch, TopicId, TopicPartition
 
 
-def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Effect]:
+def begin(state: AgentState, token: int, request: StopReplicaRequest, broker_epoch: BrokerEpoch) -> list[Effect]:
     """Judge every partition. Then ask for ids, start the renames, or answer at once."""
     effects: list[Effect] = []
     errors: dict[TopicPartition, int] = {}
@@ -94,13 +94,14 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest) -> list[Ef
             end_role(state, topic_partition)
             if not partition.delete:
                 continue
-            is_named = partition.leader_epoch != EPOCH_DURING_DELETE or topic.topic in state.tombstoned
+            is_tombstoned = state.current_tombstone(topic.topic, broker_epoch) is not None
+            is_named = partition.leader_epoch != EPOCH_DURING_DELETE or is_tombstoned
             pays_debt = partition.leader_epoch == NO_LEADER_EPOCH
             for deletion in _deletions(state, topic_partition, errors, is_named=is_named, pays_debt=pays_debt):
                 deletions.append(deletion)
                 if deletion.verdict is StopVerdict.ASK:
                     asked[topic.topic] = None
-    stage = StopReplicaStage(token, request, errors, tuple(deletions), tuple(asked))
+    stage = StopReplicaStage(token, request, broker_epoch, errors, tuple(deletions), tuple(asked))
     if asked:
         state.stage = stage
         return [*effects, AskTopicIds(stage.asked)]
@@ -144,7 +145,7 @@ def resume_after_disk(
     effects: list[Effect] = []
     errors = dict(stage.errors)
     touched: dict[str, None] = {}
-    meant = {topic.topic: _target_incarnation(state, topic) for topic in stage.request.topics}
+    meant = {topic.topic: _target_incarnation(state, topic, stage.broker_epoch) for topic in stage.request.topics}
     deleted: dict[TopicPartition, TopicId | None] = {}
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
@@ -185,8 +186,9 @@ def _deletions(
 ) -> Iterator[Deletion]:
     """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic.
 
-    `is_named`: the incarnation that the request means has been named. Where the tombstone has not been taken in, the
-    remembered one may be an earlier one. `pays_debt`: the request is about the topic that a compare has opened."""
+    `is_named`: the incarnation that the request means has been named. Where this registration has not taken in the
+    tombstone, the remembered one may be an earlier one. `pays_debt`: the request is about the topic that a compare has
+    opened."""
     remembered = state.incarnations.get(topic_partition.topic)
     every = candidates(state, topic_partition)
     opened = every[0].topic_id if every[0].state is ReplicaState.HOSTED else None
@@ -208,11 +210,12 @@ def _candidate(state: AgentState, deletion: Deletion) -> Replica:
     return next(each for each in every if each.log_dir == deletion.log_dir)
 
 
-def _target_incarnation(state: AgentState, topic: StopReplicaTopic) -> TopicId | None:
+def _target_incarnation(state: AgentState, topic: StopReplicaTopic, broker_epoch: BrokerEpoch) -> TopicId | None:
     """The incarnation to stop, if known: for a deleted topic that of the preceding tombstone."""
     current = state.incarnations.get(topic.topic)
     is_doomed = any(partition.leader_epoch == EPOCH_DURING_DELETE for partition in topic.partitions)
-    return (state.tombstoned.get(topic.topic) or current) if is_doomed else current
+    tombstone = state.current_tombstone(topic.topic, broker_epoch) if is_doomed else None
+    return current if tombstone is None else tombstone.topic_id or current
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
@@ -231,15 +234,16 @@ def _targets_other_incarnation(
     state: AgentState, topic_partition: TopicPartition, replica: Replica, partition: StopReplicaPartition
 ) -> bool:
     """Whether the request deletes the topic but the tombstone named another incarnation than the one hosted here."""
-    tombstoned_id = state.tombstoned.get(topic_partition.topic)
+    tombstone = state.tombstoned.get(topic_partition.topic)
     current = state.incarnations.get(topic_partition.topic)
     return (
         partition.leader_epoch == EPOCH_DURING_DELETE
         and replica.state is ReplicaState.HOSTED
-        and tombstoned_id is not None
+        and tombstone is not None
+        and tombstone.topic_id is not None
         and replica.topic_id == current
         and current is not None
-        and tombstoned_id != current
+        and tombstone.topic_id != current
     )
 
 

@@ -12,7 +12,14 @@ from lethe.broker.core.effects import (
     Record,
     RenameForDeletion,
 )
-from lethe.broker.core.inputs import ControlReceived, LogDirFailed, TopicAbsence, TopicIdAnswer, TopicIdUnavailable
+from lethe.broker.core.inputs import (
+    BrokerRegistered,
+    ControlReceived,
+    LogDirFailed,
+    TopicAbsence,
+    TopicIdAnswer,
+    TopicIdUnavailable,
+)
 from lethe.broker.core.replica import ReplicaState
 from lethe.broker.core.state import MAX_TOMBSTONES
 from lethe.protocol.journal import EventRecordType
@@ -24,10 +31,19 @@ from lethe.protocol.kafka.control import (
     StopReplicaTopic,
 )
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition, topic_id_to_text
+from lethe.protocol.vocabulary import (
+    NO_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicId,
+    TopicPartition,
+    topic_id_to_text,
+)
 from tests.unit.broker.core.driver import EPOCH, A, B, Driver, Entry, FakeDisk, X, Y, become, metadata, stop, tombstone
 
 T0 = TopicPartition("t", 0)
+LATER = BrokerEpoch(EPOCH + 1)
 
 
 def only_error(response: StopReplicaResponse) -> int:
@@ -189,10 +205,50 @@ def test_where_the_tombstone_was_not_taken_in_zookeeper_is_asked_which_incarnati
     assert [name.rpartition("-")[2] if name != "t-0" else name for name in driver.disk.log_dirs[A]] == [kept]
 
 
+@pytest.mark.parametrize("is_registration_known", [True, False])
+def test_a_tombstone_of_an_earlier_registration_does_not_say_which_incarnation_goes(
+    is_registration_known: bool,
+) -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.update(tombstone(topic_id=X))
+    if is_registration_known:
+        driver.feed(BrokerRegistered(LATER))
+    driver.topic_ids["t"] = Y
+    assert only_error(driver.stop(stop(), LATER)) == ErrorCode.NONE, "the tombstone of Y was not taken in"
+    assert driver.asked == [("t",)]
+    (name,) = names(driver)
+    assert name.endswith("-stray")
+    assert driver.disk.log_dirs[A][name].topic_id == X
+    (acknowledged,) = driver.records(EventRecordType.ACK)
+    assert acknowledged.data["topic_id"] == topic_id_to_text(Y)
+
+
+def test_a_tombstone_of_this_registration_says_which_incarnation_goes() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.feed(BrokerRegistered(LATER))
+    driver.update(tombstone(topic_id=X), LATER)
+    assert only_error(driver.stop(stop(), LATER)) == ErrorCode.NONE
+    assert driver.asked == []
+    assert isinstance(driver.disk.performed[-1], RenameForDeletion)
+
+
+def test_without_broker_epochs_a_tombstone_belongs_to_the_registration_of_its_time() -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True), NO_EPOCH)
+    driver.update(tombstone(topic_id=X), NO_EPOCH)
+    driver.feed(BrokerRegistered(LATER))
+    driver.topic_ids["t"] = X
+    assert only_error(driver.stop(stop(), NO_EPOCH)) == ErrorCode.NONE
+    assert driver.asked == [("t",)]
+    assert isinstance(driver.disk.performed[-1], RenameForDeletion)
+
+
 def test_tombstones_are_remembered_within_bounds() -> None:
     state = Driver().state
     for number in range(MAX_TOMBSTONES + 5):
-        state.note_tombstone(f"t{number}", X)
+        state.note_tombstone(f"t{number}", X, EPOCH)
     assert len(state.tombstoned) == MAX_TOMBSTONES
     assert "t4" not in state.tombstoned
     assert "t5" in state.tombstoned
