@@ -108,6 +108,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_agent.agent_adopts_any_controller_epoch,
         bugs_agent.agent_ignores_topic_ids,
         bugs_agent.agent_remembers_too_long,
+        bugs_agent.agent_trusts_earlier_tombstones,
         bugs_agent.agent_knows_one_directory,
         *bugs_trash.ALL,
     )
