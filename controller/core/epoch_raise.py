@@ -54,7 +54,8 @@ def consider(step: StepContext) -> None:
     `/controller` and `/controller_epoch` have just been read and are this controller's."""
     context = step.context
     brokers = refusing_epoch(context)
-    if not brokers:
+    if not brokers or context.cluster.leaving is not None:
+        # Who gives control up for good is not elected again: a raise would end its term before its wait is over.
         return
     problem = _problem(context, brokers, step.now_ms)
     if problem is not None:

@@ -20,6 +20,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
+from tests.scenarios.test_power import Remembering
 from tests.scenarios.test_trash import FREEZE_MS, mark
 
 LIMIT_MS = 60_000
@@ -390,6 +391,19 @@ def test_when_the_time_is_over_it_goes_and_says_what_it_leaves(limit_is_over: bo
     left = world.context.unconfirmed_deletions
     assert (left.gone if limit_is_over else left.marked) == {4: ("orders",)}
     assert (left.marked if limit_is_over else left.gone) == {}
+
+
+def test_who_is_to_stop_raises_no_epoch_that_ends_its_wait() -> None:
+    """Seed 60380: every broker refused its epoch, and it was gone before it had waited."""
+    world = delete_without_answer_of_4()
+    leave(world)
+    world.answer = Remembering(dict.fromkeys((1, 2, 3, 4), 100))
+    with_topic(world, "billing", (1, 2, 3, 4))
+    world.advance(4_000)
+    assert (role(world), world.context.cluster.epoch) == (Role.ACTIVE, 1)
+    world.advance(1_000)
+    assert role(world) is Role.RETIRED
+    assert world.context.unconfirmed_deletions.marked == {4: ("orders",)}
 
 
 def test_who_is_to_stop_begins_no_deletion_and_lets_no_znodes_go_for_the_limit() -> None:
