@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from lethe.protocol.cause_groups import NOT_WAITED_FOR
+from lethe.protocol.cause_groups import NOT_WAITED_FOR, SET_ASIDE
 from lethe.protocol.causes import CauseKind
 from lethe.survey.evidence import ControllerReport
 from lethe.survey.explain import DeletionVerdict, Explanation
@@ -43,9 +43,7 @@ _UNREMOVABLE: Final = frozenset(
         CauseKind.RESUMPTION,
         CauseKind.CONFIGURATION,
         CauseKind.CONFIGURATION_UNREAD,
-        CauseKind.READABLE_ZNODE,
-        CauseKind.NAME_RESERVED,
-        CauseKind.READABLE_TRASH,
+        *SET_ASIDE,
         CauseKind.BROKER_TO_RETURN,
         CauseKind.CANNOT_BE_OWED,
         CauseKind.ORDERS,
@@ -111,9 +109,7 @@ _LASTING: Final = frozenset(
         CauseKind.BROKER_TO_RETURN,
         CauseKind.REGISTRATION_UNREADABLE,
         CauseKind.LOG_DIRECTORY,
-        CauseKind.READABLE_ZNODE,
-        CauseKind.NAME_RESERVED,
-        CauseKind.READABLE_TRASH,
+        *SET_ASIDE,
         CauseKind.RESUMPTION,
         CauseKind.CONFIGURATION,
         CauseKind.DISABLED,

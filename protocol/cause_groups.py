@@ -8,6 +8,8 @@ from lethe.protocol.causes import CauseKind
 
 NOT_WAITED_FOR: Final = (CauseKind.DONE, CauseKind.TO_BE_OWED, CauseKind.BROKER_GIVEN_UP)
 """What is said of replicas that a deletion does not wait for."""
+SET_ASIDE: Final = (CauseKind.READABLE_ZNODE, CauseKind.NAME_RESERVED, CauseKind.READABLE_TRASH)
+"""Why a topic is out of service: the controller does not use its znode."""
 FROM_CONTROLLER: Final = (
     CauseKind.RESUMPTION,
     CauseKind.CONFIGURATION,
@@ -16,9 +18,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.OTHER_INCARNATION,
     CauseKind.NOT_CHOSEN,
     CauseKind.PACE,
-    CauseKind.READABLE_ZNODE,
-    CauseKind.NAME_RESERVED,
-    CauseKind.READABLE_TRASH,
+    *SET_ASIDE,
     CauseKind.ORDERS,
     CauseKind.TRASH,
     CauseKind.REASSIGNMENT,

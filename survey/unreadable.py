@@ -38,11 +38,9 @@ def lethe_leads(evidence: Evidence) -> bool:
 def hold_cause(evidence: Evidence, there: TopicTree, reported: ReportedTopic | None) -> ObservedCause | None:
     """Return what the marked topic waits for because of its znode; None where that does not stop its deletion."""
     rows = {} if reported is None else {row.waiting_for: row for row in reported.replicas}
-    if CauseKind.NAME_RESERVED in rows:
-        return ObservedCause(CauseKind.NAME_RESERVED, since_ms=evidence.changed_at_ms.get(there.name))
-    if (row := rows.get(CauseKind.READABLE_TRASH)) is not None:
-        since_ms = evidence.changed_at_ms.get(there.name)
-        return ObservedCause(CauseKind.READABLE_TRASH, since_ms=since_ms, detail=row.last_error)
+    for kind in (CauseKind.NAME_RESERVED, CauseKind.READABLE_TRASH):
+        if (row := rows.get(kind)) is not None:
+            return ObservedCause(kind, since_ms=evidence.changed_at_ms.get(there.name), detail=row.last_error)
     if (row := rows.get(CauseKind.READABLE_ZNODE)) is not None:
         return unreadable_cause(evidence, there.name, row.last_error or "the controller cannot read or understand it")
     if there.assignments is not None or (reported is not None and reported.phase != "held"):

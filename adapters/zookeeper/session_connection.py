@@ -148,8 +148,8 @@ class SessionConnection:
         return min(_LONGEST_PAUSE_S, self.timeout_s / 20)
 
     async def _attempt(self, server: Server, limit_s: float) -> None:
-        """Connect and shake hands within the limit, send credentials and watches. Raises OSError if this server is
-        unsuitable."""
+        """Connect and shake hands, each within the limit; send credentials and watches. Raises OSError if this server
+        is unsuitable."""
         connection = await connect(
             server.host, server.port, self._event, max_reply_bytes=self.config.max_reply_bytes, timeout_s=limit_s
         )

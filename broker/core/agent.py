@@ -76,7 +76,7 @@ from lethe.protocol.kafka.control import (
     api_of,
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerEpoch
+from lethe.protocol.vocabulary import BrokerEpoch
 
 MAX_WAITING_REQUESTS: Final = 1024
 """Control requests that wait for the one in progress. A controller has one in flight, so this many mean a flood."""
@@ -164,7 +164,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
     for topic in request.topics:
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
-        if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
+        if topic.is_tombstone:
             state.note_tombstone(topic.topic, topic.topic_id, received.addressed.broker_epoch)
     live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)

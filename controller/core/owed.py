@@ -42,7 +42,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataTopic
 from lethe.protocol.kafka.errors import ErrorCode, error_name
-from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
+from lethe.protocol.vocabulary import BrokerId
 
 MAX_OWED_TOPICS: Final = 10_000
 """Limit for one broker. The znodes of further topics wait for the broker's answer. Topics in the trash do not count:
@@ -68,12 +68,8 @@ def expected_by(context: Context, broker: BrokerId) -> frozenset[str]:
     names = dict.fromkeys(cluster.owed[broker].topics if broker in cluster.owed else ())
     for sent in cluster.outstanding.values():
         if sent.broker == broker and isinstance(sent.request, UpdateMetadataRequest):
-            names |= dict.fromkeys(topic.topic for topic in sent.request.topics if _is_tombstone(topic))
+            names |= dict.fromkeys(topic.topic for topic in sent.request.topics if topic.is_tombstone)
     return frozenset(names)
-
-
-def _is_tombstone(topic: UpdateMetadataTopic) -> bool:
-    return any(row.leader == LEADER_DURING_DELETE for row in topic.partitions)
 
 
 def note(step: StepContext, name: str) -> tuple[BrokerId, ...]:

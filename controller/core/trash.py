@@ -44,6 +44,7 @@ from lethe.controller.core.tasks_trash import (
     TrashRead,
     TrashWritten,
 )
+from lethe.controller.core.trash_frozen import frozen_version
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.causes import CauseKind
@@ -87,8 +88,6 @@ NAME_IS_TAKEN: Final = (
 PURGING: Final = "deleting the topic from the trash"
 """Refused actions in event records. Old journals contain these texts: never change one."""
 
-FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Settings under which brokers remove nothing."""
 LOOK_SOON_MS: Final = 5_000
 """Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
 
@@ -135,24 +134,13 @@ def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOut
                 raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
             entry = znodes.decode_trash(name, outcome.data)
             trash.topics[name] = TrashedTopic(
-                entry, step.now_ms, written_ms=written_ms, frozen_version=_frozen_version(name, settings)
+                entry, step.now_ms, written_ms=written_ms, frozen_version=frozen_version(name, settings)
             )
         except znodes.MalformedZnode as problem:
             trash.unreadable[name] = problem.reason
             step.record(
                 EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=None, path=problem.path, reason=problem.reason
             )
-
-
-def _frozen_version(name: str, settings: ReadOutcome) -> int | None:
-    """Return the version of these settings; None if retention is not off, or they cannot be understood."""
-    if not isinstance(settings, Data):
-        return None
-    try:
-        config = znodes.decode_config(paths.config_topic(name), settings.data)
-    except znodes.MalformedZnode:
-        return None
-    return settings.stat.version if FROZEN.items() <= config.items() else None
 
 
 def resume(step: StepContext) -> None:
@@ -224,10 +212,10 @@ def _stop(name: str, entry: TrashEntry, broker: BrokerId) -> StopReplicaTopic:
 def due_at_ms(context: Context, found: TrashedTopic) -> int:
     """Return when the topic's next step is due."""
     waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
-    # The notification that brokers are to notice was written with the entry, later than the time in it.
-    # The clock of the controller that wrote an entry may have been slow: ZooKeeper's says when that was.
     if found.is_requested:
         return found.retry_at_ms
+    # The notification that brokers are to notice was written with the entry, later than the time in it.
+    # The clock of the controller that wrote an entry may have been slow: ZooKeeper's says when that was.
     since_ms = found.seen_ms if found.phase is TrashPhase.FREEZING else max(found.entry.since_ms, found.written_ms)
     return max(since_ms + waits_ms.get(found.phase, 0), found.retry_at_ms)
 

@@ -33,8 +33,8 @@ from lethe.controller.core.tasks_trash import (
     TrashWritten,
 )
 from lethe.controller.core.trash import RESTORING, put_off
+from lethe.controller.core.trash_frozen import config_change, decoded, thawed
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.controller.core.trash_settings import config_change, decoded, thawed
 from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.vocabulary import Broker, BrokerId

@@ -20,9 +20,9 @@ from lethe.controller.core.tasks_requests import RefreshStates
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
 from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash import MOVING, put_off
+from lethe.controller.core.trash_frozen import decoded, frozen_writes, thawed
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import in_service, next_state, registration_checks, topic_creates, version_bytes
-from lethe.controller.core.trash_settings import decoded, frozen_writes, thawed
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.deletion_grace import grace_of
@@ -87,7 +87,8 @@ def freeze(step: StepContext, task: FreezeTopics) -> None:
         if not _is_held(step.context, name):
             continue
         if cluster.trash.in_phase(name, TrashPhase.FREEZING) is not None:
-            new += [name] if task.again else []
+            if task.again:
+                new.append(name)
         else:
             problem = _problem(step.context, name)
             if problem is None:

@@ -35,13 +35,13 @@ from typing import Final
 
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import SettingsFrozenAgain
-from lethe.controller.core.trash import FROZEN, NAME_IS_TAKEN, RESTORING, arm, put_off
+from lethe.controller.core.trash import NAME_IS_TAKEN, RESTORING, arm, put_off
+from lethe.controller.core.trash_frozen import FROZEN, decoded, frozen_writes, is_frozen, thawed
 from lethe.controller.core.trash_memory import FrozenAgain, TrashedTopic
-from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Check,
-    Create,
     Data,
     Exists,
     GetData,
@@ -49,55 +49,14 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     Read,
     ReadOutcome,
-    SetData,
     absence_check,
     is_absent,
-    read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
-from lethe.protocol.zookeeper.znodes import ConfigChange, TrashEntry
+from lethe.protocol.zookeeper.znodes import TrashEntry
 
 _OURS: Final = "retention.ms"
 """Settings without this value of FROZEN were written by another process as a whole."""
-
-
-def is_frozen(config: Mapping[str, str]) -> bool:
-    """Return whether brokers remove nothing under these settings."""
-    return FROZEN.items() <= config.items()
-
-
-def decoded(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
-    """Return the topic's settings, None if it has no znode with settings, or why they are unknown."""
-    if is_absent(outcome):
-        return None
-    path = paths.config_topic(name)
-    if not isinstance(outcome, Data):
-        error = read_error(outcome)
-        return f"reading {path} failed with {'nothing' if error is None else error.name}"
-    try:
-        return znodes.decode_config(path, outcome.data)
-    except znodes.MalformedZnode as malformed:
-        return str(malformed)
-
-
-def config_change(name: str) -> Create:
-    """Return the notification of brokers that the topic's settings have changed."""
-    return Create(paths.config_change(), znodes.encode_config_change(ConfigChange(f"topics/{name}")), sequential=True)
-
-
-def frozen_writes(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, ...]:
-    """Return the writes of these settings with retention off, in place of those that were read."""
-    path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
-    write = SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
-    return (write, config_change(name))
-
-
-def thawed(before: Mapping[str, str] | None, present: Mapping[str, str]) -> dict[str, str]:
-    """Return the present settings, with those that are frozen as they were before."""
-    before = before or {}
-    kept = {key: value for key, value in present.items() if FROZEN.get(key) != value}
-    settings = {**{key: value for key, value in before.items() if key in FROZEN and key not in kept}, **kept}
-    return {key: settings[key] for key in dict.fromkeys((*before, *settings)) if key in settings}
 
 
 # --- on the way back ----------------------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.partition_errors import PartitionErrors, TopicErrors, by_topic
-from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, ControllerEpoch, RecoveryState, TopicId
+from lethe.protocol.vocabulary import (
+    LEADER_DURING_DELETE,
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    RecoveryState,
+    TopicId,
+)
 
 
 class ApiKey(enum.IntEnum):
@@ -122,6 +130,11 @@ class UpdateMetadataTopic(NamedTuple):
     topic: str
     topic_id: TopicId | None
     partitions: tuple[UpdateMetadataPartition, ...]
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it makes metadata caches drop partitions of the topic, which is being deleted."""
+        return any(row.leader == LEADER_DURING_DELETE for row in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

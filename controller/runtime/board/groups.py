@@ -11,14 +11,12 @@ from typing import Final
 
 from lethe.controller.runtime.board.document import Row
 from lethe.controller.runtime.board.state import Phase
+from lethe.protocol.cause_groups import SET_ASIDE
 from lethe.protocol.causes import CauseKind, named, sentence
 from lethe.protocol.journal import JsonValue
 
 MIN_TOPICS: Final = 3
 """Topics of smaller groups are shown one by one."""
-
-
-_SET_ASIDE: Final = (CauseKind.READABLE_ZNODE, CauseKind.NAME_RESERVED, CauseKind.READABLE_TRASH)
 
 
 def words(
@@ -27,7 +25,7 @@ def words(
     """Return the cause's sentence. Of the held topics, those that were set aside are out of service, so their
     sentences say so."""
     why = sentence(kind, topic, broker=broker, path=path, detail=detail)
-    return f"out of service, {why}" if kind in _SET_ASIDE else why
+    return f"out of service, {why}" if kind in SET_ASIDE else why
 
 
 @dataclass(slots=True)

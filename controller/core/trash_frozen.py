@@ -1,0 +1,59 @@
+"""Settings of a topic with which brokers remove nothing of it: how they are recognised, written, and undone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Data, Operation, ReadOutcome, SetData, is_absent, read_error
+from lethe.protocol.zookeeper.znodes import ConfigChange
+
+FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""Settings under which brokers remove nothing."""
+
+
+def is_frozen(config: Mapping[str, str]) -> bool:
+    """Return whether brokers remove nothing under these settings."""
+    return FROZEN.items() <= config.items()
+
+
+def decoded(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
+    """Return the topic's settings, None if it has no znode with settings, or why they are unknown."""
+    if is_absent(outcome):
+        return None
+    path = paths.config_topic(name)
+    if not isinstance(outcome, Data):
+        error = read_error(outcome)
+        return f"reading {path} failed with {'nothing' if error is None else error.name}"
+    try:
+        return znodes.decode_config(path, outcome.data)
+    except znodes.MalformedZnode as malformed:
+        return str(malformed)
+
+
+def frozen_version(name: str, outcome: ReadOutcome) -> int | None:
+    """Return the version of these settings; None if retention is not off, or they cannot be understood."""
+    config = decoded(name, outcome)
+    is_off = isinstance(config, dict) and is_frozen(config)
+    return outcome.stat.version if isinstance(outcome, Data) and is_off else None
+
+
+def config_change(name: str) -> Create:
+    """Return the notification of brokers that the topic's settings have changed."""
+    return Create(paths.config_change(), znodes.encode_config_change(ConfigChange(f"topics/{name}")), sequential=True)
+
+
+def frozen_writes(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, ...]:
+    """Return the writes of these settings with retention off, in place of those that were read."""
+    path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
+    write = SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
+    return (write, config_change(name))
+
+
+def thawed(before: Mapping[str, str] | None, present: Mapping[str, str]) -> dict[str, str]:
+    """Return the present settings, with those that are frozen as they were before."""
+    before = before or {}
+    kept = {key: value for key, value in present.items() if FROZEN.get(key) != value}
+    settings = {**{key: value for key, value in before.items() if key in FROZEN and key not in kept}, **kept}
+    return {key: settings[key] for key in dict.fromkeys((*before, *settings)) if key in settings}
