@@ -68,7 +68,7 @@ from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, G
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
 
 UNDELETE: Final = TopicRequest(RequestedAction.UNDELETE)
-MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 1_000
+RETURN_BYTES: Final = REQUEST_LIMIT_BYTES - 1_000
 """Limit of the write that brings a topic back; the rest is for the check of the controller epoch."""
 LOOK_MS: Final = 10_000
 """How long brokers may take to say which directories they have."""
@@ -183,17 +183,17 @@ def _bring_back(
             refusals[name] = states if isinstance(states, str) else str(check)
             trashed.is_asked = False
             continue
-        entries[name] = trash_settings.to_restore(trashed).entering(TrashPhase.RESTORING, step.now_ms)
-        checked[name] = in_service(states.values())
+        restoring = trash_settings.to_restore(trashed).entering(TrashPhase.RESTORING, step.now_ms)
+        serving = in_service(states.values())
         creates = (*topic_creates(name, entry, states), *version_writes(name, states))
-        rest = (trash.entry_write(name, entries[name]), Delete(paths.request(name), version))
-        group = (*registration_checks(checked[name]), check, *creates, *rest)
-        if (size := sum(map(operation_bytes, group))) > MAX_BYTES:
+        rest = (trash.entry_write(name, restoring), Delete(paths.request(name), version))
+        group = (*registration_checks(serving), check, *creates, *rest)
+        if (size := sum(map(operation_bytes, group))) > RETURN_BYTES:
             # Settings that were changed in the trash count, too.
             refusals[name] = f"its return takes {counted(size, 'byte')} at once, and that is too large for ZooKeeper"
             trashed.is_asked = False
-            del entries[name], checked[name]
             continue
+        entries[name], checked[name] = restoring, serving
         groups.append(group)
     if groups:
         step.write(groups, TopicsBroughtBack(entries, requests, checked))
