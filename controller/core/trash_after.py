@@ -94,10 +94,8 @@ def on_saved_offsets_read(step: StepContext, task: SavedOffsetsRead, outcomes: S
     commits, unready = _commits(context, by_group)
     if asked:
         effect_id = step.next_effect_id()
-        context.cluster.trash.asked[effect_id] = tuple(asked)
+        context.cluster.trash.ask(effect_id, tuple(asked))
         context.cluster.trash.unready[effect_id] = unready
-        for name in asked:
-            context.cluster.trash.topics[name].is_asked = True
         step.emit(CommitOffsets(effect_id, commits))
     if late:
         step.do(RestoreSettings(tuple(late)))
@@ -155,11 +153,8 @@ def on_offsets_committed(step: StepContext, event: OffsetsCommitted) -> None:
     memory = step.context.cluster.trash
     ready: list[str] = []
     unready = memory.unready.pop(event.id, {})
-    for name in memory.asked.pop(event.id, ()):
-        found = memory.in_phase(name, *_BACK)
-        if found is None:
-            continue
-        found.is_asked = False
+    for name in memory.answered(event.id, *_BACK):
+        found = memory.topics[name]
         found.groups_left = {**unready.get(name, {}), **event.problems.get(name, {})}
         if found.groups_left and not _may_go_on(found):
             put_off(step, name, RESTORING, _words(found.groups_left))

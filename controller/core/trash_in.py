@@ -207,10 +207,8 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
         _leave_service(step, ready, {})
     else:
         effect_id = step.next_effect_id()
-        context.cluster.trash.asked[effect_id] = ready
+        context.cluster.trash.ask(effect_id, ready)
         context.cluster.trash.coordinators[effect_id] = found
-        for name in ready:
-            context.cluster.trash.topics[name].is_asked = True
         step.emit(ReadOffsets(effect_id, found, ready))
 
 
@@ -230,12 +228,11 @@ def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
     offsets, problem = event.offsets, event.problem
     if memory.coordinators.pop(event.id, None) != coordinators.all_of(step.context):
         offsets, problem = None, "their coordinators have changed meanwhile"
-    asked = tuple(name for name in memory.asked.pop(event.id, ()) if memory.in_phase(name, TrashPhase.FREEZING))
-    for name in asked:
-        memory.topics[name].is_asked = False
-        if offsets is None:
+    asked = memory.answered(event.id, TrashPhase.FREEZING)
+    if offsets is None:
+        for name in asked:
             put_off(step, name, MOVING, f"offsets of consumer groups: {problem}")
-    if offsets is not None:
+    else:
         _leave_service(step, asked, offsets)
     trash.arm(step)
 

@@ -159,7 +159,7 @@ class Trash:
     retries: dict[str, int] = field(default_factory=dict)
     """When topics without an entry are tried again."""
     asked: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Topics whose groups' offsets are read or committed, by effect id."""
+    """Topics whose groups' offsets are read or committed, by effect id: see `ask`."""
     coordinators: dict[int, tuple[Coordinator, ...]] = field(default_factory=dict)
     """Which coordinators are asked for offsets, by effect id."""
     unready: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
@@ -168,6 +168,22 @@ class Trash:
     """Topics that have left the trash to be deleted: they are not in service, even while something holds them."""
     looks: list[DirectoryLook] = field(default_factory=list)
     disks: Disks = field(default_factory=Disks)
+
+    def ask(self, effect_id: int, names: tuple[str, ...]) -> None:
+        """Await the answer for these topics. One to an earlier question is about what they were before."""
+        for earlier, awaited in self.asked.items():
+            self.asked[earlier] = tuple(name for name in awaited if name not in names)
+        self.asked[effect_id] = names
+        for name in names:
+            self.topics[name].is_asked = True
+
+    def answered(self, effect_id: int, *phases: TrashPhase) -> tuple[str, ...]:
+        """Return the topics in one of these phases for which this answer was awaited: it is not any more."""
+        found = {name: self.in_phase(name, *phases) for name in self.asked.pop(effect_id, ())}
+        awaited = {name: each for name, each in found.items() if each is not None and each.is_asked}
+        for each in awaited.values():
+            each.is_asked = False
+        return tuple(awaited)
 
     def in_phase(self, name: str, *phases: TrashPhase) -> TrashedTopic | None:
         """Return the topic if it is in the trash in one of these phases."""

@@ -51,3 +51,15 @@ class ConsumerGroups:
                 else:
                     known.update(missing)
         return OffsetsCommitted(effect.id, problems)
+
+
+@dataclass
+class SlowGroups(ConsumerGroups):
+    """Their coordinators take so long that the test itself feeds the answer."""
+
+    asked: list[int] = field(default_factory=list)
+    """The ids of the questions."""
+
+    def read(self, effect: ReadOffsets) -> OffsetsRead:
+        self.asked.append(effect.id)
+        return OffsetsRead(-1, {})

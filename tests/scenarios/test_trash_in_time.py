@@ -9,10 +9,13 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, LogDirsDescribed
+from lethe.controller.core.events import Answer, LogDirsDescribed, OffsetsRead
 from lethe.controller.core.trash_out import LOOK_MS
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, with_topic
 from tests.scenarios.test_trash import FREEZE_MS, mark, phase_of
@@ -73,3 +76,43 @@ def test_topic_that_cannot_come_back_whole_is_deleted_when_its_grace_period_has_
     world.advance(60_000)
     assert phase_of(world) is None
     assert not world.exists(paths.topic("orders"))
+
+
+def test_offsets_that_were_asked_for_before_a_return_do_not_end_the_next_wait_for_brokers() -> None:
+    """The answer of a slow coordinator took the topic out of service before brokers knew that its retention is off.
+
+    Found by the simulator (seed 80042)."""
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    before, slow = world.groups, SlowGroups()
+    world.groups = slow
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    request(world, "orders")
+    assert phase_of(world) is None
+    world.groups = before
+    mark(world, "orders")
+    world.feed(OffsetsRead(slow.asked[0], {}))
+    world.run()
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_only_the_answer_to_the_last_question_counts() -> None:
+    """The topic's settings were changed between the two, and offsets may have been committed."""
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    slow = world.groups = SlowGroups()
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    request(world, "orders")
+    mark(world, "orders")
+    world.advance(FREEZE_MS)
+    first, second = slow.asked
+    world.feed(OffsetsRead(first, {}))
+    world.run()
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.feed(OffsetsRead(second, {}))
+    world.run()
+    assert phase_of(world) is TrashPhase.TRASHED

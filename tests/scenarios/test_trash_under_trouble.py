@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core import trash
-from lethe.controller.core.effects import ReadOffsets, ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed, OffsetsRead, UpdateMetadataResponseReceived
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
@@ -30,7 +30,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_state,
     encode_trash,
 )
-from tests.fakes.consumer_groups import ConsumerGroups
+from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_pause import pause
@@ -290,19 +290,13 @@ def test_offsets_are_read_again_where_a_coordinator_has_changed_meanwhile() -> N
     with_topic(world, "orders", (1, 2))
     world.groups.commit("readers", "orders", 0, 42)
 
-    asked: list[int] = []
-
-    class Slow(ConsumerGroups):
-        def read(self, effect: ReadOffsets) -> OffsetsRead:
-            asked.append(effect.id)
-            return OffsetsRead(-1, {})
-
-    before, world.groups = world.groups, Slow()
+    before, slow = world.groups, SlowGroups()
+    world.groups = slow
     trashed(world)
     world.groups = before
     world.stop_broker(3)
     world.run()
-    world.feed(OffsetsRead(asked[0], {}))
+    world.feed(OffsetsRead(slow.asked[0], {}))
     world.run()
     assert led(world, GROUP_METADATA_TOPIC) == (1, 1, (1,))
     assert phase_of(world) is TrashPhase.FREEZING

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.core.effects import ReadOffsets, ReadZnodes, WriteZnodes
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.events import OffsetsRead
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_reassignment
-from tests.fakes.consumer_groups import ConsumerGroups
+from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import cluster, led, refusals, with_topic
 from tests.scenarios.test_pause import Held
@@ -76,20 +76,14 @@ def test_next_controller_does_not_go_on_moving_it() -> None:
 def test_reassignment_that_begins_while_offsets_are_read_ends_too() -> None:
     world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
     with_topic(world, "orders", (1, 2))
-    asked: list[int] = []
-
-    class Slow(ConsumerGroups):
-        def read(self, effect: ReadOffsets) -> OffsetsRead:
-            asked.append(effect.id)
-            return OffsetsRead(-1, {})
-
-    before, world.groups = world.groups, Slow()
+    before, slow = world.groups, SlowGroups()
+    world.groups = slow
     mark(world, "orders")
     world.advance(FREEZE_MS)
     ask_to_move(world)
     world.run()
     world.groups = before
-    world.feed(OffsetsRead(asked[0], {}))
+    world.feed(OffsetsRead(slow.asked[0], {}))
     assert phase_of(world) is TrashPhase.FREEZING
     go_on(world)
     go_on(world)
