@@ -96,7 +96,7 @@ def resume(step: StepContext, task: ResumeDeletions) -> None:
             deletion.round_is_due = deletion.in_progress
         if deletion.all_acknowledged:
             _note_acknowledged(step, name, deletion)
-            if _tombstone_is_settled(step, name, deletion) and not deletion.ineligible:
+            if tombstone_is_settled(step, name, deletion) and not deletion.ineligible:
                 finished.append(name)
             continue
         if not deletion.in_progress and cluster.leaving is None:
@@ -127,7 +127,7 @@ def note_tombstoned(step: StepContext, name: str) -> None:
         phase(step, name, "tombstoned", since_ms=deletion.started_at_ms)
 
 
-def _tombstone_is_settled(step: StepContext, name: str, deletion: Deletion) -> bool:
+def tombstone_is_settled(step: StepContext, name: str, deletion: Deletion) -> bool:
     """Return True if every broker has answered the tombstone, or the wait has reached its limit.
 
     Sends the tombstone again to brokers without an outstanding one. At the limit, False if a broker owes too many

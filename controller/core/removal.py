@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core import debts, debts_written, missed, owed, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import forget
-from lethe.controller.core.deletion import phase, retry_later
+from lethe.controller.core.deletion import phase, retry_later, tombstone_is_settled
 from lethe.controller.core.deletion_memory import DeletionProblem, RetriedAction
 from lethe.controller.core.mutation import count_retry, remove_topic, set_ineligible
 from lethe.controller.core.slices import SLICES_AT_ONCE
@@ -132,7 +132,15 @@ def _next_slice(step: StepContext) -> tuple[list[_TopicRemoval], list[str], list
 
 
 def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched: bool) -> None:
-    limit = step.context.config.max_operations_per_group
+    """Write these deletes, except those of topics whose tombstone is no longer settled: an answer or a timer continues
+    such a topic.
+
+    A removal may take several steps: a place in line, debts, a search, a second multi. A broker may have refused the
+    tombstone since the first step; it is sent the tombstone again before the znodes go."""
+    deletions, limit = step.context.cluster.deletions, step.context.config.max_operations_per_group
+    left = {name: None for name, *_ in chosen if not tombstone_is_settled(step, name, deletions[name])}
+    _read_modified(step, tuple(left))
+    chosen = [removal for removal in chosen if removal.topic not in left]
     groups: list[tuple[Operation, ...]] = []
     parts: list[int] = []
     follows: list[tuple[Operation, ...]] = []

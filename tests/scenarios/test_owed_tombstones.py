@@ -173,6 +173,45 @@ def test_while_deletions_are_paused_the_limit_removes_nothing_and_afterwards_it_
     assert owed(world) == {4: ["orders"]}
 
 
+class RefusedMeanwhile:
+    """At the limit a removal in several steps begins; broker 4 refuses the tombstone before its first outcome comes."""
+
+    def __init__(self, how: str) -> None:
+        world = OneController(max_operations_per_group=4) if how == "large" else OneController()
+        world.context.config = replace(world.context.config, tombstone_timeout_ms=LIMIT_MS)
+        self.world = with_topic(cluster(1, 2, 3, 4, world=world), "orders", (1, 2), (2, 1))
+        world.silent = {4: None}
+        world.mark("orders")
+        world.run()
+        world.held = []
+        if how == "searched":
+            world.write(Delete(paths.partition_state("orders", 0)))
+        world.advance(LIMIT_MS)
+        wake(world, 4, ErrorCode.STALE_BROKER_EPOCH)
+        world.silent = {4: None}
+        world.take_sent()
+
+
+@pytest.mark.parametrize("how", ["searched", "large"])
+def test_a_tombstone_that_is_refused_during_the_removal_is_on_its_way_again_before_the_last_znodes_go(how: str) -> None:
+    """Seed 63468: somebody had removed a state, so the tree was searched, and the tombstone was refused meanwhile."""
+    world = RefusedMeanwhile(how).world
+    found: list[bool] = []
+
+    def look(_: object) -> None:
+        found.append(world.exists(paths.topic("orders")))
+
+    world.meanwhile = look
+    world.release(1)
+    assert found[-1], "the znode was there when its removal was decided"
+    assert not world.exists(paths.topic("orders"))
+    assert told_of(world, 4, "orders") == [LEADER_DURING_DELETE] * 2
+    world.release(len(world.held or ()))
+    assert owed(world) == {4: ["orders"]}
+    wake(world, 4)
+    assert owed(world) == {}
+
+
 def test_znodes_that_cannot_be_removed_at_the_limit_are_removed_later() -> None:
     world = delete_without_answer_of_4()
     world.refusals = {paths.topic("orders"): ZkError.NO_AUTH}
@@ -417,6 +456,21 @@ def test_who_is_to_stop_begins_no_deletion_and_lets_no_znodes_go_for_the_limit()
     assert world.exists(paths.topic("orders"))
     world.advance(LIMIT_MS)
     assert world.context.unconfirmed_deletions.marked == {4: ("orders",)}
+
+
+def test_who_is_asked_to_stop_between_two_writes_keeps_the_last_znodes_for_the_limit() -> None:
+    world = RefusedMeanwhile("large").world
+    leave(world, patience_ms=2 * LIMIT_MS)
+    assert world.held is not None
+    world.release(1)
+    assert world.held == []
+    assert world.exists(paths.topic("orders"))
+    wake(world, 4)
+    world.advance(LIMIT_MS)
+    world.release(len(world.held))
+    world.release(len(world.held))
+    assert is_gone(world, "orders")
+    assert world.context.unconfirmed_deletions.is_nothing
 
 
 def test_who_owes_nothing_and_who_is_asked_again_goes_at_once() -> None:

@@ -60,7 +60,7 @@ def answers_unmatched() -> AbstractContextManager[object]:
 
 def tombstone_unanswered() -> AbstractContextManager[object]:
     """A topic's znodes go although brokers have not confirmed that their caches have lost it."""
-    return everywhere(deletion._tombstone_is_settled, lambda step, name, found: True)
+    return everywhere(deletion.tombstone_is_settled, lambda step, name, found: True)
 
 
 def no_evidence() -> AbstractContextManager[object]:

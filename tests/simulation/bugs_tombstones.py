@@ -29,7 +29,7 @@ def gone_before_it_is_sent() -> AbstractContextManager[object]:
             return True
         return is_settled(step, name, found)
 
-    is_settled = deletion._tombstone_is_settled
+    is_settled = deletion.tombstone_is_settled
     return everywhere(is_settled, settled)
 
 

@@ -105,7 +105,7 @@ class ControllerProcess:
         self._held_back: list[Action] = []
         self._reading: dict[int, tuple[Read, ...]] = {}
         self.asked_at_removal: dict[str, tuple[BrokerId, ...]] = {}
-        """Agents whose tombstone was on its way when the removal of the topic's partitions was written, by topic."""
+        """Agents whose tombstone was on its way when the latest removal of the topic's znodes was decided, by topic."""
 
     def _fresh_context(self, cluster: Cluster) -> Context:
         mix = cluster.mix
@@ -410,8 +410,8 @@ class ControllerProcess:
         plan = MultiPlan(effect.groups, effect.fence, max_operations=mix.max_operations_per_multi)
         deleted = {op.path for group in effect.groups for op in group if isinstance(op, Delete)}
         for name, incarnation in self._cluster.ledger.living.items():
-            # The last multi of a large topic has no partitions: its removal began with an earlier write.
-            if any(path.startswith(paths.topic(name) + "/partitions/") for path in deleted):
+            # Each write counts for itself, also the last one of a topic that does not fit into one.
+            if any(path == paths.topic(name) or path.startswith(paths.topic(name) + "/") for path in deleted):
                 asked = (each for each, channel in self.channels.items() if channel.holds_tombstone_of(incarnation))
                 self.asked_at_removal[name] = tuple(asked)
         deliver = self._posted if effect.in_background else self.result
