@@ -17,7 +17,7 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase
-from tests.simulation import debts, graces, trash_beliefs
+from tests.simulation import debts, graces, silences, trash_beliefs
 from tests.simulation.ledger import lasting
 from tests.simulation.settings import Knowledge
 from tests.simulation.world import Violation
@@ -34,6 +34,7 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
         case WriteZnodes(groups=groups):
             operations = [operation for group in groups for operation in lasting(group)]
             context, knowledge = controller.context, controller.knowledge
+            silences.control_may_go(controller, cluster, operations)
             problems = itertools.chain(
                 _writes(context, operations), _unmarks(context, knowledge, operations), _leads(context, operations)
             )

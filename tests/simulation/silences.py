@@ -3,12 +3,14 @@
 A topic's znodes may go while a broker's cache still shows it: when that broker has had the tombstone for as long as the
 limit says, and has it still before everything that comes later. Within one controller's term no broker is told of the
 next topic of a name while its cache shows the one before. A controller that is asked to stop leaves no cache that shows
-what it has removed, as long as it has time to wait, and no second request has it give control up at once.
+what it has removed, as long as it has time to wait, and no second request has it give control up at once. This is
+judged when it decides to remove `/controller`, and when the outcome of a write ends its term. An unknown outcome ends
+its session (decision 0008), so it cannot wait: then it says which topics these caches show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,9 @@ from lethe.controller.core.events import Event, ResignationRequested, ZnodesWrit
 from lethe.protocol.kafka.control import Addressed, ControlResponse, UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Delete, Operation
+from lethe.protocol.zookeeper.packing import GroupUnknown
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
 from tests.simulation.shared_contents import SharedContents
@@ -137,14 +142,31 @@ def term_may_change(controller: ControllerProcess, cluster: Cluster) -> Callable
         if asked is not None and isinstance(event, ResignationRequested) and not event.patience_ms:
             # A second request, by an operator: control is given up at once, whatever the first one allowed.
             asked = controller.asked_to_stop = replace(asked, patience_ms=0)
-        if not was_leading or controller.context.is_leading:
+        if not was_leading or controller.context.is_leading or asked is None or not isinstance(event, ZnodesWritten):
             return
-        in_order = isinstance(event, ZnodesWritten) and not event.controller_moved
-        in_order = in_order and controller.context.role is Role.RETIRED
-        if asked is not None and in_order and cluster.world.now_ms < asked.at_ms + asked.patience_ms:
+        if event.controller_moved or controller.context.role is not Role.RETIRED:
+            return
+        if any(isinstance(outcome, GroupUnknown) for outcome in event.outcomes):
+            _what_is_left_is_said(controller, cluster, epoch)
+        elif _may_wait(controller, cluster):
             _nothing_is_left(controller, cluster, epoch)
 
     return after
+
+
+def control_may_go(controller: ControllerProcess, cluster: Cluster, operations: Iterable[Operation]) -> None:
+    """Judge a decision to remove `/controller`, whatever becomes of the write."""
+    context = controller.context
+    is_given_up = any(isinstance(each, Delete) and each.path == paths.controller() for each in operations)
+    is_in_charge = context.is_leading and context.cluster.epoch_version == cluster.ensemble.epoch_version
+    if is_given_up and is_in_charge and _may_wait(controller, cluster):
+        _nothing_is_left(controller, cluster, context.cluster.epoch)
+
+
+def _may_wait(controller: ControllerProcess, cluster: Cluster) -> bool:
+    """It was asked to stop, and its time is not over."""
+    asked = controller.asked_to_stop
+    return asked is not None and cluster.world.now_ms < asked.at_ms + asked.patience_ms
 
 
 def _memory_is_new(controller: ControllerProcess, cluster: Cluster) -> None:
@@ -157,16 +179,34 @@ def _memory_is_new(controller: ControllerProcess, cluster: Cluster) -> None:
 
 def _nothing_is_left(controller: ControllerProcess, cluster: Cluster, epoch: int) -> None:
     """Who could have waited leaves no cache that shows what it has removed."""
+    for agent, incarnation in _still_shown(cluster, epoch):
+        raise Violation(
+            "leaving",
+            f"{controller.name} was asked to stop and did not wait: {agent.name} shows {incarnation}"
+            f" ({incarnation.name})",
+        )
+
+
+def _what_is_left_is_said(controller: ControllerProcess, cluster: Cluster, epoch: int) -> None:
+    """Who could not wait names every topic that it has removed and that a cache shows; one whose removal was the write
+    with the unknown outcome is still marked in its memory."""
+    left = controller.context.unconfirmed_deletions
+    for agent, incarnation in _still_shown(cluster, epoch):
+        if not any(incarnation.name in said.get(agent.id, ()) for said in left):
+            raise Violation(
+                "leaving", f"{controller.name} has stopped and does not say: {agent.name} shows {incarnation}"
+            )
+
+
+def _still_shown(cluster: Cluster, epoch: int) -> Iterator[tuple[AgentProcess, Incarnation]]:
+    """Agents with topics that were removed in this epoch and that their caches show."""
     for agent in cluster.agents.values():
         if not cluster.was_told(agent):
             continue
-        for name, topic_id in agent.state.cache.topic_ids.items():
+        for topic_id in agent.state.cache.topic_ids.values():
             incarnation = cluster.ledger.by_id.get(topic_id)
             if incarnation is not None and incarnation.removed_in == epoch and is_shown(agent.state.cache, incarnation):
-                raise Violation(
-                    "leaving",
-                    f"{controller.name} was asked to stop and did not wait: {agent.name} shows {incarnation} ({name})",
-                )
+                yield agent, incarnation
 
 
 def ask_to_stop(cluster: Cluster, patience_ms: int) -> None:
