@@ -18,9 +18,10 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_DURING_DELETE, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
-from tests.fakes.one_controller import OneController, consent
+from tests.fakes.one_controller import Loss, OneController, consent
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, role, text, with_topic
 from tests.scenarios.test_power import Remembering
+from tests.scenarios.test_takeover import lose_first_write
 from tests.scenarios.test_trash import FREEZE_MS, mark
 
 LIMIT_MS = 60_000
@@ -456,6 +457,20 @@ def test_who_is_to_stop_begins_no_deletion_and_lets_no_znodes_go_for_the_limit()
     assert world.exists(paths.topic("orders"))
     world.advance(LIMIT_MS)
     assert world.context.unconfirmed_deletions.marked == {4: ("orders",)}
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_who_is_to_stop_and_loses_the_reply_of_a_write_goes_and_says_what_it_leaves(loss: Loss) -> None:
+    """Seeds 61158 and 62991: an unknown outcome ends the session, also while answers are waited for."""
+    world = delete_without_answer_of_4()
+    world.advance(LIMIT_MS)
+    leave(world)
+    assert role(world) is Role.ACTIVE
+    lose_first_write(world, loss)
+    with_topic(world, "billing", (1, 2))
+    assert role(world) is Role.RETIRED
+    assert not world.exists(paths.CONTROLLER)
+    assert world.context.unconfirmed_deletions.gone == {4: ("orders",)}
 
 
 def test_who_is_asked_to_stop_between_two_writes_keeps_the_last_znodes_for_the_limit() -> None:
