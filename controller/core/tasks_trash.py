@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lethe.controller.core.partition_sets import Bits
 from lethe.controller.core.trash_memory import FrozenAgain
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from lethe.protocol.zookeeper.operations import Operation
 from lethe.protocol.zookeeper.znodes import TopicRequest, TrashEntry
 
 
@@ -136,9 +137,11 @@ class SettingsToFreezeRead:
 
 @dataclass(frozen=True, slots=True)
 class TrashWritten:
-    """After writing these entries; None: removed. `parents`: so many groups before create the parents."""
+    """After writing these entries, each with its group; None: removed. `parents`: so many groups before create the
+    parents."""
 
     entries: tuple[tuple[str, TrashEntry | None], ...]
+    groups: Sequence[tuple[Operation, ...]]
     parents: int = 0
     frozen: Mapping[str, int] = field(default_factory=dict)
     """The versions of the settings with which the same writes switch retention off."""

@@ -283,7 +283,7 @@ def write_entries(step: StepContext, entries: Sequence[tuple[str, TrashEntry | N
         entry_deletes(name, topics[name].entry) if entry is None else (entry_write(name, entry),)
         for name, entry in entries
     ]
-    step.write(groups, TrashWritten(tuple(entries)))
+    step.write(groups, TrashWritten(tuple(entries), groups))
 
 
 def thaw(step: StepContext, topics: Sequence[tuple[str, TrashEntry]]) -> None:
@@ -295,16 +295,23 @@ def thaw(step: StepContext, topics: Sequence[tuple[str, TrashEntry]]) -> None:
 def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[GroupOutcome]) -> None:
     """Store the written entries; restore the settings of topics that stay.
 
-    A topic that was marked again for the trash while it came back has waited for the end of its former entry."""
+    A topic that was marked again for the trash while it came back has waited for the end of its former entry. Where a
+    znode is gone already, the rest is written again without it."""
     trash = step.context.cluster.trash
     outcomes = outcomes[task.parents :]
     restoring: list[str] = []
     removed: list[str] = []
-    for (name, entry), outcome in zip(task.entries, outcomes, strict=True):
-        if isinstance(outcome, GroupFailed) and not (entry is None and _is_gone(step, name, outcome)):
-            put_off(step, name, MOVING, outcome.error.name)
+    rests: dict[str, tuple[Operation, ...]] = {}
+    for (name, entry), group, outcome in zip(task.entries, task.groups, outcomes, strict=True):
+        if isinstance(outcome, GroupFailed):
+            rest = _rest(step, name, group, outcome)
+            if rest is None:
+                put_off(step, name, MOVING, outcome.error.name)
+            elif rest:
+                rests[name] = rest
+            else:
+                removed.append(name)
         elif entry is None:
-            trash.topics.pop(name, None)
             removed.append(name)
         else:
             trash.retries.pop(name, None)
@@ -315,6 +322,10 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:
                 restoring.append(name)
+    if rests:
+        step.write(tuple(rests.values()), TrashWritten(tuple((name, None) for name in rests), tuple(rests.values())))
+    for name in removed:
+        trash.topics.pop(name, None)
     free_name(step, removed)
     marks = step.context.cluster.marks
     marked = tuple(name for name in removed if name in marks and marks[name].held_by is CauseKind.TRASH)
@@ -325,15 +336,29 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
     arm(step)
 
 
-def _is_gone(step: StepContext, name: str, outcome: GroupFailed) -> bool:
-    """Whether the entry that was to be removed does not exist. With settings to restore, these come first."""
-    cluster = step.context.cluster
-    with_settings = name in cluster.topics and cluster.trash.in_phase(name, TrashPhase.RESTORING) is not None
-    return outcome.error is ZkError.NO_NODE and not (with_settings and outcome.index_in_group == 0)
+def _rest(
+    step: StepContext, name: str, group: tuple[Operation, ...], failed: GroupFailed
+) -> tuple[Operation, ...] | None:
+    """Return what is still to be written, to remove the entry; None: the write failed for another reason.
+
+    failed with NO_NODE                              the rest
+    -----------------------------------------------  -----------------------------------------------------
+    the delete of the entry or some of its offsets   the group without this delete
+    the check of a topic that memory has not either  the deletes of the entry: there are no settings to restore
+    anything else                                    None"""
+    if failed.error is not ZkError.NO_NODE or failed.index_in_group < 0:
+        return None
+    cluster, operation = step.context.cluster, group[failed.index_in_group]
+    if isinstance(operation, Delete):
+        return tuple(each for each in group if each is not operation)
+    found = cluster.trash.topics.get(name)
+    if found is None or name in cluster.topics or operation.path != paths.topic(name):
+        return None
+    return entry_deletes(name, found.entry)
 
 
 def vanished(step: StepContext, names: Iterable[str]) -> None:
-    """The znodes of these topics were removed by another process: remove the entries of those in service."""
+    """The znodes of these topics were removed by another process: remove the entries of those not in the trash."""
     topics = step.context.cluster.trash.topics
     gone = [name for name in names if name in topics and topics[name].phase is not TrashPhase.TRASHED]
     if gone:

@@ -214,7 +214,7 @@ def on_settings_to_restore_read(
         if entry is None:
             trash.record(step, name, RESTORED, found.entry)
     if groups:
-        step.write(groups, TrashWritten(tuple(entries)))
+        step.write(groups, TrashWritten(tuple(entries), groups))
     trash.arm(step)
 
 

@@ -164,7 +164,7 @@ def on_settings_to_freeze_read(step: StepContext, task: SettingsToFreezeRead, ou
         groups.append((*_freezing(name, outcome, config), Create(paths.trashed(name), znodes.encode_trash(entry))))
         entries.append((name, entry))
     if entries:
-        step.write(groups, TrashWritten(tuple(entries), parents, versions))
+        step.write(groups, TrashWritten(tuple(entries), groups[parents:], parents, versions))
     trash.arm(step)
 
 

@@ -323,8 +323,10 @@ def _changed(failed: GroupFailed, checked: Sequence[int]) -> str | None:
 
 
 def announce(step: StepContext, task: AnnounceRestored) -> None:
-    """Announce those of these topics that are still there."""
-    known = tuple(name for name in task.topics if name in step.context.cluster.topics)
+    """Announce those of these topics that are still there. Memory never had the others: no list tells of their end."""
+    cluster = step.context.cluster
+    known = tuple(name for name in task.topics if name in cluster.topics)
+    trash.vanished(step, (n for n in task.topics if n not in cluster.topics and n not in cluster.quarantined_topics))
     if known:
         step.do(AnnounceTopics(known), ServeRestored(known))
 

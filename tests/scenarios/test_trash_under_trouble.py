@@ -148,6 +148,74 @@ def test_settings_of_a_topic_that_was_just_removed_are_not_restored() -> None:
     assert entry(world) is None
 
 
+def back_and_removed_at_once(
+    world: OneController, *, refusal: ZkError | None = None, has_settings: bool = False
+) -> None:
+    """Another process removes the topic before the controller has read what it brought back."""
+    paths_removed = tree("orders")[:-1] if has_settings else tree("orders")
+
+    def removed(effect: ReadZnodes | WriteZnodes) -> None:
+        if phase_of(world) is TrashPhase.RESTORING:
+            world.meanwhile = lambda _: None
+            if refusal is not None:
+                world.refusals[paths.trashed("orders")] = refusal
+            world.write(*(Delete(path) for path in paths_removed))
+
+    world.meanwhile = removed
+    request(world, "orders")
+    assert world.meanwhile is not removed
+    assert "orders" not in world.context.cluster.topics
+
+
+@pytest.mark.parametrize("has_settings", [False, True])
+@pytest.mark.parametrize("with_offsets", [False, True])
+def test_entry_goes_with_a_topic_that_is_removed_before_it_is_read(with_offsets: bool, has_settings: bool) -> None:
+    world = cluster()
+    if with_offsets:
+        with_topic(world, GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+    trashed(world)
+    back_and_removed_at_once(world, has_settings=has_settings)
+    assert entry(world) is None
+    assert "orders" not in world.context.cluster.trash.topics
+
+
+def test_entry_whose_removal_fails_is_kept_in_memory_until_it_is_gone() -> None:
+    """Seeds 60714, 62587: the check of the topic failed in the next attempt, and the entry was forgotten."""
+    world = trashed(with_topic(cluster(), "orders", (1, 2)))
+    back_and_removed_at_once(world, refusal=ZkError.NO_AUTH)
+    world.advance(60_000)
+    assert phase_of(world) is TrashPhase.RESTORING
+    assert world.context.cluster.trash.topics["orders"].phase is TrashPhase.RESTORING
+    world.refusals.clear()
+    world.advance(60_000)
+    assert entry(world) is None
+    assert "orders" not in world.context.cluster.trash.topics
+    assert not world.exists(paths.config_topic("orders")), "there is no topic to restore settings of"
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_topic_gets_its_settings_back_although_its_entry_is_removed_by_hand(is_whole: bool) -> None:
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    world.groups.commit("readers", "orders", 0, 42)
+    trashed(world)
+
+    def removed(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and phase_of(world) is TrashPhase.RESTORING:
+            world.meanwhile = lambda _: None
+            entry_too = (Delete(paths.trashed("orders")),) if is_whole else ()
+            world.write(Delete(paths.trashed_offsets("orders", 0)), *entry_too)
+
+    world.meanwhile = removed
+    request(world, "orders")
+    assert world.meanwhile is not removed
+    assert settings(world) == {}
+    assert entry(world) is None
+    assert world.context.cluster.trash.topics == {}
+
+
 def test_settings_of_a_topic_that_was_just_removed_are_not_frozen() -> None:
     """Seed 9372: they were created again, and were left over."""
     world = with_topic(cluster(), "orders", (1, 2))
