@@ -72,6 +72,7 @@ def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[R
         _forget_unreadable(step, name)
     cluster.removals.note_listed(present)
     under_way = cluster.removals.under_way
+    cluster.removals.missing = {name: None for name in under_way if name not in present}
     vanished = [name for name in cluster.topics if name not in present and name not in under_way]
     if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
         # Their markers have no topic any more.

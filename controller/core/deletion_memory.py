@@ -120,6 +120,8 @@ class Removals:
     """Topics in outstanding writes. Their znodes may exist, be gone, or be those of topics that were made again."""
     modified: dict[str, None] = field(default_factory=dict)
     """Topics under way whose znode was modified; it is not watched any more."""
+    missing: dict[str, None] = field(default_factory=dict)
+    """Topics under way that the last list of topics did not have; no watch reports their end any more."""
     look_again: bool = False
     """Topics and markers are to be listed once an outcome is there."""
     reassignments_kept: bool = False

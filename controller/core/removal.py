@@ -15,8 +15,8 @@ gone, or be those of a topic made again under its name:
 
     what happens meanwhile                   what follows
     ---------------------------------------  ------------------------------------------------------------------
-    the topic would be continued, or its     nothing: the outcome decides
-    znode is missing
+    the topic would be continued             nothing: the outcome decides
+    the list of topics does not have it      topics are listed again if the topic is left there for now
     its znode was modified                   it is read again if the topic is left there for now
     topics or markers have changed           they are listed after the next outcome, and again while a listed
                                              topic is under way
@@ -209,18 +209,23 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
         _begin_search(step, unclear)
         _write_removals(step, following, searched=task.searched)
     else:
-        _read_modified(step, (*unclear, *(each.topic for each in following)))
+        _catch_up(step, (*unclear, *(each.topic for each in following)))
     _go_on(step)
 
 
-def _read_modified(step: StepContext, names: Sequence[str]) -> None:
-    """Read those of these topics again, which are left for now, that were modified while they were under way."""
-    modified = step.context.cluster.removals.modified
-    again = tuple(name for name in names if name in modified)
+def _catch_up(step: StepContext, names: Sequence[str]) -> None:
+    """Read what was modified of these topics, which are left for now, while they were under way; list the topics again
+    if one of them was missing."""
+    removals = step.context.cluster.removals
+    again = tuple(name for name in names if name in removals.modified)
     for name in again:
-        del modified[name]
+        del removals.modified[name]
     if again:
         step.do(ReadModifiedTopics(again))
+    if not removals.missing.keys().isdisjoint(names):
+        # One list is enough for all of them, and finds again what is missing then.
+        removals.missing = {}
+        step.do(ListTopics())
 
 
 def _finish(step: StepContext, name: str) -> None:
@@ -354,4 +359,4 @@ def _give_up_for_now(step: StepContext, name: str, what: str) -> None:
     # Count by the error's name only: the path behind it differs for each topic.
     count_retry(step.context, RetriedAction.ZNODES, what.partition(" ")[0])
     retry_later(step, name, problem.attempts)
-    _read_modified(step, (name,))
+    _catch_up(step, (name,))
