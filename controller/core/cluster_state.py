@@ -92,6 +92,8 @@ class QuarantinedZnode(NamedTuple):
     since_ms: int
     cause: CauseKind
     """What a deletion waits for that needs it."""
+    created_zxid: int = 0
+    """Of a topic, its czxid; 0: not known."""
 
 
 class PendingResignation(NamedTuple):

@@ -146,7 +146,7 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             znode, cause = taken_by
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
             is_first_look = name not in cluster.quarantined_topics
-            _quarantined(step, name, str(znode), cause)
+            _quarantined(step, name, str(znode), cause, outcome.stat.czxid if isinstance(outcome, Data) else 0)
             if is_first_look and not task.loading:
                 # It may be marked already: then its hold must be shown.
                 step.do(ListDeletions())
@@ -191,12 +191,15 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
         return error.reason
 
 
-def _quarantined(step: StepContext, name: str, problem: str, cause: CauseKind) -> None:
+def _quarantined(step: StepContext, name: str, problem: str, cause: CauseKind, created_zxid: int) -> None:
     cluster = step.context.cluster
     known = cluster.quarantined_topics.get(name)
-    if known is None or known.reason != problem:
-        cluster.quarantined_topics[name] = QuarantinedZnode(paths.topic(name), problem, step.now_ms, cause)
-        path, topic_id = paths.topic(name), step.id_of(name)
+    path = paths.topic(name)
+    if known is not None and known.reason == problem:
+        cluster.quarantined_topics[name] = known._replace(created_zxid=created_zxid)
+    else:
+        cluster.quarantined_topics[name] = QuarantinedZnode(path, problem, step.now_ms, cause, created_zxid)
+        topic_id = step.id_of(name)
         step.record(EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=topic_id, path=path, reason=problem)
 
 

@@ -9,6 +9,7 @@ that no concurrent entry is lost.
     new target                                               the reassignment starts
     done                                                     removed; an empty list is deleted
     older than the topic that has its name now               void, because it was for an earlier topic: removed
+    an unreadable topic                                      kept until its repair, if it is not older
     a queued topic, repeated brokers, or a controller        void: removed
     a topic whose znodes are being removed                   kept, and read again after the removal: it may be for the
                                                              next topic of that name; the list is not written before
@@ -113,15 +114,15 @@ def _moot(
     context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...], written_zxid: int
 ) -> str | None:
     """Return why the reassignment is impossible, or None."""
-    cluster = context.cluster
-    if topic_partition.topic in cluster.quarantined_topics:
-        return None
-    topic = cluster.topics.get(topic_partition.topic)
+    cluster, name = context.cluster, topic_partition.topic
+    topic = cluster.topics.get(name) or cluster.quarantined_topics.get(name)
     if topic is not None and topic.created_zxid > written_zxid:
         return "it was requested before the topic was created, for an earlier topic of that name"
+    if name in cluster.quarantined_topics:
+        return None
     if cluster.partition(topic_partition) is None:
         return "there is no such partition"
-    if cluster.is_queued(topic_partition.topic):
+    if cluster.is_queued(name):
         return "the topic is being deleted"
     if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
         return f"{list(replicas)} is no list of different brokers"

@@ -72,6 +72,42 @@ def test_reassignment_of_an_unreadable_topic_waits_until_it_is_repaired(when: st
     assert partition.assignment.target == (2, 3)
 
 
+@pytest.mark.parametrize("data", [b"{", None])
+def test_reassignment_older_than_an_unreadable_topic_does_not_move_it_after_the_repair(data: bytes | None) -> None:
+    """Found by the simulator: another entry was removed, and that write made the rest younger than the topic."""
+    world = with_topic(cluster(), "sound", (1, 2))
+    world.crash()
+    broken, sound = TopicPartition("broken", 0), TopicPartition("sound", 0)
+    request = znodes.encode_reassignment({broken: (2, 3), sound: (2, 1)})
+    world.write(Create(paths.reassign_partitions(), request))
+    world.write(Create(paths.topic("broken"), data))
+    world.elect()
+    assert not world.exists(paths.reassign_partitions()), "both entries are removed"
+    repaired = znodes.encode_topic(znodes.TopicZnode({0: ReplicaAssignment((1, 2))}))
+    world.write(SetData(paths.topic("broken"), repaired, ANY_VERSION))
+    world.run()
+    assert led(world, "broken") == (1, 0, (1, 2))
+    assert not world.context.cluster.reassignments
+
+
+def test_reassignment_of_an_unreadable_topic_does_not_move_the_next_unreadable_one_of_its_name() -> None:
+    """Both znodes are unreadable for the same reason; the other entry is removed when its topic is deleted."""
+    world = with_topic(cluster(), "sound", (1, 2))
+    world.write(Create(paths.topic("broken"), b"{"))
+    broken, sound = TopicPartition("broken", 0), TopicPartition("sound", 0)
+    request = znodes.encode_reassignment({broken: (2, 3), sound: (1, 3)})
+    world.write(Create(paths.reassign_partitions(), request))
+    world.run()
+    assert list(world.context.cluster.reassignments) == [sound]
+    world.write(Delete(paths.topic("broken")))
+    world.write(Create(paths.topic("broken"), b"{"))
+    world.run()
+    world.mark("sound")
+    world.run()
+    assert is_gone(world, "sound")
+    assert not world.exists(paths.reassign_partitions()), "both entries are removed"
+
+
 def refusing_writes(world: OneController, path: str) -> Callable[[ReadZnodes | WriteZnodes], None]:
     """ZooKeeper shows this znode and refuses to have it written."""
 
