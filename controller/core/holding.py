@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core import debts, protection, trash_in
+from lethe.controller.core import debts, protection, reassignment_requests, trash_in
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
     DELETING,
@@ -76,8 +76,7 @@ def record_end(step: StepContext, name: str, mark: HeldTopic) -> None:
 def drop_markers(step: StepContext, names: Sequence[str]) -> None:
     """Drop what was stored of these markers, which the controller has removed, so that the next ones are read.
 
-    A list of names does not show that a topic was marked again meanwhile, with other orders. A topic that stays owes
-    nothing (`debts.void_kept`)."""
+    A list of names does not show that a topic was marked again meanwhile, with other orders."""
     cluster = step.context.cluster
     for name in names:
         mark = cluster.marks.pop(name, None)
@@ -86,8 +85,14 @@ def drop_markers(step: StepContext, names: Sequence[str]) -> None:
         cluster.marker_times.pop(name, None)
         cluster.marker_orders.pop(name, None)
         leave_line(cluster, name)
+    markers_gone(step, names)
+
+
+def markers_gone(step: StepContext, names: Sequence[str]) -> None:
+    """Restore the retention of these topics, close their debts, and move them as is still requested."""
     trash_in.let_go(step, names)
     debts.void_kept(step, names)
+    reassignment_requests.read_again(step, names)
 
 
 # --- which are refused --------------------------------------------------------------------------------------------

@@ -35,14 +35,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import debts, named_incarnation, orders, pace, protection, trash_in
+from lethe.controller.core import named_incarnation, orders, pace, protection, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
     DISABLED,
     NO_ORDERS,
 )
-from lethe.controller.core.holding import hold, record_end, refuse_existing
+from lethe.controller.core.holding import hold, markers_gone, record_end, refuse_existing
 from lethe.controller.core.mutation import leave_line, queue_deletion
 from lethe.controller.core.pausing import note_and_queue
 from lethe.controller.core.step_context import StepContext
@@ -226,8 +226,7 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     for name in gone:
         record_end(step, name, cluster.marks.pop(name))
         leave_line(cluster, name)
-    trash_in.let_go(step, gone)
-    debts.void_kept(step, gone)
+    markers_gone(step, gone)
 
 
 # --- which are queued ---------------------------------------------------------------------------------------------

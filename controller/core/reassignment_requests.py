@@ -11,6 +11,7 @@ that no concurrent entry is lost.
     older than the topic that has its name now               void, because it was for an earlier topic: removed
     an unreadable topic                                      kept until its repair, if it is not older
     a queued topic, repeated brokers, or a controller        void: removed
+    a marked topic in service, whose reassignment has ended  kept, and read again when the marker is gone
     a topic whose znodes are being removed                   kept, and read again after the removal: it may be for the
                                                              next topic of that name; the list is not written before
     an unknown partition                                     looked for again after the list was read, because it may
@@ -58,6 +59,16 @@ def trim(step: StepContext) -> None:
     if step.context.cluster.reassignments_requested:
         path = paths.reassign_partitions()
         step.read((Exists(path, watch=True), GetData(path)), ReassignmentsRead(trimming=True))
+
+
+def read_again(step: StepContext, names: Iterable[str]) -> None:
+    """Read the requested reassignments, if there are any, and one of these topics is in service without a marker.
+
+    Its marker may have ended a reassignment whose request was not withdrawn."""
+    cluster = step.context.cluster
+    stays = any(name in cluster.topics and not cluster.is_queued(name) for name in names)
+    if stays and cluster.reassignments_requested:
+        step.context.tasks.append(ReadReassignments())
 
 
 def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: Sequence[ReadOutcome]) -> None:

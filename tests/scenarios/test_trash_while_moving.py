@@ -11,7 +11,7 @@ import pytest
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.events import OffsetsRead
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
-from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, TopicPartition
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_reassignment
@@ -107,6 +107,7 @@ def test_replica_of_an_abandoned_target_is_announced_again_where_the_topic_stays
     world.write(SetData(paths.reassign_partitions(), cancelled, ANY_VERSION))
     world.run()
     assert any(is_deletion(send) for send in brokers.sends)
+    world.write(Delete(paths.reassign_partitions()))
     mark(world, "orders")
     request(world, "orders")
     brokers.let_go(world)
@@ -162,3 +163,34 @@ def test_topic_whose_marker_is_removed_is_moved_as_asked(meanwhile: bool) -> Non
     go_on(world)
     assert phase_of(world) is None
     assert MOVED in world.context.cluster.reassignments
+
+
+@pytest.mark.parametrize("by_request", [False, True])
+def test_topic_that_stays_after_its_move_was_ended_is_moved_as_is_still_requested(by_request: bool) -> None:
+    """Found by the simulator: the request stayed in the list until the next takeover."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask_to_move(world)
+    world.run()
+    mark(world, "orders")
+    assert phase_of(world) is TrashPhase.FREEZING
+    assert not world.context.cluster.reassignments
+    assert world.exists(paths.reassign_partitions())
+    if by_request:
+        request(world, "orders")
+    else:
+        world.write(Delete(paths.delete_topic("orders")))
+        world.run()
+    assert phase_of(world) is None
+    assert world.context.cluster.reassignments[MOVED].written.target == (1, 3)
+
+
+def test_topic_that_stays_is_not_moved_where_the_request_was_withdrawn() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    ask_to_move(world)
+    world.run()
+    mark(world, "orders")
+    world.write(Delete(paths.reassign_partitions()))
+    world.write(Delete(paths.delete_topic("orders")))
+    world.run()
+    assert not world.context.cluster.reassignments
+    assert world.context.cluster.topics["orders"].partitions[0].assignment == ReplicaAssignment((1, 3, 2))
