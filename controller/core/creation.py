@@ -73,7 +73,8 @@ def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[R
     cluster.removals.note_listed(present)
     under_way = cluster.removals.under_way
     cluster.removals.missing = {name: None for name in under_way if name not in present}
-    vanished = [name for name in cluster.topics if name not in present and name not in under_way]
+    gone = (name for name, topic in cluster.topics.items() if topic.was_absent or name not in present)
+    vanished = [name for name in gone if name not in under_way]
     if unreadable or any(cluster.is_queued(name) or name in cluster.marks for name in vanished):
         # Their markers have no topic any more.
         step.do(ListDeletions())

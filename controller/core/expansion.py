@@ -62,8 +62,11 @@ def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcome
     restoring: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         topic = context.cluster.topics.get(name)
-        if topic is None or is_absent(outcome):
+        if topic is None:
+            continue
+        if is_absent(outcome):
             # The watch on the list of topics reports the removal.
+            topic.was_absent = True
             continue
         if isinstance(outcome, Data) and outcome.stat.czxid != topic.created_zxid:
             replaced.append(name)

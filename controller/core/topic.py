@@ -54,6 +54,8 @@ class Topic:
     """czxid of the topic's znode: with another czxid, the same name is another topic."""
     is_made_up: bool = False
     """The znode could not be understood: this value is derived for the deletion, and never written."""
+    was_absent: bool = False
+    """The znode was absent when it was read: one that is listed later is another topic."""
     # --- columns: only `mutation` writes them
     numbers: Bits = 0
     """All partitions."""

@@ -12,7 +12,7 @@ from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, GetChildren, SetData, ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, role, with_topic
 from tests.scenarios.test_pause import pause, resume
@@ -280,6 +280,26 @@ def test_a_topic_that_somebody_has_removed_and_made_again_just_before_stays() ->
     world.run()
     assert led(world, "orders") == (2, 0, (2, 3))
     assert phases(world, "orders")[-1] == "vanished"
+
+
+def by_hand(world: OneController, name: str) -> None:
+    for path in reversed([path for path in world.zookeeper.paths() if name in path.split("/")]):
+        world.write(Delete(path))
+
+
+def test_a_topic_that_is_made_again_between_two_reads_is_another_one() -> None:
+    """Its data watch was used up by the removal; the list, which is read next, has its name as before."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    by_hand(world, "orders")
+
+    def make_again(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and GetChildren(paths.broker_topics(), watch=True) in effect.reads:
+            world.meanwhile = lambda _: None
+            world.create_topic("orders", (2, 3))
+
+    world.meanwhile = make_again
+    world.run()
+    assert led(world, "orders") == (2, 0, (2, 3))
 
 
 def test_trees_of_different_depth_are_searched_together() -> None:
