@@ -26,6 +26,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics, ReadTopics
 from lethe.controller.core.tasks_advertising import EvictReplicas, ServePartitions
 from lethe.controller.core.tasks_deletion import ListDeletions
+from lethe.controller.core.tasks_reassignment import TrimReassignments
 from lethe.controller.core.topic import Topic
 from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
@@ -89,6 +90,7 @@ def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcome
     if replaced:
         forget(step, replaced)
         step.do(ReadTopics(tuple(replaced)), ListDeletions())
+        context.tasks.append(TrimReassignments())
     if added:
         step.do(EvictReplicas(tuple(added)), ServePartitions(added))
     if restoring:

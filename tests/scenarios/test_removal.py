@@ -302,6 +302,18 @@ def test_a_topic_that_is_made_again_between_two_reads_is_another_one() -> None:
     assert led(world, "orders") == (2, 0, (2, 3))
 
 
+def test_the_request_to_move_a_topic_that_is_removed_and_made_again_by_hand_leaves_the_list() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    request = {TopicPartition("orders", 0): (1, 3)}
+    world.write(Create(paths.REASSIGN_PARTITIONS, znodes.encode_reassignment(request)))
+    world.run()
+    by_hand(world, "orders")
+    world.create_topic("orders", (2, 3))
+    world.run()
+    assert led(world, "orders") == (2, 0, (2, 3))
+    assert not world.exists(paths.REASSIGN_PARTITIONS)
+
+
 def test_trees_of_different_depth_are_searched_together() -> None:
     world = cluster()
     for name in ("orders", "bills"):
