@@ -139,7 +139,7 @@ def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched:
     tombstone since the first step; it is sent the tombstone again before the znodes go."""
     deletions, limit = step.context.cluster.deletions, step.context.config.max_operations_per_group
     left = {name: None for name, *_ in chosen if not tombstone_is_settled(step, name, deletions[name])}
-    _read_modified(step, tuple(left))
+    _catch_up(step, tuple(left))
     chosen = [removal for removal in chosen if removal.topic not in left]
     groups: list[tuple[Operation, ...]] = []
     parts: list[int] = []
