@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lethe.admin.topic_plans import deletion_operation
 from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
 from tests.simulation import convergence, silences
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ MAX_EVENTS = 60_000
 SETTLING_MS = 8_000
 """In this time the cluster comes to rest, but for what waits for the silent broker, and for a backlog."""
 WORK_MS = 20_000
-"""Beside the limit: in this time a deletion is done, unless a backlog is in its way."""
+"""Beside the limit: in this time a deletion is done, unless a backlog is in its way. The time of a topic that goes
+through the trash first begins with its return."""
 BACKLOG_MS = 120_000
 """In this time every broker that answers has answered all it was sent. A channel sends one request after another, so on
 a slow network, with one partition in each request, the backlog of the trouble takes longer than a deletion."""
@@ -50,9 +52,11 @@ def play(cluster: Cluster, operators: Operators, away: BrokerId | None) -> None:
         world.note(silent.name, "answers with errors")
         silent.p_refuses = P_REFUSES_MOSTLY
     _delete_elsewhere(cluster, silent, away)
-    world.run_until(world.now_ms + WORK_MS + 3 * cluster.mix.tombstone_timeout_ms, MAX_EVENTS)
+    work_ms = WORK_MS + 3 * cluster.mix.tombstone_timeout_ms
+    world.run_until(world.now_ms + work_ms, MAX_EVENTS)
     if _until_answered(cluster, [agent.id for agent in others]):
         world.run_until(world.now_ms + SETTLING_MS + cluster.mix.tombstone_timeout_ms, MAX_EVENTS)
+    until_all_have_had(cluster, work_ms)
     convergence.all_but_those_of_silent(cluster, silent.id, away)
     for _ in range(2):
         operators.create()
@@ -74,6 +78,20 @@ def _until_answered(cluster: Cluster, brokers: Sequence[BrokerId]) -> bool:
     while world.now_ms < begun_ms + BACKLOG_MS and any(_is_behind(cluster, broker) for broker in brokers):
         world.run_until(world.now_ms + LOOK_EVERY_MS, MAX_EVENTS)
     return world.now_ms > begun_ms
+
+
+def until_all_have_had(cluster: Cluster, work_ms: int) -> None:
+    """Let time pass until the znode of every marked topic is this old: a return from the trash creates it again.
+
+    This ends: a topic that is back to be deleted does not go into the trash again."""
+    world = cluster.world
+    while (due_ms := _youngest_created_at_ms(cluster) + work_ms) > world.now_ms:
+        world.run_until(due_ms, MAX_EVENTS)
+
+
+def _youngest_created_at_ms(cluster: Cluster) -> int:
+    nodes = (cluster.ensemble.model.node(paths.topic(name)) for name in cluster.ledger.marked)
+    return max((node.created_at_ms for node in nodes if node is not None), default=0)
 
 
 def _is_behind(cluster: Cluster, broker: BrokerId) -> bool:
