@@ -112,6 +112,8 @@ class ClusterState:
     elected_at_ms: int = 0
     leaving: PendingResignation | None = None
     """Set while the controller waits for answers before it resigns for good; no deletion starts meanwhile."""
+    channels_are_open: bool = False
+    """The cluster is loaded, and brokers can be sent requests: see `failover.take_over`."""
     had_power: bool = False
     """A broker has accepted a request in this term."""
     dynamic: DynamicConfig = NOTHING_CONFIGURED

@@ -118,6 +118,7 @@ def take_over(step: StepContext) -> None:
     context, cluster = step.context, step.context.cluster
     for broker in cluster.brokers.values():
         brokers.open_channel(step, broker)
+    cluster.channels_are_open = True
     brokers.show(step)
     batch = step.batch()
     batch.add_update_metadata(cluster.brokers)

@@ -425,7 +425,9 @@ class OneController:
     def _send(self, send: Send) -> None:
         self.sent.append(send)
         channel = self.channels.get(send.broker)
-        if channel is None or channel.broker_epoch != send.broker_epoch or send.broker in self.silent:
+        assert channel is not None, f"there is no channel to broker {send.broker}"
+        assert channel.broker_epoch == send.broker_epoch
+        if send.broker in self.silent:
             return
         answer = self.answer(send)
         if answer is not None:

@@ -11,7 +11,7 @@ from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData, Zk
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
-from tests.scenarios.test_debts_paid import back, closed, told
+from tests.scenarios.test_debts_paid import back, closed, to, told
 from tests.scenarios.test_debts_written import debts, without
 from tests.scenarios.test_marked_again import settings
 from tests.scenarios.test_pause import pause, resume
@@ -55,6 +55,28 @@ def test_debt_of_a_topic_is_void_when_its_marker_is_gone(call_off: Callable[[One
     assert debts(world) == {}
     assert closed(world) == [("void", "0")]
     assert told(back(world)) == ["announce orders"]
+
+
+def test_other_debts_are_paid_when_the_marker_is_removed_while_the_cluster_is_loaded() -> None:
+    """Seed 90658: the broker was asked before it had a channel. Nobody asked it again, or compared its cache."""
+    world = OneController(offline_replicas=OfflineReplicas.OWE)
+    without(with_topic(with_topic(cluster(world=world), "orders", (1, 3)), "bills", (1, 3)), 3)
+    world.mark("bills")
+    world.run()
+    topic = world.context.cluster.topics["orders"]
+    world.crash()
+    debt = znodes.Debt(topic.id, (0,), 1, world.now_ms)
+    world.write(Create(paths.debt(3, "orders", topic.created_zxid), znodes.encode_debt(debt)))
+    assert set(debts(world)) == {"3/bills", "3/orders"}
+    world.mark("orders")
+    settings(world, "false")
+    world.start_broker(3)
+    world.take_sent()
+    world.elect()
+    assert not world.exists(paths.delete_topic("orders"))
+    assert told(to(world, 3)) == ["compare bills", "announce orders", "delete bills"]
+    assert debts(world) == {}
+    assert not world.context.cluster.outstanding
 
 
 def test_debt_is_void_when_the_topic_can_be_understood_again() -> None:
