@@ -365,9 +365,10 @@ class ControllerProcess:
             case Send():
                 self._world.note(self.name, lambda: f"to {effect.broker}: {describe.request(effect.request)}")
                 channel = self.channels.get(effect.broker)
-                if channel is not None and channel.effect.broker_epoch == effect.broker_epoch:
-                    trash.deletions_ordered(self._cluster, self, effect)
-                    channel.put(effect)
+                if channel is None or channel.effect.broker_epoch != effect.broker_epoch:
+                    raise Violation("channel", f"{self.name} has no channel to broker {effect.broker}, and sends to it")
+                trash.deletions_ordered(self._cluster, self, effect)
+                channel.put(effect)
             case Record(record=record):
                 if record.type is EventRecordType.REFUSAL and record.data.get("why") == ILLEGAL:
                     raise Violation("transition", f"{self.name}: {record.subject} may not go {record.data['what']}")
