@@ -136,6 +136,11 @@ class Removals:
         self.look_again |= bool(self.under_way)
         return bool(self.under_way)
 
+    def end(self, name: str) -> None:
+        """Its removal has ended, or another topic has its name: what happened meanwhile does not matter any more."""
+        self.modified.pop(name, None)
+        self.missing.pop(name, None)
+
     def note_listed(self, names: Iterable[str]) -> None:
         """List again after the next outcome if a topic under way is among these topics or markers."""
         self.look_again |= not self.under_way.keys().isdisjoint(names)

@@ -239,7 +239,7 @@ def _finish(step: StepContext, name: str) -> None:
     phase(step, name, "removed", since_ms=deletion.acknowledged_at_ms or deletion.queued_at_ms, **shown)
     phase(step, name, "done", since_ms=deletion.queued_at_ms, **shown)
     remove_topic(step.context.cluster, name)
-    step.context.cluster.removals.modified.pop(name, None)
+    step.context.cluster.removals.end(name)
     missed.note_removed(step.context, name)
     debts.look_again(step, name)
     trash.vanished(step, (name,))
@@ -313,7 +313,7 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
         else:
             trees.append(grown)
     for name in replaced:
-        step.context.cluster.removals.modified.pop(name, None)
+        step.context.cluster.removals.end(name)
     if replaced:
         forget(step, replaced)
         step.do(ListTopics(), ListDeletions())
