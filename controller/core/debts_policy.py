@@ -133,6 +133,15 @@ def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
     return found & topic.numbers
 
 
+def earlier(context: Context, broker: BrokerId, name: str) -> Bits:
+    """Return the partitions of which the broker may still have a directory of an earlier topic of this name."""
+    found = 0
+    for created_zxid, debt in context.cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
+        if not lives(context, DebtKey(broker, name, created_zxid), debt):
+            found |= debt.left
+    return found
+
+
 def uncut(context: Context, broker: BrokerId, name: str) -> Bits:
     """Return the partitions of which the broker owes earlier replicas that nothing compares with the topic's own.
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import trash, trash_settings
+from lethe.controller.core import debts_policy, trash, trash_settings
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LogDirsDescribed
 from lethe.controller.core.mutation import enter_partition_state
@@ -113,6 +113,8 @@ def described(step: StepContext, event: LogDirsDescribed) -> None:
                 known = memory.topics[topic.topic].entry.partitions if topic.topic in memory.topics else ()
                 rows = (each.partition for each in topic.partitions if not each.is_future)
                 here = bits_of(number for number in rows if number in known)
+                # The answer names no ids, and what the broker owes is not the topic's.
+                here &= ~debts_policy.earlier(step.context, event.broker, topic.topic)
                 by_broker = looking.found.setdefault(topic.topic, {})
                 by_broker[event.broker] = by_broker.get(event.broker, 0) | here
                 looking.epochs[event.broker] = event.broker_epoch

@@ -11,15 +11,20 @@ leaves just before the write               the write fails; the brokers that are
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
+from lethe.protocol.vocabulary import LEADER_NONE
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Exists
+from lethe.protocol.zookeeper.znodes import Debt, TrashPhase, encode_debt
 from tests.fakes.one_controller import OneController, consent
-from tests.scenarios.plot import led, refusals
+from tests.scenarios.plot import cluster, led, refusals, with_topic
 from tests.scenarios.test_trash import phase_of, trashed
 from tests.scenarios.test_undelete_marked import refused, request
 
@@ -117,3 +122,28 @@ def test_a_broker_that_leaves_just_before_the_write_does_not_lead() -> None:
     assert not left
     assert led(world, "orders") == (2, 1, (2,))
     assert refusals(world, "topic/orders") == ["broker 1, which has it, is not registered any more"]
+
+
+def test_directory_that_a_broker_owes_of_an_earlier_topic_is_not_the_topics() -> None:
+    """The broker names no ids when it is asked for directories, and has not heard of the later topic yet.
+
+    Found by the simulator (seed 200879): that broker would have led the partition, without its records."""
+    world = cluster()
+    debt = Debt(UUID(int=7), (0,), 1, world.now_ms)
+    for path in (paths.lethe(), paths.debts(), paths.debts_of(2)):
+        if not world.exists(path):
+            world.write(Create(path, None))
+    world.crash()
+    world.write(Create(paths.debt(2, "orders", 1), encode_debt(debt)))
+    world.answer = lambda send: None if is_compare(send) else consent(send)
+    world.elect()
+    trashed(with_topic(world, "orders", (2, 1)))
+    assert phase_of(world) is TrashPhase.TRASHED
+    request(world, "orders")
+    assert led(world, "orders") == (1, 3, (1,)), "first epoch above that of the debt"
+
+
+def is_compare(send: Send) -> bool:
+    """The broker is asked whether it still has replicas that it owes."""
+    rows = [row for topic in getattr(send.request, "topics", ()) for row in getattr(topic, "partitions", ())]
+    return isinstance(send.request, LeaderAndIsrRequest) and any(row.leader == LEADER_NONE for row in rows)
