@@ -23,6 +23,9 @@ from lethe.adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
 from lethe.protocol.kafka.config_values import parse_boolean
 
 MAX_SHOWN: Final = 120
+_OF_SECRETS: Final = re.compile(r"pass|secret|jaas|digest|credential|token|private|(?:^|\.)key$", re.IGNORECASE)
+_LIKE_A_NAME: Final = re.compile(r"[a-z][a-z_-]{0,40}|[^.]+(\.[^.]+)+")
+"""A word in small letters, or words with dots between. Other lines may be the rest of a key in PEM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class ConfigError(Exception):
         self.problems = tuple(problems)
 
 
+def names_secret(name: str) -> bool:
+    """Return whether the value of a property, known or unknown, must not be shown."""
+    return _OF_SECRETS.search(name) is not None
+
+
 # --- the file -----------------------------------------------------------------------------------------------------
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -69,15 +77,22 @@ def parse_properties(text: str, source: str) -> tuple[dict[str, Setting], list[P
         try:
             name, value = _unescape(raw_name), _unescape(raw_value)
         except ValueError as error:
-            remedy = "write four hexadecimal digits after \\u, or double the backslash"
-            problems.append(Problem(raw_name, origin, raw_value, str(error), remedy))
+            problems.append(_bad_escape(raw_name, origin, raw_value, str(error)))
             continue
         before = found.get(name)
         if before is not None and before.value != value:
-            reason = f"contradicts {before.origin}, which says {_shown(before.value)}"
-            problems.append(Problem(name, origin, value, reason, "keep one of the two lines"))
+            secret = names_secret(name)
+            reason = f"contradicts {before.origin}, which says {'another' if secret else _shown(before.value)}"
+            problems.append(Problem(name, origin, None if secret else value, reason, "keep one of the two lines"))
         found[name] = Setting(value, origin)
     return found, problems
+
+
+def _bad_escape(name: str, origin: str, value: str, reason: str) -> Problem:
+    remedy = "write four hexadecimal digits after \\u, or double the backslash"
+    if names_secret(name):
+        return Problem(name, origin, None, "has \\u and no character behind it", remedy)
+    return Problem(name, origin, value, reason, remedy)
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
@@ -204,7 +219,8 @@ class Values:
     `finish` raises together."""
 
     schema: Schema
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, Setting] = field(repr=False)
+    """They may be secrets."""
     problems: list[Problem]
     warnings: list[str] = field(default_factory=list)
     has_file: bool = True
@@ -313,6 +329,10 @@ def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list
     warnings = []
     for name, setting in settings.items():
         if name in known or name in KAFKA_NAMES or name.startswith(KAFKA_PREFIXES):
+            continue
+        if not _LIKE_A_NAME.fullmatch(name):
+            remedy = "if it continues a value, end the line before it with a backslash"
+            warnings.append(f"{setting.origin}: a line without the name of a property is ignored; {remedy}")
             continue
         near = difflib.get_close_matches(name, [*known, *sorted(KAFKA_NAMES)], n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]}?" if near else ""

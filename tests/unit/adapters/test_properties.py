@@ -11,7 +11,7 @@ from lethe.adapters import config_common
 from lethe.adapters.config_common import JournalTopicConfig
 from lethe.adapters.config_environment import environment_settings, property_name
 from lethe.adapters.config_listeners import with_ports
-from lethe.adapters.properties import ConfigError, parse_properties
+from lethe.adapters.properties import ConfigError, Values, parse_properties, unknown_names
 from lethe.broker.runtime.configuration import BROKER_SCHEMA, BrokerConfig, load_broker_config
 from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
 from lethe.protocol.vocabulary import Endpoint
@@ -77,6 +77,38 @@ def test_a_name_given_twice_with_different_values_is_a_contradiction(tmp_path: P
     assert "server.properties:4: broker.id='4'" in problem
     assert "server.properties:1" in problem
     assert load(MINIMAL + "broker.id=3\n", tmp_path).broker_id == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.keystore.password",
+        "lethe.zookeeper.digest",
+        "sasl.jaas.config",
+        "listener.name.x.ssl.keystore.key",
+        "my.token",
+    ],
+)
+def test_problems_with_the_lines_of_a_secret_do_not_show_it(name: str) -> None:
+    for text in (f"{name}=one-secret\n{name}=another-secret", f"{name}=a\\users-secret"):
+        _, (problem,) = parse_properties(text, "f")
+        assert "secret" not in str(problem).replace(name, "")
+        assert "users" not in str(problem)
+
+
+def test_the_rest_of_a_key_whose_lines_are_not_joined_is_not_shown() -> None:
+    settings, _ = parse_properties(
+        "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49\nAbc9=", "f"
+    )
+    assert unknown_names(settings, ()) == [
+        f"f:{line}: a line without the name of a property is ignored; if it continues a value, end the line before it "
+        "with a backslash"
+        for line in (2, 3)
+    ]
+
+
+def test_values_are_not_part_of_their_representation() -> None:
+    assert "hidden" not in repr(Values({}, parse_properties("ssl.key.password=hidden", "f")[0], []))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
