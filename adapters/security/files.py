@@ -1,0 +1,62 @@
+"""Reading the files that properties name: each failure is a reason and a remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lethe.adapters.security.unusable import Unusable
+
+_NO_RIGHT: Final = (errno.EACCES, errno.EPERM)
+
+
+class FileState(NamedTuple):
+    """What changes when a file is replaced or written to."""
+
+    modified_ns: int
+    size: int
+    inode: int
+    device: int
+
+
+def file_state(path: Path) -> FileState | None:
+    """Return the state of the file that the path leads to; None if there is none. Reads no content."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return FileState(found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Return the content of the file. Raises Unusable, also if it has more than `max_bytes`."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(data) > max_bytes:
+        raise Unusable(f"has more than {max_bytes} bytes", "name the right file")
+    return data
+
+
+def _unreadable(path: Path, error: OSError) -> Unusable:
+    if error.errno in _NO_RIGHT:
+        remedy = "give that user the right to read it and to enter its directories"
+        return Unusable(f"may not be read by user {_user()}", remedy)
+    if error.errno == errno.ENOENT:
+        absolute = "" if path.is_absolute() else f"; this one is looked up in {Path.cwd()}"
+        return Unusable("does not exist", f"name an existing file with its whole path{absolute}")
+    if error.errno == errno.EISDIR:
+        return Unusable("is a directory", "name the file in it")
+    return Unusable(f"cannot be read: {error.strerror or error}", "name an existing file that this user may read")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
