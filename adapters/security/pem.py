@@ -2,7 +2,7 @@
 
 Kafka's parser (`DefaultSslEngineFactory.PemParser`) takes blanks for line ends, because a value in a properties file is
 one line: `-----BEGIN CERTIFICATE----- MIIB… -----END CERTIFICATE-----` is a certificate. Text around the blocks is
-ignored.
+ignored. Of several certificates on one line Kafka takes only the last; here each of them counts.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ class _Made:
 class TlsMaterial:
     """Contexts of one configuration, which follow its files.
 
-    Methods may be called from any thread. They return at once unless files have changed; reading them takes
-    milliseconds, and a second or two if one is a JKS store. Code of an event loop may therefore call
-    `await asyncio.to_thread(material.client_context)`.
+    Methods may be called from any thread. They return at once unless files have changed; reading them takes some tens
+    of milliseconds, and seconds if one is a JKS store. Code of an event loop therefore calls
+    `await asyncio.to_thread(material.client_context)`. While one thread reads files, others get the old context.
     """
 
     def __init__(self, settings: TlsSettings, clock: Clock | None = None) -> None:
@@ -157,11 +157,16 @@ class TlsMaterial:
         return {path: file_state(path) for path in self._files}
 
     def _current(self) -> _Made:
-        with self._lock:
-            states = self._states()
-            if states != self._made.states and self._is_due(states):
-                self._make_again(states)
-            return self._made
+        if self._lock.acquire(blocking=False):
+            try:
+                states = self._states()
+                if states == self._made.states:
+                    self._failed, self._said = None, ""
+                elif self._is_due(states):
+                    self._make_again(states)
+            finally:
+                self._lock.release()
+        return self._made
 
     def _is_due(self, states: Mapping[Path, FileState | None]) -> bool:
         if self._failed is None:

@@ -399,6 +399,21 @@ async def test_a_half_written_file_keeps_the_old_context_and_is_said_once(
         ]
 
 
+def test_a_second_failure_is_said_again_when_the_file_was_good_between(
+    ca: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = ca.issue().pem_file(tmp_path / "key.pem")
+    material = TlsMaterial(TlsSettings(keystore=keystore(path)))
+    good = tmp_path / "good"
+    for number in (1, 2):
+        path.rename(good)
+        material.client_context()
+        material.client_context()
+        assert len(caplog.records) == number
+        good.rename(path)
+        material.client_context()
+
+
 def test_what_failed_without_a_change_of_the_file_is_tried_again_later(ca: Authority, tmp_path: Path) -> None:
     path = ca.issue().pem_file(tmp_path / "key.pem")
     clock = SetClock()
@@ -560,6 +575,22 @@ def at_removal(look: Callable[[Path], Any]) -> Iterator[list[Any]]:
         yield seen
     finally:
         _looks.clear()
+
+
+async def test_nobody_waits_while_another_thread_reads(ca: Authority, tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    leaf = ca.issue()
+    leaf.pem_file(path)
+    material = TlsMaterial(TlsSettings(keystore=keystore(path)))
+    old = material.client_context()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifo").replace(path)
+    reading = asyncio.create_task(asyncio.to_thread(material.client_context))
+    writing = await asyncio.to_thread(os.open, path, os.O_WRONLY)  # returns when the other thread has begun to read
+    assert material.client_context() is old
+    os.write(writing, (leaf.key_pem() + leaf.chain_pem()).encode())
+    os.close(writing)
+    assert await reading is not old
 
 
 async def test_a_thread_may_ask(ca: Authority, tmp_path: Path) -> None:
