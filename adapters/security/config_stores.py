@@ -93,7 +93,7 @@ def _inline_keystore(
             password_name="ssl.keystore.password",
             key_password_name="ssl.key.password",
             certificates=chain.text,
-            key=key.secret,
+            key=key,
             key_password=key_password,
         )
     if chain is not None:

@@ -123,11 +123,11 @@ class PrefixedValues:
 
 
 def with_files(props: tuple[Property, ...]) -> tuple[Property, ...]:
-    """Return the properties; after each password follows the property that names a file with it."""
+    """Return the properties; after each secret follows the property that names a file with it."""
     found: list[Property] = []
     for prop in props:
         found.append(prop)
-        if prop.kind is PropertyKind.SECRET and prop.name.endswith(".password"):
+        if prop.kind is PropertyKind.SECRET:
             doc = f"A file that holds `{prop.name}` instead; the end of its line does not count."
             found.append(Property(prop.name + FILE_SUFFIX, PropertyKind.TEXT, None, doc))
     return tuple(found)

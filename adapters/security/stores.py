@@ -33,7 +33,6 @@ from lethe.adapters.properties import ConfigError, Problem
 from lethe.adapters.security import keytool, pem
 from lethe.adapters.security.files import read_file
 from lethe.adapters.security.prefixed import Place, PlacedSecret
-from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.unusable import Unusable
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -60,13 +59,13 @@ class StoreSettings:
     """The property for the store's password, whether it is given or not."""
     key_password_name: str
     certificates: str = ""
-    key: Secret | None = None
+    key: PlacedSecret | None = None
     password: PlacedSecret | None = None
     key_password: PlacedSecret | None = None
 
     def files(self) -> tuple[Path, ...]:
         """Return every file that the store is read from: its own, and those of its passwords."""
-        secrets = [given.secret for given in (self.password, self.key_password) if given is not None]
+        secrets = [given.secret for given in (self.key, self.password, self.key_password) if given is not None]
         return tuple(path for path in (self.path, *(secret.path for secret in secrets)) if path is not None)
 
     def problem(self, reason: str, remedy: str) -> ConfigError:
@@ -181,8 +180,7 @@ def _public_bytes(key: object) -> bytes:
 
 def _read_identity(store: StoreSettings) -> tuple[PrivateKeyTypes | None, tuple[Certificate, ...]]:
     if store.path is None:
-        key_text = "" if store.key is None else store.key.reveal()
-        return _pem_key(store, key_text), _pem_certificates(store, store.certificates)
+        return _pem_key(store, _reveal(store.key) or ""), _pem_certificates(store, store.certificates)
     kind, data = _read(store, store.path)
     if kind is StoreKind.PEM:
         text = data.decode("latin-1")
@@ -264,6 +262,8 @@ def _pem_key(store: StoreSettings, text: str) -> PrivateKeyTypes | None:
         reason, remedy = str(error), f"correct {_given_name(store.key_password, name)}"
     except pem.PemProblem as error:
         reason, remedy = str(error), "write one private key, as PEM in PKCS#8"
+    if store.key is not None:
+        raise ConfigError([Problem(store.key.place.name, store.key.place.origin, None, reason, remedy)])
     raise store.problem(reason, remedy)
 
 

@@ -96,7 +96,7 @@ def test_stores_in_the_properties_themselves() -> None:
     key, trust = settings.keystore, settings.truststore
     assert key is not None
     assert trust is not None
-    assert (key.path, key.certificates, key.key and key.key.reveal()) == (None, "CHAIN", "KEY")
+    assert (key.path, key.certificates, key.key and key.key.secret.reveal()) == (None, "CHAIN", "KEY")
     assert (trust.path, trust.certificates, trust.key) == (None, "CERTS", None)
     assert settings.files() == ()
 
@@ -358,4 +358,4 @@ def test_every_property_has_a_text_and_a_password_is_a_secret_with_a_file() -> N
         assert prop.doc.endswith(".")
         secret = prop.name.endswith((".password", ".keystore.key"))
         assert (prop.kind is PropertyKind.SECRET) is secret
-        assert not prop.name.endswith(".password") or f"{prop.name}.file" in names
+        assert not secret or f"{prop.name}.file" in names

@@ -85,6 +85,6 @@ def test_a_file_that_gives_no_secret() -> None:
     ]
 
 
-def test_each_password_has_a_property_for_its_file() -> None:
-    props = (Property("a.password", PropertyKind.SECRET, None, "x"), Property("a.key", PropertyKind.SECRET, None, "x"))
+def test_each_secret_has_a_property_for_its_file() -> None:
+    props = (Property("a.password", PropertyKind.SECRET, None, "x"), Property("a.key", PropertyKind.TEXT, None, "x"))
     assert [prop.name for prop in with_files(props)] == ["a.password", "a.password.file", "a.key"]

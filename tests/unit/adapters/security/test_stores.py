@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def store(
         password_name=f"{base}password",
         key_password_name="ssl.key.password",
         certificates=certificates,
-        key=None if key is None else Secret(key),
+        key=placed("ssl.keystore.key", key),
         password=placed(f"{base}password", password),
         key_password=placed("ssl.key.password", key_password),
     )
@@ -103,6 +104,28 @@ def test_pem_in_one_line_of_a_properties_file(ca: Authority, key_password: str |
         key=one_line(leaf.key_pem(key_password)),
     )
     assert load_identity(settings, now_ms()).chain == (leaf.certificate,)
+
+
+def test_a_problem_with_a_key_in_the_properties_names_its_property(ca: Authority, tmp_path: Path) -> None:
+    leaf = ca.issue()
+    settings = store(None, certificates=leaf.chain_pem(), key=leaf.key_pem(PASSWORD), key_password=OTHER)
+    assert refused(settings).startswith(
+        f"{ORIGIN}: ssl.keystore.key: has an encrypted private key, which the password does"
+    )
+    settings = store(None, certificates="nothing", key=leaf.key_pem())
+    assert refused(settings).startswith(f"{ORIGIN}: ssl.keystore.certificate.chain: holds no certificate; put")
+
+
+def test_a_key_in_a_file_of_its_own(ca: Authority, tmp_path: Path) -> None:
+    path, leaf = tmp_path / "key", ca.issue()
+    path.write_text(leaf.key_pem())
+    given = PlacedSecret(FileSecret(path), Place("ssl.keystore.key.file", ORIGIN))
+    settings = replace(store(None, certificates=leaf.chain_pem()), key=given)
+    assert settings.files() == (path,)
+    assert load_identity(settings, now_ms()).chain == (leaf.certificate,)
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.key\.file='.*key': does not exist"):
+        load_identity(settings, now_ms())
 
 
 def test_a_password_for_a_key_that_is_not_encrypted_is_ignored(ca: Authority, tmp_path: Path) -> None:
