@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lethe.protocol.counting import counted
-from lethe.protocol.kafka import codec_control, codec_group_offsets, codec_queries, codec_to_controller
+from lethe.protocol.kafka import codec_control, codec_group_offsets, codec_queries, codec_sasl, codec_to_controller
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import compile_layout, fixed_offset
 from lethe.protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
@@ -152,6 +152,12 @@ _BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[
             codec_group_offsets.offset_commit_request,
             codec_group_offsets.offset_commit_response,
         ),
+        ApiKey.SASL_HANDSHAKE: ("SaslHandshake", codec_sasl.handshake_request, codec_sasl.handshake_response),
+        ApiKey.SASL_AUTHENTICATE: (
+            "SaslAuthenticate",
+            codec_sasl.authenticate_request,
+            codec_sasl.authenticate_response,
+        ),
     }
 )
 """(Kafka's name, request, response)"""
@@ -210,12 +216,8 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
 
 _CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
 _READ_ONLY_APIS: Final = (
-    ApiKey.METADATA,
-    ApiKey.API_VERSIONS,
-    ApiKey.DESCRIBE_CONFIGS,
-    ApiKey.DESCRIBE_LOG_DIRS,
-    ApiKey.LIST_GROUPS,
-    ApiKey.LIST_TRANSACTIONS,
+    *(ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS),
+    *(ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS),
 )
 """Kafka ignores bytes after the end of every request, and a client relies on it: to request all topics, librdkafka 2.16
 sends four bytes of length where MetadataRequest v12 has one, so three are left over. Requests that change state stay

@@ -30,6 +30,7 @@ from lethe.protocol.kafka.codec_primitives import (
     Malformed,
     Read,
     Write,
+    byte_string,
     encode_uvarint,
     end_of,
     fixed,
@@ -172,6 +173,8 @@ def _field_layout(
         )
     if item is None and kafka_type == "string":
         return string(flexible, nullable)
+    if item is None and kafka_type == "bytes" and not nullable:
+        return byte_string(flexible)
     if item is None and kafka_type == "uuid":
         return TOPIC_ID
     if item is None and kafka_type in FIXED:

@@ -50,6 +50,7 @@ FIXED: Final = {
     "int32": ("i", 4),
     "timedelta_i32": ("i", 4),
     "int64": ("q", 8),
+    "timedelta_i64": ("q", 8),
 }
 """Code of `struct`, and size. Throttle times stay milliseconds and error codes stay numbers."""
 
@@ -164,6 +165,21 @@ def encode_string(value: str, flexible: bool) -> bytes:
     if len(data) > _MAX_STRING_BYTES:
         raise Unencodable(f"a text of {counted(len(data), 'byte')}: {_STRING_LIMIT}")
     return (encode_uvarint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
+
+
+def byte_string(flexible: bool) -> Layout:
+    """Return the layout of bytes that are never null."""
+
+    def read(buffer: bytes, offset: int) -> tuple[bytes, int]:
+        size, start = read_length(buffer, offset, flexible, 1)
+        _null(offset, size >= 0)
+        return buffer[start : start + size], start + size
+
+    def write(value: bytes, append: Append) -> None:
+        append(encode_length(len(value), flexible))
+        append(value)
+
+    return Layout(read, write, 1 if flexible else 4)
 
 
 def encode_length(length: int, flexible: bool) -> bytes:

@@ -1,9 +1,9 @@
 """Requests that clients and brokers send, and their responses, independent of version.
 
 Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
-ListTransactions to every broker. `group_offsets` has the requests to a group's coordinator, `to_controller` the
-brokers' requests to the controller. A field that a version lacks has its default after decoding and is dropped on
-encoding, like Kafka's ignorable fields.
+ListTransactions to every broker. `group_offsets` has the requests to a group's coordinator, `sasl` those of a SASL
+exchange, `to_controller` the brokers' requests to the controller. A field that a version lacks has its default after
+decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from lethe.protocol.kafka.group_offsets import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+)
+from lethe.protocol.kafka.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
 )
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
@@ -301,6 +307,8 @@ ClientRequest = (
     | ListTransactionsRequest
     | OffsetFetchRequest
     | OffsetCommitRequest
+    | SaslHandshakeRequest
+    | SaslAuthenticateRequest
 )
 ClientResponse = (
     ApiVersionsResponse
@@ -311,6 +319,8 @@ ClientResponse = (
     | ListTransactionsResponse
     | OffsetFetchResponse
     | OffsetCommitResponse
+    | SaslHandshakeResponse
+    | SaslAuthenticateResponse
 )
 QueryRequest = ClientRequest | ControllerRequest
 QueryResponse = ClientResponse | ControllerResponse
@@ -345,3 +355,5 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.OFFSET_FETCH
         case OffsetCommitRequest():
             return ApiKey.OFFSET_COMMIT
+        case SaslHandshakeRequest() | SaslAuthenticateRequest():
+            return ApiKey.SASL_HANDSHAKE if isinstance(request, SaslHandshakeRequest) else ApiKey.SASL_AUTHENTICATE

@@ -34,6 +34,8 @@ MODULES = {
     ApiKey.LIST_TRANSACTIONS: "ListTransactions",
     ApiKey.OFFSET_FETCH: "OffsetFetch",
     ApiKey.OFFSET_COMMIT: "OffsetCommit",
+    ApiKey.SASL_HANDSHAKE: "SaslHandshake",
+    ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate",
 }
 MESSAGES = [
     pytest.param(api, version, kind, id=f"{name}{kind}-v{version}")
@@ -53,6 +55,8 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "string": TOPICS | st.text(max_size=5),
     "uuid": IDS | st.none(),
     "error_code": st.sampled_from(KioErrorCode),
+    "bytes": st.binary(max_size=5) | st.integers(126, 130).map(bytes),
+    "timedelta_i64": st.integers(0, 2**40).map(lambda ms: timedelta(milliseconds=ms)),
     "timedelta_i32": st.integers(0, 2**31 - 1).map(lambda ms: timedelta(milliseconds=ms)),
 }
 FIXED_FIELDS: dict[str, st.SearchStrategy[Any]] = {
