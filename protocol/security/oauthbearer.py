@@ -1,0 +1,129 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255): one message with a token.
+
+Theory of operation. A server that accepts the token answers with nothing. Another one answers with JSON that says why;
+the client confirms it with one byte, and only then the server reports the failure.
+
+    client  n,,^Aauth=Bearer <token>^A^A           server  (empty)                       accepted
+    client  n,,^Aauth=Bearer <token>^A^A           server  {"status":"invalid_token"}
+    client  ^A                                     server  fails
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lethe.protocol.security.exchange import AuthenticationFailed, text_of
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+
+_SEPARATOR: Final = "\x01"
+_CONFIRMATION: Final = b"\x01"
+_TOKEN: Final = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
+_SASL_NAME: Final = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_KEY: Final = re.compile(r"[A-Za-z]+")
+_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+_FIRST: Final = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e\t\r\n]+\x01)*)\x01"
+)
+_REFUSAL: Final = b'{"status":"invalid_token"}'
+
+
+@dataclass(frozen=True, slots=True)
+class BearerToken:
+    """The content of the message. `extensions`: further names and values for the server (KIP-342)."""
+
+    token: str = field(repr=False)
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    authorization_id: str = ""
+
+    def encode(self) -> bytes:
+        """Return the message. Raises ValueError if a part cannot be carried; it does not quote the part."""
+        if not _TOKEN.fullmatch(self.token):
+            raise ValueError("the text is no OAuth token: it is empty, or has characters that tokens do not have")
+        for name, value in self.extensions.items():
+            if name == "auth" or not _KEY.fullmatch(name):
+                raise ValueError(f"{name!r} is no name for an extension of OAUTHBEARER: only letters, and not auth")
+            if not _VALUE.fullmatch(value):
+                raise ValueError(f"the value of the extension {name!r} of OAUTHBEARER is not printable ASCII")
+        pairs = {"auth": f"Bearer {self.token}", **self.extensions}
+        name = self.authorization_id.replace("=", "=3D").replace(",", "=2C")
+        shown = "".join(f"{key}={value}{_SEPARATOR}" for key, value in pairs.items())
+        return f"n,{name and 'a=' + name},{_SEPARATOR}{shown}{_SEPARATOR}".encode()
+
+    @classmethod
+    def decode(cls, message: bytes) -> BearerToken:
+        """Parse the message. Raises AuthenticationFailed."""
+        found = _FIRST.fullmatch(text_of(message, "the message of OAUTHBEARER"))
+        if found is None:
+            raise AuthenticationFailed("the message of OAUTHBEARER is malformed, or asks for channel binding")
+        pairs = dict(pair.partition("=")[::2] for pair in found["pairs"].split(_SEPARATOR)[:-1])
+        scheme, _, token = pairs.pop("auth", "").partition(" ")
+        token = token.lstrip(" ")
+        if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
+            raise AuthenticationFailed("the message of OAUTHBEARER has no bearer token")
+        name = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+        return cls(token, pairs, name)
+
+
+class OAuthBearerClient:
+    """The client's side of one exchange."""
+
+    __slots__ = ("_first", "_refusal")
+
+    def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
+        self._first = BearerToken(token, extensions or {}).encode()
+        self._refusal: str | None = None
+
+    def first(self) -> bytes:
+        """Return the message with the token."""
+        return self._first
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """Return None if the server accepts the token, and the confirmation if it does not.
+
+        Raises AuthenticationFailed if the server continues after the confirmation.
+        """
+        if self._refusal is not None:
+            raise AuthenticationFailed(f"the server does not accept the token: {self._refusal}")
+        if not challenge:
+            return None
+        self._refusal = _status(challenge)
+        return _CONFIRMATION
+
+
+class OAuthBearerServer:
+    """The server's side of one exchange. `check` returns the principal that a token is for; None if it is not valid."""
+
+    __slots__ = ("_check", "_has_refused", "principal")
+
+    def __init__(self, check: Callable[[str], str | None]) -> None:
+        self.principal: str | None = None
+        self._check = check
+        self._has_refused = False
+
+    def answer(self, response: bytes) -> bytes:
+        """Return nothing for an accepted token, else the refusal, after which it raises AuthenticationFailed."""
+        if self._has_refused or self.principal is not None:
+            raise AuthenticationFailed("the token is not valid" if self._has_refused else "the exchange is over")
+        message = BearerToken.decode(response)
+        principal = self._check(message.token)
+        if principal is None:
+            self._has_refused = True
+            return _REFUSAL
+        if message.authorization_id not in ("", principal):
+            raise AuthenticationFailed("the client asks to act as another user than the one that the token is for")
+        self.principal = principal
+        return b""
+
+
+def _status(challenge: bytes) -> str:
+    """Return the status that the server gives as the reason."""
+    try:
+        status = json.loads(challenge)["status"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return "it gives no reason"
+    return status if isinstance(status, str) and re.fullmatch(r"[\x20-\x7e]{1,200}", status) else "it gives no reason"
