@@ -1,1 +1,1 @@
-"""TLS for connections and listeners: stores of keys and certificates, the secrets that open them, and contexts."""
+"""Security of connections: TLS, SASL and secrets, with their files, sockets and randomness."""

@@ -1,0 +1,23 @@
+"""Why a request to a broker got no answer."""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """The broker was not reached or did not answer. It may or may not have received the request."""
+
+
+class ConnectionFailed(ClientError):
+    """The connection could not be opened, or ended before the response."""
+
+
+class AuthenticationRefused(ConnectionFailed):
+    """The SASL login failed: the broker refused it, or did not prove its own identity, or there is nothing to send."""
+
+
+class TlsFailed(ConnectionFailed):
+    """TLS failed: one side does not trust the other's certificate, or only one of them speaks TLS."""
+
+
+class RequestTimedOut(ClientError):
+    """The response did not arrive in time."""

@@ -1,0 +1,72 @@
+"""Logins from JAAS entries: which mechanism goes with which module, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from lethe.adapters.security.login import MECHANISMS, LoginUnusable, SaslLogin, check_mechanism, shown
+from lethe.adapters.security.tokens import TokenFile
+from lethe.protocol.security.exchange import SaslClient
+from lethe.protocol.security.jaas import JaasEntry, JaasError, parse_config
+
+COMMON = "org.apache.kafka.common.security"
+PLAIN = parse_config(f'{COMMON}.plain.PlainLoginModule required username="alice" password="hunter2";')
+SCRAM = parse_config(f'{COMMON}.scram.ScramLoginModule required username="alice" password="hunter2";')
+TOKEN = parse_config(f'{COMMON}.scram.ScramLoginModule required username="id" password="hunter2" tokenauth=true;')
+OAUTH = parse_config(f'{COMMON}.oauthbearer.OAuthBearerLoginModule required extension_tenant="t1" scope="s";')
+
+
+async def first(login: SaslLogin) -> bytes:
+    client: SaslClient = await login.client()
+    return client.first()
+
+
+async def test_a_login_for_each_mechanism(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc")
+    assert await first(SaslLogin.from_jaas("PLAIN", PLAIN)) == b"\0alice\0hunter2"
+    assert (await first(SaslLogin.from_jaas("SCRAM-SHA-256", SCRAM))).startswith(b"n,,n=alice,r=")
+    assert (await first(SaslLogin.from_jaas("SCRAM-SHA-512", TOKEN))).endswith(b",tokenauth=true")
+    oauth = SaslLogin.from_jaas("OAUTHBEARER", OAUTH, TokenFile(tmp_path / "token"))
+    assert await first(oauth) == b"n,,\x01auth=Bearer abc\x01tenant=t1\x01\x01"
+    assert oauth.identity == f"the token in {tmp_path}/token"
+
+
+async def test_each_exchange_has_a_nonce_of_its_own() -> None:
+    login = SaslLogin.from_jaas("SCRAM-SHA-256", SCRAM)
+    assert len({await first(login) for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    "mechanism, entry, reason",
+    [
+        ("PLAIN", SCRAM, "PLAIN goes with PlainLoginModule, and sasl.jaas.config names ScramLoginModule"),
+        ("SCRAM-SHA-512", PLAIN, "SCRAM-SHA-512 goes with ScramLoginModule"),
+        ("OAUTHBEARER", OAUTH, "OAUTHBEARER needs a token: name the file"),
+        ("GSSAPI", PLAIN, r"GSSAPI \(Kerberos\) is not available.*Enable one of PLAIN, SCRAM-SHA-256.*sasl.mechanism"),
+        ("scram-sha-512", SCRAM, "'scram-sha-512' is no SASL mechanism that Lethe has: use one of PLAIN"),
+        ("AWS_MSK_IAM", PLAIN, "'AWS_MSK_IAM' is no SASL mechanism"),
+    ],
+)
+def test_what_gives_no_login_is_refused(mechanism: str, entry: JaasEntry, reason: str) -> None:
+    with pytest.raises(LoginUnusable, match=reason) as refused:
+        SaslLogin.from_jaas(mechanism, entry)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_missing_option_is_named() -> None:
+    with pytest.raises(JaasError, match="PlainLoginModule has no password"):
+        SaslLogin.from_jaas("PLAIN", parse_config(f'{COMMON}.plain.PlainLoginModule required username="alice";'))
+
+
+def test_every_mechanism_is_one_that_can_be_used() -> None:
+    for mechanism in MECHANISMS:
+        check_mechanism(mechanism)
+
+
+def test_no_representation_shows_the_password() -> None:
+    assert "hunter2" not in repr(SaslLogin.from_jaas("PLAIN", PLAIN))
+
+
+def test_a_peers_text_is_one_line_of_limited_length() -> None:
+    assert shown("a\nb\x1b[2J\u202e") == "a?b?[2J?"
+    assert shown("x" * 301) == "x" * 300 + "…"
