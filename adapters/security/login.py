@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ _NONCE_BYTES: Final = 24
 _EARLIEST: Final = 0.85
 _SPREAD: Final = 0.10
 _MAX_SHOWN: Final = 300
+_SHORTEST_MASKED: Final = 3
+"""Shorter texts occur in any sentence."""
 _MODULES: Final = {
     PLAIN: "PlainLoginModule",
     ScramMechanism.SHA_256.value: "ScramLoginModule",
@@ -173,7 +176,7 @@ async def log_in(login: SaslLogin, ask: Ask, offered: Mapping[int, VersionRange]
     while response is not None:
         answer = cast(SaslAuthenticateResponse, await ask(SaslAuthenticateRequest(response), authenticate))
         if answer.error != ErrorCode.NONE:
-            said = shown(answer.error_message or error_name(answer.error))
+            said = shown(masked(answer.error_message or error_name(answer.error), response))
             raise AuthenticationRefused(
                 f"{place} refuses {login.identity} with {login.mechanism}: {said}; {login.remedy}"
             )
@@ -214,6 +217,14 @@ async def _name_mechanism(login: SaslLogin, ask: Ask, version: int, place: str) 
             raise AuthenticationRefused(
                 f"{place} refuses the mechanism {login.mechanism}: {error_name(other)}; it enables {enabled}"
             )
+
+
+def masked(text: str, sent: bytes) -> str:
+    """Return the text without what it repeats of a message: PLAIN and OAUTHBEARER send the secret itself."""
+    for part in re.split(r"[\0\x01 ]", sent.decode(errors="replace")):
+        if len(part) >= _SHORTEST_MASKED:
+            text = text.replace(part, "***")
+    return text
 
 
 def shown(text: str) -> str:

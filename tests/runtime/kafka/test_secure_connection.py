@@ -284,6 +284,14 @@ async def test_a_handshake_that_does_not_end_counts_for_the_connect_timeout(tmp_
             await connect(server.sockets[0].getsockname()[1], tls(client_context(tmp_path)), connect_timeout_ms=100)
 
 
+async def test_a_peer_that_does_not_end_tls_delays_the_end_for_a_second_only(tmp_path: Path) -> None:
+    with alerting(server_context(tmp_path)) as port:
+        connection = await connect(port, tls(client_context(tmp_path)))
+        async with asyncio.timeout(10):
+            await connection.close()
+    assert not connection.is_open
+
+
 # --- SASL ---------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.security.login import MECHANISMS, LoginUnusable, SaslLogin, check_mechanism, shown
+from lethe.adapters.security.login import MECHANISMS, LoginUnusable, SaslLogin, check_mechanism, masked, shown
 from lethe.adapters.security.tokens import TokenFile
 from lethe.protocol.security.exchange import SaslClient
 from lethe.protocol.security.jaas import JaasEntry, JaasError, parse_config
@@ -70,3 +70,16 @@ def test_no_representation_shows_the_password() -> None:
 def test_a_peers_text_is_one_line_of_limited_length() -> None:
     assert shown("a\nb\x1b[2J\u202e") == "a?b?[2J?"
     assert shown("x" * 301) == "x" * 300 + "…"
+
+
+@pytest.mark.parametrize(
+    "sent, said, expected",
+    [
+        (b"\0alice\0hunter2", "no password hunter2 here", "no password *** here"),
+        (b"n,,\x01auth=Bearer hunter2.x\x01tenant=t1\x01\x01", "not hunter2.x", "not ***"),
+        (b"n,,n=alice,r=abc", "invalid credentials of alice", "invalid credentials of alice"),
+        (b"\0al\0hunter2", "all credentials", "all credentials"),
+    ],
+)
+def test_a_broker_that_repeats_the_secret_is_not_quoted(sent: bytes, said: str, expected: str) -> None:
+    assert masked(said, sent) == expected
