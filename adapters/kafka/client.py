@@ -25,7 +25,7 @@ from lethe.adapters.kafka.client_errors import (
 )
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
 from lethe.adapters.security.login import log_in
-from lethe.adapters.security.tls_failures import answered_with_alert, ended_in_handshake, tls_failure
+from lethe.adapters.security.tls_failures import answered_with_alert, tls_failure
 from lethe.protocol.kafka.codec import EncodedBody, preload
 from lethe.protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
 from lethe.protocol.kafka.control import ApiKey
@@ -225,9 +225,8 @@ class KafkaConnection:
 
     def _broken(self, api: ApiKey, error: OSError) -> ConnectionFailed:
         # The reader has the alert that ended TLS, where the writer only found the connection closed.
-        received = self._reader.exception()
-        for each in (error, received):
-            if isinstance(each, ssl.SSLError):
+        for each in (error, self._reader.exception()):
+            if isinstance(each, ssl.SSLError) and not self._beginning:
                 return tls_failure(self._place, self.peer.rpartition(":")[0], each)
         return ConnectionFailed(f"the connection to {self.peer} broke at {api.name}: {error}{self._closed_hint()}")
 
@@ -337,6 +336,6 @@ async def _streams(
         raise tls_failure(place, host, error) from error
     except (OSError, ValueError, OverflowError) as error:
         if context is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
-            raise ended_in_handshake(place) from error
+            raise tls_failure(place, host, error) from error
         # Host and port come from a registration with arbitrary content.
         raise ConnectionFailed(f"cannot connect to {peer}: {getattr(error, 'strerror', None) or error}") from error

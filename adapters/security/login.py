@@ -22,6 +22,7 @@ from typing import Final, Self, cast
 
 from lethe.adapters.kafka.client_errors import AuthenticationRefused
 from lethe.adapters.security.tokens import TokenSource, TokenUnavailable
+from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.counting import listed
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
@@ -44,7 +45,7 @@ from lethe.protocol.security.scram import ScramClient, ScramMechanism
 Ask = Callable[[Request, int], Awaitable[Response]]
 """(request, version) -> response, on the connection that logs in"""
 Password = Callable[[], str]
-"""Returns the password for the next login. May raise OSError and ValueError, without the password in their texts."""
+"""Returns the password for the next login. May raise Unusable, OSError, ValueError; their texts do not contain it."""
 
 GSSAPI: Final = "GSSAPI"
 _NONCE_BYTES: Final = 24
@@ -77,7 +78,7 @@ class SaslLogin:
     remedy: str
     """What to check after a refusal."""
     client: Callable[[], Awaitable[SaslClient]] = field(repr=False)
-    """Makes the client's side of one exchange. Raises TokenUnavailable, OSError and ValueError."""
+    """Makes the client's side of one exchange. Raises TokenUnavailable, Unusable, OSError and ValueError."""
     random: Callable[[], float] = field(default=random.random, repr=False)
     """A number from 0 to 1 for the time of the next login."""
 
@@ -194,7 +195,7 @@ async def log_in(login: SaslLogin, ask: Ask, offered: Mapping[int, VersionRange]
 async def _client(login: SaslLogin, place: str) -> SaslClient:
     try:
         return await login.client()
-    except (TokenUnavailable, OSError, ValueError) as error:
+    except (TokenUnavailable, Unusable, OSError, ValueError) as error:
         raise AuthenticationRefused(f"no login at {place} with {login.mechanism}: {error}") from error
 
 

@@ -114,7 +114,7 @@ async def test_each_connection_gets_the_context_of_its_time(tmp_path: Path) -> N
     async with broker.running() as port:
         async with await connect(port, security) as connection:
             assert await connection.request(ALL, 12) == METADATA
-        with pytest.raises(TlsFailed, match="not signed by a CA that is trusted here"):
+        with pytest.raises(TlsFailed, match="issued by an authority that is not trusted here"):
             await connect(port, security)
 
 
@@ -123,8 +123,8 @@ async def test_an_unknown_ca_of_the_broker(tmp_path: Path) -> None:
     error = await failure(SecureBroker(tls=server_context(tmp_path)), security)
     assert isinstance(error, TlsFailed)
     assert re.fullmatch(
-        r"TLS with 127\.0\.0\.1:\d+ \(SSL\) failed: its certificate is not signed by a CA that is trusted here: "
-        r"add the certificate of that CA to ssl\.truststore\.location",
+        r"127\.0\.0\.1:\d+ \(SSL\): its certificate is issued by an authority that is not trusted here; add that "
+        r"authority's certificate to ssl\.truststore\.location",
         str(error),
     )
 
@@ -133,7 +133,7 @@ async def test_an_expired_certificate_of_the_broker(tmp_path: Path) -> None:
     broker = SecureBroker(tls=server_context(tmp_path, CA.expired()))
     error = await failure(broker, tls(client_context(tmp_path)))
     assert isinstance(error, TlsFailed)
-    assert "its certificate has expired: renew it in the keystore of the broker" in str(error)
+    assert "its certificate has expired; renew it there" in str(error)
 
 
 async def test_a_certificate_for_another_host(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_a_certificate_for_another_host(tmp_path: Path) -> None:
     for host in ("127.0.0.1", "localhost"):
         error = await failure(SecureBroker(tls=context), tls(client_context(tmp_path)), host)
         assert isinstance(error, TlsFailed)
-        assert f"its certificate is not for {host}: issue one with this name" in str(error)
+        assert f"its certificate does not name {host!r} among its subject alternative names" in str(error)
 
 
 async def test_a_certificate_for_another_host_is_accepted_without_endpoint_identification(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_a_certificate_for_another_host_is_accepted_without_endpoint_ident
     other = client_context(tmp_path, trusted=Authority("other"))
     other.check_hostname = False
     error = await failure(broker, tls(other))
-    assert "not signed by a CA that is trusted here" in str(error)
+    assert "issued by an authority that is not trusted here" in str(error)
 
 
 @contextmanager
@@ -188,7 +188,7 @@ async def refusal(context: ssl.SSLContext, security: ChannelSecurity) -> TlsFail
     with alerting(context) as port, pytest.raises(TlsFailed) as failed:
         async with await connect(port, security) as connection:
             await connection.request(ALL, 12)
-    assert f"TLS with 127.0.0.1:{port} ({security.protocol.name}) failed: " in str(failed.value)
+    assert str(failed.value).startswith(f"127.0.0.1:{port} ({security.protocol.name}): ")
     return failed.value
 
 
@@ -199,8 +199,8 @@ async def test_a_missing_client_certificate(tmp_path: Path, newest: ssl.TLSVersi
     context.maximum_version = newest
     error = await refusal(context, tls(client_context(tmp_path), login))
     assert re.search(
-        "client certificate.*: set ssl.keystore.location to a certificate with its key that the truststore of the "
-        "broker accepts",
+        "requires a certificate of its clients; set ssl.keystore|finds no common cipher suite, or lacks a certificate "
+        "of this side; .*set ssl.keystore",
         str(error),
     )
 
@@ -208,13 +208,13 @@ async def test_a_missing_client_certificate(tmp_path: Path, newest: ssl.TLSVersi
 async def test_a_client_certificate_of_an_unknown_ca(tmp_path: Path) -> None:
     context = server_context(tmp_path, clients=CA)
     error = await refusal(context, tls(client_context(tmp_path, Authority("other").client())))
-    assert "does not trust the CA of our client certificate: add that CA to the truststore of the broker" in str(error)
+    assert "does not know the authority that issued this side's certificate; add that authority" in str(error)
 
 
 async def test_an_expired_client_certificate(tmp_path: Path) -> None:
     context = server_context(tmp_path, clients=CA)
     error = await refusal(context, tls(client_context(tmp_path, CA.expired())))
-    assert "our client certificate, which has expired: renew it in ssl.keystore.location" in str(error)
+    assert "this side's certificate has expired; put a new certificate into the key store" in str(error)
 
 
 async def test_no_common_version_of_tls(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_no_common_version_of_tls(tmp_path: Path) -> None:
     ours = client_context(tmp_path)
     ours.maximum_version = ssl.TLSVersion.TLSv1_2
     error = await refusal(context, tls(ours))
-    assert "no version of TLS in common: compare ssl.enabled.protocols" in str(error)
+    assert "speaks no version of TLS that is enabled here; compare ssl.enabled.protocols" in str(error)
 
 
 @pytest.mark.parametrize("login", [None, LOGIN])
@@ -240,8 +240,8 @@ async def test_tls_spoken_to_a_plaintext_port(tmp_path: Path) -> None:
     error = await failure(SecureBroker(), tls(client_context(tmp_path)))
     assert isinstance(error, TlsFailed)
     assert re.search(
-        r"TLS with 127\.0\.0\.1:\d+ \(SSL\) failed: it ended the connection during the handshake and gave no reason\. "
-        r"Check that its listener speaks TLS \(the port, security\.protocol\)",
+        r"127\.0\.0\.1:\d+ \(SSL\): closed the connection during the handshake of TLS; look at its log: it may "
+        r"speak no TLS there, or require a certificate \(ssl\.keystore\.location\)",
         str(error),
     )
 
