@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
-from lethe.adapters.config_listeners import listener_hosts
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.adapters.zookeeper.config import DEFAULT_SLOW_WRITE_MS, parse_connect_string
@@ -82,21 +82,7 @@ COMMON: Final = (
         minimum=1,
         maximum=MAX_INT,
     ),
-    Property(
-        "lethe.http.host",
-        PropertyKind.TEXT,
-        "127.0.0.1",
-        "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes "
-        "nothing, and has no password: limit who can reach it.",
-    ),
-    Property(
-        "lethe.http.port",
-        PropertyKind.INTEGER,
-        "0",
-        "Port of the HTTP server; 0 takes any free one, which the log names.",
-        minimum=0,
-        maximum=65535,
-    ),
+    *HTTP,
     Property(
         "lethe.journal.dir",
         PropertyKind.TEXT,
@@ -161,15 +147,6 @@ class ZooKeeperConfig:
             credentials=() if self.credentials is None else (self.credentials,),
             slow_write_ms=self.slow_write_ms,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class HttpConfig:
-    host: str
-    port: int
-    """0: any free one."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Names that requests may use, besides those that `adapters.http_hosts` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +239,6 @@ def check_inter_broker_listener(values: Values) -> None:
     if values.setting(name) is not None and other is not None:
         reason = f"stands beside security.inter.broker.protocol={other.value} ({other.origin})"
         values.wrong(name, reason, "give one of the two, as in Kafka")
-
-
-def read_http(values: Values) -> HttpConfig:
-    host, hosts = values.text("lethe.http.host") or "127.0.0.1", values.items("lethe.http.allowed.hosts")
-    advertised = listener_hosts(values.items("advertised.listeners") or values.items("listeners"))
-    return HttpConfig(host, values.integer("lethe.http.port"), (*hosts, *advertised))
 
 
 def read_journal(values: Values) -> JournalFilesConfig | None:

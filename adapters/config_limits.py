@@ -56,14 +56,6 @@ LIMITS: Final = (
         minimum=1,
         maximum=MAX_INT,
     ),
-    Property(
-        "lethe.http.allowed.hosts",
-        PropertyKind.LIST,
-        "",
-        "Names under which the HTTP server may be asked, besides addresses, `localhost`, names without a dot, this "
-        "machine's name, hosts of `advertised.listeners`, and names in the search domains of `/etc/resolv.conf`. "
-        "Others are refused, because a foreign web page may have sent the request.",
-    ),
 )
 
 

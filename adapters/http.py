@@ -1,9 +1,10 @@
 """HTTP server of a daemon: metrics, health, readiness, and views of the daemon's state.
 
-No route changes anything, so there is no authentication. The server listens on loopback by default, and refuses host
-names that an attacker may own (`adapters.http_hosts`). Connections are limited in number and time
-(`adapters.http_listener`). If a handler raises, the answer is 500 with the error's name, and the daemon continues. A
-stream lasts as long as its source; a reader that stalls beyond a limit is disconnected.
+A request passes, in this order: TLS if it is configured; the limits on connections in number and time
+(`adapters.http_listener`); the host name, which no attacker may own (`adapters.http_hosts`); the token, if its route
+needs one (`adapters.http_access`); for a change its document. If a handler raises, the answer is 500 with the error's
+name, and the daemon continues. A stream lasts as long as its source and its token; a reader that stalls beyond a limit
+is disconnected.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
 from aiohttp.typedefs import Middleware
 
+from lethe.adapters.http_access import CHALLENGE, Access, AccessRefused, HttpAccess
 from lethe.adapters.http_hosts import AllowedHosts
-from lethe.adapters.http_listener import HttpLimits, HttpListener
+from lethe.adapters.http_listener import HttpLimits, HttpListener, TlsContext
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ INDEX: Final = "/paths"
 """Lists the paths; `/` does so too if no route uses it."""
 _CLOSE_LIMIT_S: Final = 1.0
 _WRITE_LIMIT_S: Final = 5.0
+_MAX_DOCUMENT_BYTES: Final = 64 * 1024
 _MAX_REFUSED_NAMES: Final = 20
 """Each is logged once. The limit is needed because an attacker can invent any number of names."""
 _MAX_SHOWN: Final = 100
@@ -49,6 +52,10 @@ class Request:
     path: str
     query: Mapping[str, str]
     parts: Mapping[str, str]
+    document: object = None
+    """The JSON of a change."""
+    may_know_reasons: bool = True
+    """False: an open answer must not tell reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,11 @@ Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path (`/explain/{topic}` has a part) and the handler for GET."""
+    """A path (`/explain/{topic}` has a part) and its handler: for POST if it changes something, else for GET."""
 
     path: str
     handler: Handler
+    access: Access = Access.READS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +105,17 @@ class AddressUnavailable(Exception):
 class HttpServer:
     """A listening server; `port` is the actual port."""
 
-    __slots__ = ("host", "port")
+    __slots__ = ("has_tls", "host", "port")
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, has_tls: bool = False) -> None:
         self.host = host
         self.port = port
+        self.has_tls = has_tls
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
 
 
 def json_reply(document: object, status: int = 200) -> Reply:
@@ -114,9 +123,11 @@ def json_reply(document: object, status: int = 200) -> Reply:
     return Reply(status, orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n", JSON)
 
 
-def health_reply(health: Health) -> Reply:
-    """Return 200 if healthy, else 503; the body contains the reasons."""
-    document = {"ok": health.ok, "reasons": list(health.reasons), **health.details}
+def health_reply(health: Health, *, with_reasons: bool = True) -> Reply:
+    """Return 200 if healthy, else 503; the body contains the reasons if it may."""
+    document: dict[str, object] = {"ok": health.ok}
+    if with_reasons:
+        document |= {"reasons": list(health.reasons), **health.details}
     return json_reply(document, 200 if health.ok else 503)
 
 
@@ -131,33 +142,84 @@ def standard_routes(
 
     return (
         Route("/metrics", scrape),
-        Route("/healthz", lambda _: health_reply(health())),
-        Route("/readyz", lambda _: health_reply(ready())),
+        Route("/healthz", lambda each: health_reply(health(), with_reasons=each.may_know_reasons), Access.OPEN),
+        Route("/readyz", lambda each: health_reply(ready(), with_reasons=each.may_know_reasons), Access.OPEN),
     )
 
 
-def _serve(handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _serve(
+    route: Route, access: HttpAccess, body_limit_s: float
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
-        try:
-            found = handler(Request(request.path, dict(request.query), dict(request.match_info)))
-            reply = await found if inspect.isawaitable(found) else found
-        except Exception as error:
-            logger.exception("HTTP GET %s failed", request.path)
-            reply = json_reply({"error": f"{type(error).__name__}: {error}"}, 500)
+        authorization = request.headers.getall("Authorization", ())
+        if refused := access.refusal(route.access, authorization):
+            return _refusal(request, refused, access)
+        document: object = None
+        if route.access is Access.CHANGES:
+            found = await _document(request, body_limit_s)
+            if isinstance(found, AccessRefused):
+                return _refusal(request, found, access)
+            document = found
+        asked = Request(
+            request.path, dict(request.query), dict(request.match_info), document, access.tells_reasons(authorization)
+        )
+        reply = await _reply(route, asked)
         if isinstance(reply, Stream):
-            return await _send(request, reply)
+            return await _send(request, reply, lambda: access.refusal(route.access, authorization) is None)
         headers = {"Content-Type": reply.content_type, **reply.headers}
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
     return answer
 
 
-async def _send(request: web.Request, stream: Stream) -> web.StreamResponse:
+async def _reply(route: Route, asked: Request) -> Answer:
+    try:
+        found = route.handler(asked)
+        return await found if inspect.isawaitable(found) else found
+    except Exception as error:
+        logger.exception("HTTP request for %s failed", asked.path)
+        return json_reply({"error": f"{type(error).__name__}: {error}"}, 500)
+
+
+def _refusal(request: web.Request, refused: AccessRefused, access: HttpAccess) -> web.Response:
+    headers = {"Content-Type": JSON, "Cache-Control": "no-store"}
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = CHALLENGE
+        access.note_refused(request.remote or "an unknown address", request.path)
+    response = web.Response(
+        status=refused.status, body=orjson.dumps({"error": refused.message}) + b"\n", headers=headers
+    )
+    # What is left of its body is not waited for.
+    if request.can_read_body:
+        response.force_close()
+    return response
+
+
+async def _document(request: web.Request, limit_s: float) -> object | AccessRefused:
+    """Return the JSON in the body of a change, or how the request is refused."""
+    if request.content_type != JSON:
+        return AccessRefused(415, f"a change needs the header 'Content-Type: {JSON}'")
+    try:
+        async with asyncio.timeout(limit_s):
+            return cast(object, orjson.loads(await request.read()))
+    except TimeoutError:
+        return AccessRefused(408, f"the document was not complete within {limit_s:g} s")
+    except web.HTTPRequestEntityTooLarge:
+        return AccessRefused(413, f"the document is larger than {_MAX_DOCUMENT_BYTES} bytes")
+    except orjson.JSONDecodeError as error:
+        return AccessRefused(400, f"the document is not JSON: {error}")
+
+
+async def _send(request: web.Request, stream: Stream, is_allowed: Callable[[], bool]) -> web.StreamResponse:
+    """Send the pieces while the request is allowed: its token may be withdrawn meanwhile."""
     response = web.StreamResponse(headers={"Content-Type": stream.content_type, "Cache-Control": "no-store"})
     async with aclosing(stream.pieces) as pieces:
         try:
             await response.prepare(request)
             async for piece in pieces:
+                if not is_allowed():
+                    logger.info("the reader of %s is disconnected: its token is not accepted any more", request.path)
+                    break
                 async with asyncio.timeout(stream.write_limit_s):
                     await response.write(piece)
         except ConnectionError:
@@ -176,7 +238,7 @@ def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
     """Return the routes that list all paths, at INDEX and `/` unless these are taken."""
     listing = "".join(f"{route.path}\n" for route in routes).encode()
     taken = {route.path for route in routes}
-    return tuple(Route(path, lambda _: Reply(200, listing)) for path in ("/", INDEX) if path not in taken)
+    return tuple(Route(path, lambda _: Reply(200, listing), Access.OPEN) for path in ("/", INDEX) if path not in taken)
 
 
 def _guard(door: HttpListener, hosts: AllowedHosts) -> Middleware:
@@ -205,16 +267,31 @@ async def serve_http(
     *,
     names: Iterable[str] = (),
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+    access: HttpAccess | None = None,
+    tls: TlsContext | None = None,
 ) -> AsyncIterator[HttpServer]:
-    """Serve GET of the routes, and the list of paths, until the block is left.
+    """Serve the routes, and the list of paths, until the block is left.
 
-    `names` are allowed in the Host header in addition. Raises AddressUnavailable if the server cannot listen.
+    `names` are allowed in the Host header in addition. `access`: None asks for no token and changes nothing. `tls`:
+    returns the context of each new connection; None serves plain HTTP. Raises AddressUnavailable if the server cannot
+    listen.
     """
-    door = HttpListener(limits)
-    application = web.Application(middlewares=[_guard(door, AllowedHosts.of_this_machine(names))])
+    access = HttpAccess() if access is None else access
+    door = HttpListener(limits, tls)
+    application = web.Application(
+        middlewares=[_guard(door, AllowedHosts.of_this_machine(names))], client_max_size=_MAX_DOCUMENT_BYTES
+    )
     for route in (*routes, *_indexes(routes)):
-        application.router.add_get(route.path, _serve(route.handler))
-    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=_CLOSE_LIMIT_S)
+        router = application.router
+        add = router.add_post if route.access is Access.CHANGES else router.add_get
+        add(route.path, _serve(route, access, limits.first_request_s))
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_CLOSE_LIMIT_S,
+        lingering_time=_CLOSE_LIMIT_S,
+    )
     await runner.setup()
     try:
         assert runner.server is not None
@@ -222,7 +299,7 @@ async def serve_http(
             bound_port = await door.open(host, port, runner.server)
         except OSError as error:
             raise AddressUnavailable(_why_not(host, port, error)) from error
-        yield HttpServer(host, bound_port)
+        yield HttpServer(host, bound_port, has_tls=tls is not None)
     finally:
         await door.close()
         await runner.cleanup()

@@ -50,6 +50,14 @@ class AllowedHosts:
         return host in self._names or host.endswith(self._domains)
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the address; no name is looked up."""
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") == "localhost"
+
+
 def search_domains_of(file: Path) -> tuple[str, ...]:
     """Return the domains that this machine's resolver appends to short names; none if the file cannot be read."""
     try:

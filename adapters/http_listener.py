@@ -5,6 +5,7 @@ connections are accepted here and passed to aiohttp. A connection is *answering*
 answer is written, and otherwise *waiting*.
 
     event                                              action
+    has not finished its TLS handshake                 closed after `first_request_s`
     waits for its first request, or for its rest       closed after `first_request_s`
     waits for another request                          closed after `idle_s`
     more than `max_connections` connections            the longest waiting one is closed; if all are answering, the
@@ -12,7 +13,8 @@ answer is written, and otherwise *waiting*.
     the process may open no more files (EMFILE)        logged once; a spare descriptor is released for the new
                                                        connection, then the longest waiting one is closed
 
-So a process without free descriptors still answers `/healthz`, and a thousand incomplete requests block nobody.
+So a process without free descriptors still answers `/healthz`, and a thousand incomplete requests or handshakes block
+nobody. Handshakes run beside the accepting, and count as waiting connections.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +40,11 @@ _BACKLOG: Final = 128
 _SPARE: Final = 4
 _TICK_S: Final = 1.0
 _NO_ROOM_PAUSE_S: Final = 0.1
+_TLS_CLOSE_S: Final = 1.0
+
+TlsContext = Callable[[], ssl.SSLContext]
+"""Returns the context for the next connection, so that a renewed certificate is used without a restart. It is called in
+a thread, since it may read files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +55,19 @@ class HttpLimits:
     """Longer than a scraper's interval, so that its connection is reused."""
 
 
-class _Refused(asyncio.Protocol):
-    """Closes a connection above the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
-
-
 class HttpListener:
     """The listening sockets of one HTTP server, and the state of its connections."""
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(self, limits: HttpLimits, tls: TlsContext | None = None) -> None:
         self._limits = limits
+        self._tls = tls
         self._server: web.Server | None = None
         self._sockets: list[socket.socket] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._answering: dict[RequestHandler, None] = {}
         self._waiting_since_s: dict[RequestHandler, float] = {}
         self._answered_once: dict[RequestHandler, None] = {}
+        self._handshakes: dict[asyncio.Task[None], float] = {}
         self._spare: list[int] = []
         self._has_no_room = False
 
@@ -87,9 +90,10 @@ class HttpListener:
 
     async def close(self) -> None:
         """Stop accepting; the server closes the accepted connections."""
-        for task in self._tasks:
+        tasks = (*self._tasks, *self._handshakes)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for listening in self._sockets:
             listening.close()
         for descriptor in self._spare:
@@ -118,15 +122,63 @@ class HttpListener:
                 if error.errno in _NO_ROOM:
                     await self._make_room(error)
                 continue
-            try:
-                await loop.connect_accepted_socket(self._protocol, accepted)
-            except OSError:
+            if not self._has_room():
                 accepted.close()
+            elif self._tls is None:
+                await self._connect(accepted, None)
+            else:
+                self._begin_handshake(accepted, self._tls)
+
+    def _has_room(self) -> bool:
+        assert self._server is not None
+        taken = len(self._server.connections) + len(self._handshakes)
+        return taken < self._limits.max_connections or self._close_longest_waiting()
+
+    def _begin_handshake(self, accepted: socket.socket, tls: TlsContext) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._handshake(accepted, tls), name="http-door-handshake")
+        self._handshakes[task] = loop.time()
+        task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    async def _handshake(self, accepted: socket.socket, tls: TlsContext) -> None:
+        try:
+            # It may read files.
+            context = await asyncio.to_thread(tls)
+        except Exception:
+            logger.exception("an HTTP connection is closed, because there is no usable certificate")
+            accepted.close()
+            return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        await self._connect(accepted, context)
+
+    async def _connect(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
+        """Pass the connection to aiohttp, after its TLS handshake if there is a context."""
+        loop = asyncio.get_running_loop()
+        try:
+            if context is None:
+                _, handler = await loop.connect_accepted_socket(self._protocol, accepted)
+            else:
+                _, handler = await loop.connect_accepted_socket(
+                    self._protocol,
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=self._limits.first_request_s,
+                    ssl_shutdown_timeout=_TLS_CLOSE_S,
+                )
+        except OSError as error:
+            logger.debug("an HTTP connection was closed before its first request: %s", error)
+            if context is None:
+                # With a context the transport closes it.
+                accepted.close()
+            return
+        assert isinstance(handler, RequestHandler)
+        # The handshake may have taken longer than a look at idle connections.
+        self._waiting_since_s.setdefault(handler, loop.time())
 
     def _protocol(self) -> asyncio.BaseProtocol:
         assert self._server is not None
-        if len(self._server.connections) >= self._limits.max_connections and not self._close_longest_waiting():
-            return _Refused()
         handler = self._server()
         self._waiting_since_s[handler] = asyncio.get_running_loop().time()
         return handler
@@ -148,12 +200,20 @@ class HttpListener:
         await asyncio.sleep(_NO_ROOM_PAUSE_S)
 
     def _close_longest_waiting(self) -> bool:
-        assert self._server is not None
-        for handler in sorted(self._waiting(), key=lambda each: self._waiting_since_s.get(each, 0.0)):
+        """Close the connection or handshake that has waited longest; False if there is none."""
+        waiting = self._waiting()
+        handler = min(waiting, key=lambda each: self._waiting_since_s.get(each, 0.0), default=None)
+        handshake = next(iter(self._handshakes), None)
+        if handler is not None and (handshake is None or self._waiting_since_s[handler] <= self._handshakes[handshake]):
             _abort(handler)
             self._waiting_since_s.pop(handler, None)
             return True
-        return False
+        if handshake is None:
+            return False
+        handshake.cancel()
+        # It counts no longer, although its task ends a moment later.
+        del self._handshakes[handshake]
+        return True
 
     def _waiting(self) -> list[RequestHandler]:
         assert self._server is not None

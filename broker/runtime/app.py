@@ -28,7 +28,8 @@ from typing import Final, TypeVar
 from lethe.adapters.clock import Clock, SystemClock
 from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.descriptors import connections_that_fit
-from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
+from lethe.adapters.http import AddressUnavailable, HttpServer
+from lethe.adapters.http_serving import serve_configured
 from lethe.adapters.journal import Journal
 from lethe.adapters.journal_open import open_journal
 from lethe.adapters.kafka.server import ListenFailed
@@ -191,9 +192,8 @@ class AgentApp:
 
     async def _run_tasks(self) -> None:
         pages = AgentPages(self._config.broker_id, self.metrics, self._sessions, lambda: self._loop)
-        http = self._config.http
         async with (
-            serve_http(http.host, http.port, pages.routes(), names=http.allowed_hosts) as self.http,
+            serve_configured(self._config.http, pages.routes()) as self.http,
             asyncio.TaskGroup() as self._tasks,
         ):
             keeper = self._tasks.create_task(self._sessions.run(), name="agent-zookeeper-sessions")

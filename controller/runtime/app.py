@@ -24,7 +24,8 @@ from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.clock import Clock, SystemClock
-from lethe.adapters.http import AddressUnavailable, HttpServer, serve_http
+from lethe.adapters.http import AddressUnavailable, HttpServer
+from lethe.adapters.http_serving import serve_configured
 from lethe.adapters.journal import Journal
 from lethe.adapters.journal_open import open_journal
 from lethe.adapters.kafka.server import ListenFailed
@@ -98,7 +99,7 @@ class ExitCode(enum.IntEnum):
 def reachable_url(http: HttpServer) -> str:
     """Return the server's URL for other hosts; the machine's name replaces a wildcard address."""
     host = socket.gethostname() if http.host in _EVERYWHERE else http.host
-    return HttpServer(host, http.port).url
+    return HttpServer(host, http.port, has_tls=http.has_tls).url
 
 
 class ControllerApp:
@@ -246,9 +247,7 @@ class ControllerApp:
             board.view.power = powers.look
             pages = AdminPages(loop, sessions, metrics, self._clock, channels.problems, powers)
             routes = (*board.routes(), *pages.routes())
-            async with serve_http(
-                self._config.http.host, self._config.http.port, routes, names=self._config.http.allowed_hosts
-            ) as self.http:
+            async with serve_configured(self._config.http, routes) as self.http:
                 # Before the election: the port is known only now.
                 context.config = replace(context.config, admin=reachable_url(self.http))
                 if listener is not None:

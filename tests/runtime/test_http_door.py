@@ -123,6 +123,76 @@ async def test_where_all_are_being_answered_one_more_is_refused() -> None:
         assert await status_of(reader) == 200
 
 
+# --- size ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 1_000 + b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 512,
+    ],
+    ids=["address", "header", "number of headers", "TLS on a port without"],
+)
+async def test_a_request_that_is_too_large_or_none_is_refused_and_hung_up_on(sent: bytes) -> None:
+    async with serve_http("127.0.0.1", 0, ROUTES) as server:
+        async with connected(server, sent) as (reader, _), asyncio.timeout(LIMIT_S):
+            with contextlib.suppress(ConnectionError):
+                assert (await reader.read()).startswith(b"HTTP/1.0 400")
+        assert await ask(server) == 200
+
+
+@pytest.mark.parametrize(
+    "begin,piece",
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", b"x" * 65_536),
+        (ASK[:-2] + b"Content-Length: 100000000000\r\n\r\n", b"x" * 65_536),
+        (b"", ASK * 1_000),
+    ],
+    ids=["header", "body", "requests without reading answers"],
+)
+async def test_what_never_ends_is_cut_off_and_takes_no_memory(begin: bytes, piece: bytes) -> None:
+    """It is sent as fast as it is taken, until the server hangs up; the limit is on the memory that this takes."""
+    limits = HttpLimits(first_request_s=0.5, idle_s=0.5)
+    async with serve_http("127.0.0.1", 0, ROUTES, limits=limits) as server, connected(server, begin) as (_, writer):
+        before = _resident_bytes()
+        highest = before
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(LIMIT_S):
+                while True:
+                    writer.write(piece)
+                    await writer.drain()
+                    highest = max(highest, _resident_bytes())
+        assert highest - before < 32 * 1024 * 1024
+        assert await ask(server) == 200
+
+
+async def test_a_reader_that_does_not_take_its_answer_is_hung_up_on() -> None:
+    routes = [Route("/large", lambda _: Reply(200, b"x" * 64_000_000))]
+    limits = HttpLimits(first_request_s=0.5, idle_s=0.5)
+    async with serve_http("127.0.0.1", 0, routes, limits=limits) as server:
+        client = await _client_socket()
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(client, (server.host, server.port))
+            await loop.sock_sendall(client, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                async with asyncio.timeout(LIMIT_S):
+                    # An aborted connection cannot be written to any more.
+                    while True:
+                        await asyncio.sleep(0.05)
+                        await loop.sock_sendall(client, b"\r\n")
+        finally:
+            client.close()
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 

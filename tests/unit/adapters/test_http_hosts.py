@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.http_hosts import AllowedHosts, search_domains_of
+from lethe.adapters.http_hosts import AllowedHosts, is_loopback, search_domains_of
 
 HOSTS = AllowedHosts(("kafka-1", "Lethe.Example.com."), ("kafka.svc.cluster.local", "corp.example.org", "com"))
 
@@ -55,3 +55,22 @@ def test_search_domains_are_read_from_the_resolvers_file(tmp_path: Path) -> None
     file.write_text("# search no.example\nnameserver 127.0.0.1\nsearch a.example  b.example\ndomain c.example\n")
     assert search_domains_of(file) == ("a.example", "b.example", "c.example")
     assert search_domains_of(tmp_path / "none") == ()
+
+
+@pytest.mark.parametrize(
+    "host,expected",
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("localhost.example.com", False),
+    ],
+)
+def test_what_is_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected

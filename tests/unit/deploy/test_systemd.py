@@ -68,7 +68,9 @@ def test_a_daemon_is_started_with_a_file_that_is_here_and_loads(name: str) -> No
     assert command[1:] == [name, f"/etc/lethe/{name}.properties"]
     path = UNITS / f"{name}.properties"
     config = load_controller_config(path, {}) if name == "controller" else load_broker_config(path, {})
-    assert config.warnings == ()
+    # Who deploys it chooses a token or a firewall, and is told so.
+    (warning,) = config.warnings
+    assert "HTTP asks for no token" in warning
     assert config.journal is not None
     written = [config.journal.directory, *getattr(config, "log_dirs", ())]
     (state,) = service(name)["StateDirectory"]

@@ -1,0 +1,106 @@
+"""Properties of a daemon's HTTP server: address, host names, token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lethe.adapters.config_listeners import listener_hosts
+from lethe.adapters.http_access import HttpAccess, TokenScope
+from lethe.adapters.http_hosts import is_loopback
+from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
+from lethe.adapters.properties import Property, PropertyKind, Values
+
+HTTP: Final = (
+    Property(
+        "lethe.http.host",
+        PropertyKind.TEXT,
+        "127.0.0.1",
+        "Address of the HTTP server with /metrics, /healthz and /readyz, and a controller's board. It changes "
+        "nothing, but tells topic names: where others can reach it, set `lethe.http.token.file`.",
+    ),
+    Property(
+        "lethe.http.port",
+        PropertyKind.INTEGER,
+        "0",
+        "Port of the HTTP server; 0 takes any free one, which the log names.",
+        minimum=0,
+        maximum=65535,
+    ),
+    Property(
+        "lethe.http.allowed.hosts",
+        PropertyKind.LIST,
+        "",
+        "Names under which the HTTP server may be asked, besides addresses, `localhost`, names without a dot, this "
+        "machine's name, hosts of `advertised.listeners`, and names in the search domains of `/etc/resolv.conf`. "
+        "Others are refused, because a foreign web page may have sent the request.",
+    ),
+    Property(
+        "lethe.http.token.file",
+        PropertyKind.TEXT,
+        None,
+        "File with a token for the HTTP server, as `openssl rand -hex 32` makes it; requests need it in the header "
+        "`Authorization: Bearer`. Each line is a token, so that an old one and a new one can be valid together. The "
+        "file is read again when it changes; while it cannot be read no token is accepted. /healthz and /readyz need "
+        "none, and then tell no reasons. Without this file nothing can be changed through HTTP.",
+    ),
+    Property(
+        "lethe.http.token.for",
+        PropertyKind.TEXT,
+        TokenScope.ALL.value,
+        "What the token is needed for: `all` that tells something about the cluster or changes it (the board's data, "
+        "/state, /explain, /metrics), or `changes` only.",
+        choices=tuple(scope.value for scope in TokenScope),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfig:
+    host: str
+    port: int
+    """0: any free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that requests may use, besides those that `adapters.http_hosts` allows."""
+    token_file: Path | None = None
+    token_scope: TokenScope = TokenScope.ALL
+
+    def access(self) -> HttpAccess:
+        """Return what decides which requests need the token."""
+        return HttpAccess(None if self.token_file is None else TokenFile(self.token_file), self.token_scope)
+
+
+def read_http(values: Values) -> HttpConfig:
+    """Return the HTTP server's settings; note problems, and warn about pages that others can read."""
+    host, hosts = values.text("lethe.http.host") or "127.0.0.1", values.items("lethe.http.allowed.hosts")
+    advertised = listener_hosts(values.items("advertised.listeners") or values.items("listeners"))
+    scope = TokenScope(values.text("lethe.http.token.for") or TokenScope.ALL)
+    config = HttpConfig(host, values.integer("lethe.http.port"), (*hosts, *advertised), _token_file(values), scope)
+    if not is_loopback(host):
+        values.warnings += exposures(config, values.origin("lethe.http.host"))
+    return config
+
+
+def exposures(config: HttpConfig, origin: str) -> list[str]:
+    """Return what others can read or overhear on an address that is not loopback, with the remedy."""
+    where = f"{origin}: lethe.http.host={config.host} is not loopback, and"
+    if config.token_file is None:
+        reads = "whoever reaches the port reads topic names, brokers and errors"
+        remedy = "set lethe.http.token.file, or let only Prometheus and operators reach the port"
+        return [f"{where} HTTP asks for no token: {reads}; {remedy}"]
+    return []
+
+
+def _token_file(values: Values) -> Path | None:
+    name = "lethe.http.token.file"
+    given = values.text(name)
+    if given is None:
+        if values.setting("lethe.http.token.for") is not None:
+            values.wrong("lethe.http.token.for", "has no token to be for", f"set {name} too, or remove the line")
+        return None
+    try:
+        read_tokens(Path(given))
+    except TokenUnusable as unusable:
+        values.wrong(name, unusable.reason, unusable.remedy)
+    return Path(given)

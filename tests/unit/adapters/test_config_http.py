@@ -1,0 +1,83 @@
+"""The HTTP server's properties: what is refused, and what is warned about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lethe.adapters.config_http import HttpConfig
+from lethe.adapters.http_access import Access, TokenScope
+from lethe.adapters.properties import ConfigError
+from lethe.controller.runtime.configuration import load_controller_config
+
+TOKEN = "0123456789abcdef" * 4
+
+
+def load(tmp_path: Path, *lines: str) -> tuple[HttpConfig, list[str]]:
+    """The settings, and the warnings that are about them."""
+    file = tmp_path / "server.properties"
+    file.write_text("\n".join(("broker.id=1", "zookeeper.connect=localhost", *lines)))
+    config = load_controller_config(file, {})
+    return config.http, [each for each in config.warnings if "lethe.http" in each]
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    return path
+
+
+def test_by_default_it_is_on_loopback_without_a_token_and_without_a_warning(tmp_path: Path) -> None:
+    config, warnings = load(tmp_path)
+    assert (config.host, config.token_file, warnings) == ("127.0.0.1", None, [])
+    assert config.access().refusal(Access.READS, ()) is None
+
+
+def test_a_token_file_is_for_all_where_nothing_else_is_said(tmp_path: Path, token: Path) -> None:
+    config, _ = load(tmp_path, f"lethe.http.token.file={token}")
+    assert config.token_scope is TokenScope.ALL
+    assert config.access().refusal(Access.READS, ()) is not None
+    assert config.access().refusal(Access.READS, (f"Bearer {TOKEN}",)) is None
+    config, _ = load(tmp_path, f"lethe.http.token.file={token}", "lethe.http.token.for=changes")
+    assert config.access().refusal(Access.READS, ()) is None
+    assert config.access().refusal(Access.CHANGES, ()) is not None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.3.7", "controller-1.example.com"])
+def test_an_address_that_others_reach_is_warned_about_unless_a_token_is_asked_for(
+    tmp_path: Path, token: Path, host: str
+) -> None:
+    lines = [f"lethe.http.host={host}"]
+    where = f"server.properties:3: lethe.http.host={host} is not loopback, and"
+    _, (warning,) = load(tmp_path, *lines)
+    assert f"{where} HTTP asks for no token" in warning
+    assert "set lethe.http.token.file" in warning
+    lines += [f"lethe.http.token.file={token}"]
+    assert load(tmp_path, *lines)[1] == []
+
+
+@pytest.mark.parametrize(
+    "line,said",
+    [
+        (
+            "lethe.http.token.file=/nowhere/token",
+            "cannot be read: No such file or directory; name a file that this user",
+        ),
+        ("lethe.http.token.for=all", "has no token to be for; set lethe.http.token.file too, or remove the line"),
+        ("lethe.http.token.for=some", "use one of changes, all"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_remedy(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, line)
+    assert said in str(refused.value)
+    assert "server.properties:3" in str(refused.value)
+
+
+def test_a_weak_token_is_refused_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hunter2")
+    with pytest.raises(ConfigError, match="shorter than 16 characters.*openssl rand -hex 32") as refused:
+        load(tmp_path, f"lethe.http.token.file={tmp_path / 'token'}")
+    assert "hunter2" not in str(refused.value)
