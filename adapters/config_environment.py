@@ -24,7 +24,13 @@ _NOT_PROPERTIES: Final = (
 NOT_PROPERTIES: Final = frozenset(_NOT_PROPERTIES.split())
 """Variables of Kafka's images and scripts that are no properties."""
 FOR_COMMANDS: Final = frozenset(
-    ("LETHE_ZOOKEEPER_CONNECT", "LETHE_ZOOKEEPER_DIGEST", "LETHE_KAFKA_CACHE", "LETHE_IVY_SETTINGS")
+    (
+        "LETHE_ZOOKEEPER_CONNECT",
+        "LETHE_ZOOKEEPER_DIGEST",
+        "LETHE_HTTP_CA_FILE",
+        "LETHE_KAFKA_CACHE",
+        "LETHE_IVY_SETTINGS",
+    )
 )
 """Variables of Lethe that are no properties: commands read them."""
 _SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)|\A(tcp|udp)://")

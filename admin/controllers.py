@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lethe.adapters.http_client import HttpCredentials, HttpFailed, get_json
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.causes import CauseKind, named
 from lethe.protocol.zookeeper import paths
@@ -31,11 +32,17 @@ async def ask_active_controller(
     timeout_ms: int = 2_000,
     *,
     at_most: int | None = None,
+    credentials: HttpCredentials | None = None,
 ) -> ControllerReport:
     """Return the active controller's answer about the topic, or (None) about all marked ones, `at_most` of them.
-    `problem` says why there is none. Without `url`, the URL in `/controller` is used."""
-    found = await _active_url(session) if url is None else url
-    return found if isinstance(found, ControllerReport) else await ask_controller(found, topic, timeout_ms, at_most)
+    `problem` says why there is none. Without `url`, which is one that the user has named, the URL in `/controller` is
+    used. `credentials`: None takes those of the environment."""
+    if url is not None:
+        return await ask_controller(url, topic, timeout_ms, at_most, credentials, named_by_user=True)
+    found = await _active_url(session)
+    if isinstance(found, ControllerReport):
+        return found
+    return await ask_controller(found, topic, timeout_ms, at_most, credentials)
 
 
 async def _active_url(session: ZooKeeperSession) -> str | ControllerReport:
@@ -52,15 +59,27 @@ async def _active_url(session: ZooKeeperSession) -> str | ControllerReport:
     return controller.admin
 
 
-async def ask_controller(url: str, topic: str | None, timeout_ms: int, at_most: int | None = None) -> ControllerReport:
+async def ask_controller(
+    url: str,
+    topic: str | None,
+    timeout_ms: int,
+    at_most: int | None = None,
+    credentials: HttpCredentials | None = None,
+    *,
+    named_by_user: bool = False,
+) -> ControllerReport:
     """Return the answer of the controller at that URL, as `ask_active_controller`. Never raises for its failures:
     `problem` has them."""
     where = url.rstrip("/") + (
         f"{EXPLAIN}?at_most={ALL if at_most is None else at_most}" if topic is None else f"{EXPLAIN}/{topic}"
     )
-    # 404: the topic is not marked; the document has what is known about it.
-    document = await _document(where, timeout_ms, accepted=(200, 404))
-    return ControllerReport(problem=document) if isinstance(document, str) else parse_explanation(document)
+    credentials = HttpCredentials.from_environment() if credentials is None else credentials
+    try:
+        # 404: the topic is not marked; the document has what is known about it.
+        document = await get_json(where, credentials, timeout_ms, accepted=(200, 404), named_by_user=named_by_user)
+    except HttpFailed as failed:
+        return ControllerReport(problem=str(failed))
+    return parse_explanation(document)
 
 
 async def ask_state(session: ZooKeeperSession, timeout_ms: int = 5_000) -> Mapping[str, Any] | str:
@@ -68,27 +87,10 @@ async def ask_state(session: ZooKeeperSession, timeout_ms: int = 5_000) -> Mappi
     url = await _active_url(session)
     if isinstance(url, ControllerReport):
         return url.problem or "none is active"
-    return await _document(f"{url.rstrip('/')}/state", timeout_ms)
-
-
-async def _document(where: str, timeout_ms: int, accepted: tuple[int, ...] = (200,)) -> Mapping[str, Any] | str:
-    """Return the JSON object at this URL; or why there is none."""
-    import aiohttp
-
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_ms / 1000)) as session,
-            session.get(where) as response,
-        ):
-            document = await response.json()
-    except TimeoutError:
-        return f"{where} did not answer within {timeout_ms} ms"
-    except (aiohttp.ClientError, ValueError, OSError) as error:
-        return f"{where} cannot be asked: {error}"
-    if response.status not in accepted:
-        error_text = document.get("error") if isinstance(document, Mapping) else None
-        return f"{where} answered {response.status}: {error_text}"
-    return document if isinstance(document, Mapping) else "it answered something else than was asked"
+        return await get_json(f"{url.rstrip('/')}/state", HttpCredentials.from_environment(), timeout_ms)
+    except HttpFailed as failed:
+        return str(failed)
 
 
 def parse_explanation(document: object) -> ControllerReport:

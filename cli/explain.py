@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
+from lethe.adapters.http_client import CA_VARIABLE, TOKEN_VARIABLE, HttpCredentials
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import require_cluster
 from lethe.cli.answer import Answer
@@ -20,8 +22,6 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lethe.survey.brokers import AskAbout
     from lethe.survey.evidence import ControllerReport
 
@@ -34,8 +34,27 @@ Url = Annotated[
     str | None,
     typer.Option(
         "--controller-url",
-        metavar="http://HOST:PORT",
+        metavar="http[s]://HOST:PORT",
         help="The controller's HTTP port, where /controller does not say it or says one that is not reachable.",
+        show_default=False,
+    ),
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--controller-token-file",
+        envvar=TOKEN_VARIABLE,
+        help="File with the token that the controller's HTTP port asks for. All commands read the variable.",
+        show_default=False,
+    ),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--controller-ca-file",
+        envvar=CA_VARIABLE,
+        help="Certificates (PEM) that sign the controller's, where this machine does not trust it. All commands read "
+        "the variable.",
         show_default=False,
     ),
 ]
@@ -53,6 +72,8 @@ def explain(
     watch: Watch = False,
     without_controller: Without = False,
     controller_url: Url = None,
+    controller_token_file: TokenFileOption = None,
+    controller_ca_file: CaFile = None,
     timeout_ms: TimeoutMs = 2_000,
     interval_ms: IntervalMs = 2_000,
     log_dir: LogDirs = None,
@@ -88,10 +109,14 @@ def explain(
         from lethe.admin.controllers import ask_active_controller
         from lethe.survey.evidence import ControllerReport
 
+        credentials = HttpCredentials.from_environment(controller_token_file, controller_ca_file)
+
         async def look() -> Answer:
             reported = ControllerReport(problem="it was not to be asked")
             if not without_controller:
-                reported = await ask_active_controller(session, topic, controller_url, timeout_ms)
+                reported = await ask_active_controller(
+                    session, topic, controller_url, timeout_ms, credentials=credentials
+                )
             return await explained(session, topic, reported=reported, timeout_ms=timeout_ms, log_dirs=directories)
 
         if not watch:
@@ -110,7 +135,7 @@ def url_problem(url: str) -> str | None:
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # an invalid port
         is_one = False
-    return None if is_one else "is not of the form http://HOST:PORT"
+    return None if is_one else "is not of the form http://HOST:PORT or https://HOST:PORT"
 
 
 async def explained(

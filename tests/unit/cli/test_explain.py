@@ -74,7 +74,7 @@ async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSess
 
 @pytest.mark.parametrize("url", ["nonsense", "host:80", "ftp://host:80", "http://", "http://host:99999", "http://h:0"])
 def test_an_address_of_a_controller_that_is_none(url: str) -> None:
-    assert url_problem(url) == "is not of the form http://HOST:PORT"
+    assert url_problem(url) == "is not of the form http://HOST:PORT or https://HOST:PORT"
     assert url_problem("http://host:8080") is url_problem("https://[::1]:8443/lethe") is None
 
 

@@ -1,0 +1,87 @@
+"""Commands that ask an HTTP server: where the token is sent, whom they believe, and what they say when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lethe.adapters.http import Reply, Request, Route, json_reply, serve_http
+from lethe.adapters.http_access import HttpAccess
+from lethe.adapters.http_client import TOKEN_VARIABLE, HttpCredentials, HttpFailed, get_json
+from lethe.adapters.http_token import TokenFile
+from lethe.admin.controllers import ask_controller, ask_state
+from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller
+from tests.fakes.zookeeper import FakeZooKeeper
+from tests.fakes.zookeeper_cluster import apply
+
+LIMIT_MS = 30_000
+TOKEN = "0123456789abcdef" * 4
+
+
+def _state(_: Request) -> Reply:
+    return json_reply({"role": "active"})
+
+
+def _elsewhere(_: Request) -> Reply:
+    return Reply(302, b"", headers={"Location": "http://127.0.0.1:1/"})
+
+
+ROUTES = (Route("/state", _state), Route("/explain", _state), Route("/elsewhere", _elsewhere))
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"# the first one is sent\n{TOKEN}\n{'f' * 64}\n")
+    return path
+
+
+async def failure(url: str, credentials: HttpCredentials) -> str:
+    with pytest.raises(HttpFailed) as failed:
+        await get_json(url, credentials, LIMIT_MS)
+    assert TOKEN not in str(failed.value)
+    return str(failed.value)
+
+
+async def test_the_token_opens_and_without_it_the_remedy_is_named(token: Path) -> None:
+    async with serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(TokenFile(token))) as server:
+        url = server.url + "/state"
+        assert await get_json(url, HttpCredentials(token), LIMIT_MS) == {"role": "active"}
+        said = await failure(url, HttpCredentials())
+        assert said.startswith(f"{url} answered 401: a token is needed")
+        assert said.endswith("(--controller-token-file, or LETHE_HTTP_TOKEN_FILE, names the file for commands)")
+
+
+async def test_commands_take_the_token_from_the_environment(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(TokenFile(token))) as server,
+        FakeZooKeeper().open_session(lambda _: None) as session,
+    ):
+        controller = encode_controller(ControllerZnode(BrokerId(1001), admin=server.url))
+        await apply(session, Create(paths.CONTROLLER, controller))
+        assert "answered 401" in str(await ask_state(session))
+        assert "answered 401" in str((await ask_controller(server.url, None, LIMIT_MS)).problem)
+        monkeypatch.setenv(TOKEN_VARIABLE, str(token))
+        assert await ask_state(session) == {"role": "active"}
+
+
+@pytest.mark.parametrize("url", ["http://10.255.255.1:8080/state", "http://controller-1:8080/state"])
+async def test_a_token_is_never_sent_in_clear_to_an_address_that_zookeeper_names(token: Path, url: str) -> None:
+    said = await failure(url, HttpCredentials(token))
+    assert said.startswith(f"{url} is not asked, because it would get the token unencrypted")
+    assert "--controller-url" in said
+
+
+async def test_a_redirect_is_not_followed(token: Path) -> None:
+    async with serve_http("127.0.0.1", 0, ROUTES) as server:
+        assert await failure(server.url + "/elsewhere", HttpCredentials(token))
+
+
+async def test_a_token_file_that_is_no_good_is_named(tmp_path: Path) -> None:
+    said = await failure("http://127.0.0.1:1/state", HttpCredentials(tmp_path / "none"))
+    assert "is not asked: token file" in said
+    assert "cannot be read: No such file" in said
