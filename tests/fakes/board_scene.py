@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lethe.adapters.config_http import HttpConfig
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.context import Role
 from lethe.controller.runtime.app import ControllerApp
@@ -90,15 +91,19 @@ async def _connect(endpoint: Endpoint) -> BrokerConnection:
 
 
 @asynccontextmanager
-async def quiet_scene(number: int = 1001, zookeeper: FakeZooKeeper | None = None) -> AsyncIterator[Scene]:
-    """A controller with three brokers and no topics."""
+async def quiet_scene(
+    number: int = 1001, zookeeper: FakeZooKeeper | None = None, http: HttpConfig | None = None
+) -> AsyncIterator[Scene]:
+    """A controller with three brokers and no topics; `http`: how its pages are served."""
     zookeeper = FakeZooKeeper() if zookeeper is None else zookeeper
     async with AsyncExitStack() as stack:
         brokers = [await stack.enter_async_context(FakeBroker()) for _ in range(3)]
         session = await stack.enter_async_context(zookeeper.open_session(lambda _: None))
         await session.ensure_path(paths.CLUSTER_ID.rpartition("/")[0])
         await session.multi([Create(paths.CLUSTER_ID, znodes.encode_cluster_id(CLUSTER_ID))])
-        app = ControllerApp(replace(controller_config(number), stop_grace_ms=0), zookeeper.open_session, _connect)
+        config = replace(controller_config(number), stop_grace_ms=0)
+        config = config if http is None else replace(config, http=http)
+        app = ControllerApp(config, zookeeper.open_session, _connect)
         task = asyncio.create_task(app.run(), name=f"controller-{number}")
         try:
             async with asyncio.timeout(30):

@@ -6,10 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page
 
+from lethe.adapters.config_http import HttpConfig
 from lethe.controller.core.context import Role
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
@@ -77,11 +79,20 @@ WATCH_OTHERS = """(() => {
     window.seen = told?.others ?? window.seen;
     window.role = told?.role ?? window.role;
   };
-  window.EventSource = class extends EventSource {
-    constructor(url) {
-      super(url);
-      for (const name of ["snapshot", "delta"]) this.addEventListener(name, take);
-    }
+  const plain = window.fetch;
+  window.fetch = async (path, ...rest) => {
+    const response = await plain(path, ...rest);
+    if (path !== "/board/events") return response;
+    const [mine, other] = response.body.tee();
+    (async () => {
+      let left = "";
+      for await (const piece of other.pipeThrough(new TextDecoderStream())) {
+        const events = (left + piece).split("\\n\\n");
+        left = events.pop();
+        for (const each of events) take({ data: each.split("data: ")[1] });
+      }
+    })().catch(() => {});
+    return new Response(mine, { status: response.status, headers: response.headers });
   };
 })()"""
 """Keeps what the page's own stream has said of its controller and of others: a second stream may be ahead of it."""
@@ -310,3 +321,53 @@ async def test_a_lost_connection_is_said(scene: Scene) -> None:
         role = await page.evaluate("window.role")
         assert await page.evaluate("document.getElementById('role').textContent") == f"was {role}"
         assert await page.evaluate("document.querySelectorAll('.leads').length") == 0, "no green word says active"
+
+
+# --- token ----------------------------------------------------------------------------------------------------------
+
+TOKEN = "0123456789abcdef" * 4
+FORM = "!document.getElementById('token').hidden"
+STORED = "sessionStorage.getItem('lethe-token')"
+STATE = "document.getElementById('connection').dataset.state"
+
+
+async def give(page: Page, token: str) -> None:
+    await page.fill("#token-text", token)
+    await page.keyboard.press("Enter")
+
+
+async def test_a_page_without_the_token_asks_for_it_and_keeps_it_in_its_tab(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    http = HttpConfig("127.0.0.1", 0, token_file=tmp_path / "token")
+    async with quiet_scene(http=http) as scene, open_page(scene.url + "/", width=390, height=844) as view:
+        page = view.page
+        (topic,) = await scene.create(1, 1, 4)
+        await scene.settled(2)
+        await scene.mark([topic])
+        await until(page, FORM)
+        assert await page.evaluate(STATE) == "locked"
+        assert await page.evaluate("document.activeElement.id") == "token-text"
+        assert await page.evaluate(WIDE) <= 0
+        assert topic not in await page.content()
+        await give(page, "f" * 64)
+        await until(page, "/not accepted/.test(document.getElementById('token-said').textContent)")
+        assert await page.evaluate(STORED) is None
+        await give(page, TOKEN)
+        await until(page, f"{STATE} === 'live' && ({COUNTS}).started === '1'")
+        assert not await page.evaluate(FORM)
+        await page.evaluate("document.querySelector('.c-started .card').click()")
+        await until(page, f"/not registered in ZooKeeper/.test({EXPLAINED})")
+        await page.keyboard.press("Escape")
+        await page.fill("#filter", topic)
+        await until(page, "/1 match, of 1/.test(document.getElementById('total').textContent)")
+        # A token stands neither in the address nor in a cookie, and the tab keeps it when the page is loaded again.
+        assert not [url for url in (page.url, *view.requests) if TOKEN in url]
+        assert await page.context.cookies() == []
+        await page.reload()
+        await until(page, f"{STATE} === 'live' && ({COUNTS}).started === '1'")
+        # Replaced at the server: the page asks for the new one.
+        (tmp_path / "token").write_text("e" * 64)
+        await until(page, f"{FORM} && {STATE} === 'locked'")
+        await give(page, "e" * 64)
+        await until(page, f"{STATE} === 'live'")
+        assert [each for each in view.complaints if "401" not in each] == []

@@ -1,5 +1,6 @@
 // Why one topic is not gone yet: asks /explain/TOPIC, and again while the answer is looked at.
 import { age, brief, clock, duration, make, nowMs, number, some } from "./parts.js";
+import { ask as request } from "./ask.js";
 
 const ROWS_SHOWN = 200;
 const AGAIN_MS = 2000;
@@ -24,7 +25,7 @@ async function ask() {
   let content;
   try {
     const limit = AbortSignal.timeout(LIMIT_MS);
-    const response = await fetch(`/explain/${encodeURIComponent(mine.topic)}`, { cache: "no-store", signal: limit });
+    const response = await request(`/explain/${encodeURIComponent(mine.topic)}`, limit);
     const said = await response.json();
     if (asked !== mine) return;
     content = response.ok ? explanation(said.topics[0]) : unexplained(response.status, said);
@@ -47,6 +48,7 @@ function unanswered(told) {
 
 function unexplained(status, said) {
   const { phase, row } = asked;
+  if (status === 401) return [make("p", "lead", "A token is needed: close this, and give it at the top of the page.")];
   if (status !== 404) return [make("p", "lead", said.error ?? `The controller answered ${status}.`)];
   if (phase === "done") {
     const took = brief(row.phase_ms - row.since_ms);

@@ -1,9 +1,11 @@
 // The board: takes in a snapshot and deltas (both of one form), keeps what they say, and shows it.
 import { COLUMNS, age, brokerRow, clock, duration, fillCard, fillGroup, historyRow, keptNotices, make, nowMs, number, paceText, queueBody, rounded, setClock, some, termRow, tick } from "./parts.js";
 import { openExplain } from "./explain.js";
+import { ask, follow, whenGiven } from "./ask.js";
 
 const SILENT_MS = 12000;
 const AGAIN_MS = 5000;
+const RETRY_MS = 2000;
 const FILTER_AGAIN_MS = 2000;
 const FILTER_LIMIT_MS = 5000;
 const at = (id) => document.getElementById(id);
@@ -181,7 +183,7 @@ async function filter() {
     return;
   }
   try {
-    const response = await fetch(`/board/topics?search=${encodeURIComponent(wanted)}`, { cache: "no-store", signal: AbortSignal.timeout(FILTER_LIMIT_MS) });
+    const response = await ask(`/board/topics?search=${encodeURIComponent(wanted)}`, AbortSignal.timeout(FILTER_LIMIT_MS));
     if (response.ok && at("filter").value.trim() === wanted) {
       const isNew = found?.wanted !== wanted;
       found = { wanted, ...(await response.json()) };
@@ -339,9 +341,7 @@ function take(said, isWhole) {
 
 // --- connection --------------------------------------------------------------------------------------------------------
 
-let source = null;
-let heardAt = 0;
-let again = 0;
+let stream = null, heardAt = 0, again = 0;
 function state(name, text) {
   const node = at("connection");
   const before = node.dataset.state;
@@ -355,30 +355,39 @@ const staleText = (why) => (heardAt ? `${why}; stale since ${clock(heardAt + (no
 function heard() { heardAt = Date.now(); state("live", "live"); }
 function later(ms) { clearTimeout(again); again = setTimeout(connect, ms); }
 
-function connect() {
-  source?.close();
-  clearTimeout(again);
-  const mine = source = new EventSource("/board/events");
-  const on = (name, act) => mine.addEventListener(name, (event) => { if (mine === source) act(JSON.parse(event.data)); });
-  on("snapshot", (said) => { heard(); take(said, true); });
-  on("delta", (said) => { heard(); take(said, false); });
-  on("beat", (said) => { heard(); setClock(said.at_ms); });
-  on("closing", (said) => { mine.close(); state("lost", staleText(said.why)); later(AGAIN_MS); });
-  on("refused", (said) => { mine.close(); state("lost", staleText(said.why)); later(15000); });
-  on("dropped", (said) => {
-    mine.close();
+function leave(why, ms) {
+  stream.close();
+  state("lost", staleText(why));
+  if (ms) later(ms);
+}
+
+const hears = {
+  snapshot(said) { heard(); take(said, true); },
+  delta(said) { heard(); take(said, false); },
+  beat(said) { heard(); setClock(said.at_ms); },
+  closing(said) { leave(said.why, AGAIN_MS); },
+  refused(said) { leave(said.why, 15000); },
+  dropped(said) {
+    leave(said.why);
     const reload = make("button", "reload", "load it again");
     reload.type = "button";
     reload.addEventListener("click", () => location.reload());
-    state("lost", staleText(said.why));
     at("notices").prepend(make("p", "notice bad", "This page was disconnected because it could not keep up: ", reload));
-  });
-  mine.onerror = () => {
-    if (mine !== source || at("connection").dataset.state === "lost" && mine.readyState !== EventSource.CLOSED) return;
-    state("lost", staleText("connection lost"));
-    if (mine.readyState === EventSource.CLOSED) later(AGAIN_MS);
-  };
+  },
+};
+
+function ended(status) {
+  if (status === 401) { state("locked", staleText("a token is needed")); return; }
+  state("lost", staleText(status ? `the controller answered ${status}` : "connection lost"));
+  later(status ? AGAIN_MS : RETRY_MS);
 }
+
+function connect() {
+  stream?.close();
+  clearTimeout(again);
+  stream = follow("/board/events", (name, said) => hears[name]?.(said), ended);
+}
+whenGiven(connect);
 setInterval(() => {
   if (document.body.classList.contains("stale")) return;
   tick();
@@ -386,15 +395,6 @@ setInterval(() => {
   if (Date.now() - heardAt > SILENT_MS) { state("lost", staleText("nothing is heard")); later(0); }
 }, 1000);
 
-// --- theme ---------------------------------------------------------------------------------------------------------------
-
-const root = document.documentElement;
-const system = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-const nameTheme = () => { at("theme").textContent = isDark() ? "light" : "dark"; };
-at("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
-system.addEventListener("change", nameTheme);
-nameTheme();
 connect();
-addEventListener("pagehide", () => source?.close());
+addEventListener("pagehide", () => stream?.close());
 addEventListener("pageshow", (event) => { if (event.persisted) connect(); });

@@ -1,7 +1,8 @@
 """HTTP routes of the board: the page and its files, the stream, and the search among all topics in deletion.
 
-The page uses no other server, and its Content-Security-Policy forbids any. It inserts foreign strings (topics, reasons,
-errors) only as text.
+The page and its files are the same on every controller, so they need no token; what the page asks for may need one
+(`ask.js` sends it). The page uses no other server, and its Content-Security-Policy forbids any. It inserts foreign
+strings (topics, reasons, errors) only as text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from lethe.adapters.http import Handler, Reply, Request, Route, Stream, json_reply
+from lethe.adapters.http_access import Access
 from lethe.controller.runtime.board.feed import BoardFeed
 from lethe.controller.runtime.board.state import Phase
 from lethe.controller.runtime.board.view import CARDS, BoardView
@@ -55,12 +57,12 @@ class BoardPages:
         """`/` and `/board` (the page), `/board/…` (its files), `/board/events`, `/board/topics`."""
         page = page_file("page.html")
         parts = tuple(
-            Route(f"/board/{name}", _given(page_file(name)))
-            for name in ("page.css", "page.js", "parts.js", "explain.js")
+            Route(f"/board/{name}", _given(page_file(name)), Access.OPEN)
+            for name in ("page.css", "page.js", "parts.js", "explain.js", "ask.js", "theme.js")
         )
         return (
-            Route("/", _given(page)),
-            Route("/board", _given(page)),
+            Route("/", _given(page), Access.OPEN),
+            Route("/board", _given(page), Access.OPEN),
             *parts,
             Route("/board/events", lambda _: Stream(self._feed.stream())),
             Route("/board/topics", self._topics),
