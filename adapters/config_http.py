@@ -1,8 +1,8 @@
-"""Properties of a daemon's HTTP server: address, host names, token."""
+"""Properties of a daemon's HTTP server: address, host names, token, certificate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,15 @@ from lethe.adapters.config_listeners import listener_hosts
 from lethe.adapters.http_access import HttpAccess, TokenScope
 from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
-from lethe.adapters.properties import Property, PropertyKind, Values
+from lethe.adapters.properties import ConfigError, Property, PropertyKind, Values
+from lethe.adapters.security.config import read_tls
+from lethe.adapters.security.config_names import TLS
+from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+
+PREFIX: Final = "lethe.http."
+KEYSTORE: Final = "ssl.keystore.location"
+_OF_CLIENTS: Final = ("ssl.protocol", "ssl.endpoint.identification.algorithm")
+"""Kafka's properties that only concern connections to others."""
 
 HTTP: Final = (
     Property(
@@ -53,6 +61,19 @@ HTTP: Final = (
         "/state, /explain, /metrics), or `changes` only.",
         choices=tuple(scope.value for scope in TokenScope),
     ),
+    Property(
+        f"{PREFIX}{KEYSTORE}",
+        PropertyKind.TEXT,
+        None,
+        "File with the private key and the certificates that the HTTP server shows; with it the server speaks TLS, and "
+        "only TLS. It is read again when it changes. As all of `lethe.http.ssl.…` it means what Kafka's property of "
+        "that name means, and those of `ssl.…` do not count for HTTP.",
+    ),
+    *(
+        replace(each, name=f"{PREFIX}{each.name}", doc=f"As `{each.name}`, for HTTP.")
+        for each in TLS
+        if each.name not in (KEYSTORE, *_OF_CLIENTS)
+    ),
 )
 
 
@@ -65,6 +86,8 @@ class HttpConfig:
     """Names that requests may use, besides those that `adapters.http_hosts` allows."""
     token_file: Path | None = None
     token_scope: TokenScope = TokenScope.ALL
+    tls: TlsSettings | None = None
+    """None: plain HTTP."""
 
     def access(self) -> HttpAccess:
         """Return what decides which requests need the token."""
@@ -76,7 +99,9 @@ def read_http(values: Values) -> HttpConfig:
     host, hosts = values.text("lethe.http.host") or "127.0.0.1", values.items("lethe.http.allowed.hosts")
     advertised = listener_hosts(values.items("advertised.listeners") or values.items("listeners"))
     scope = TokenScope(values.text("lethe.http.token.for") or TokenScope.ALL)
-    config = HttpConfig(host, values.integer("lethe.http.port"), (*hosts, *advertised), _token_file(values), scope)
+    config = HttpConfig(
+        host, values.integer("lethe.http.port"), (*hosts, *advertised), _token_file(values), scope, _tls(values)
+    )
     if not is_loopback(host):
         values.warnings += exposures(config, values.origin("lethe.http.host"))
     return config
@@ -89,7 +114,20 @@ def exposures(config: HttpConfig, origin: str) -> list[str]:
         reads = "whoever reaches the port reads topic names, brokers and errors"
         remedy = "set lethe.http.token.file, or let only Prometheus and operators reach the port"
         return [f"{where} HTTP asks for no token: {reads}; {remedy}"]
+    if config.tls is None:
+        remedy = f"set {PREFIX}{KEYSTORE}, or let only a proxy with TLS reach the port"
+        return [f"{where} the token travels unencrypted: whoever listens on the way can use it; {remedy}"]
     return []
+
+
+def _tls(values: Values) -> TlsSettings | None:
+    settings = read_tls(values, PREFIX)
+    if settings is not None:
+        try:
+            TlsMaterial(settings).server_context()
+        except ConfigError as error:
+            values.problems += error.problems
+    return settings
 
 
 def _token_file(values: Values) -> Path | None:

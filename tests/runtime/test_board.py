@@ -3,8 +3,10 @@
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,12 +18,18 @@ from lethe.controller.core.context import Role
 from lethe.controller.runtime.app import ControllerApp, ExitCode
 from lethe.controller.runtime.board.document import Document, Rows
 from lethe.controller.runtime.board.feed import MAX_PENDING_BYTES, BoardFeed
+from lethe.controller.runtime.configuration import load_controller_config
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import decode_controller
 from tests.fakes.board_scene import Scene, quiet_scene
 from tests.fakes.broken_broker import Act
+from tests.fakes.certificates import Authority
 from tests.fakes.runtime import controller_config, reach
 from tests.unit.controller.runtime.board.test_document import applied
 
 LIMIT_S = 30.0
+TOKEN = "0123456789abcdef" * 4
 
 
 class Reader:
@@ -153,6 +161,50 @@ async def test_the_page_and_its_policy(scene: Scene) -> None:
                 assert "onclick" not in text
         async with client.get("/paths") as response:
             assert "/explain/{topic}" in (await response.text()).splitlines()
+
+
+async def test_with_a_token_and_tls_only_the_empty_page_is_open(tmp_path: Path) -> None:
+    authority = Authority()
+    (tmp_path / "token").write_text(TOKEN)
+    store = authority.issue().pem_file(tmp_path / "server.pem")
+    lines = {
+        "broker.id": "1",
+        "zookeeper.connect": "localhost",
+        "lethe.http.token.file": str(tmp_path / "token"),
+        "lethe.http.ssl.keystore.location": str(store),
+        "lethe.http.ssl.keystore.type": "PEM",
+    }
+    file = tmp_path / "controller.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    trust = ssl.create_default_context(cafile=authority.pem_file(tmp_path / "ca.pem"))
+    async with quiet_scene(http=load_controller_config(file, {}).http) as scene:
+        (topic,) = await scene.create(1, 1, 4)
+        await scene.settled(2)
+        await scene.mark([topic])
+        await reach(lambda: topic in scene.app.loop.context.cluster.deletions)
+        assert scene.url.startswith("https://127.0.0.1:")
+        (znode,) = await scene.session.read([GetData(paths.CONTROLLER)])
+        assert isinstance(znode, Data)
+        assert decode_controller(znode.data).admin == scene.url
+        connector = aiohttp.TCPConnector(ssl=trust)
+        async with aiohttp.ClientSession(scene.url, connector=connector) as client:
+            async with client.get("/paths") as response:
+                listed = [path.replace("{topic}", topic) for path in (await response.text()).split()]
+            opened = []
+            for path in listed:
+                async with client.get(path) as response:
+                    assert response.status in (200, 401), path
+                    if response.status == 200:
+                        opened.append(path)
+                        assert topic not in await response.text(), path
+            board = [
+                f"/board/{name}" for name in ("page.css", "page.js", "parts.js", "explain.js", "ask.js", "theme.js")
+            ]
+            assert opened == ["/", "/board", *board, "/healthz", "/readyz"]
+            async with client.get("/board/events", headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+                reader = Reader(response)
+                await reader.until(started=1)
+                assert topic in reader.model["lists"]["started"]["rows"]
 
 
 async def test_it_stops_at_once_although_pages_watch(scene: Scene) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 
 from lethe.adapters.http import Reply, Request, Route, json_reply, serve_http
 from lethe.adapters.http_access import HttpAccess
-from lethe.adapters.http_client import TOKEN_VARIABLE, HttpCredentials, HttpFailed, get_json
+from lethe.adapters.http_client import CA_VARIABLE, TOKEN_VARIABLE, HttpCredentials, HttpFailed, get_json
 from lethe.adapters.http_token import TokenFile
 from lethe.admin.controllers import ask_controller, ask_state
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller
+from tests.fakes.certificates import Authority
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 
@@ -85,3 +87,55 @@ async def test_a_token_file_that_is_no_good_is_named(tmp_path: Path) -> None:
     said = await failure("http://127.0.0.1:1/state", HttpCredentials(tmp_path / "none"))
     assert "is not asked: token file" in said
     assert "cannot be read: No such file" in said
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------------
+
+
+def context(authority: Authority, directory: Path, *hosts: str) -> ssl.SSLContext:
+    leaf = authority.issue(hosts=hosts) if hosts else authority.expired()
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(leaf.pem_file(directory / "server.pem"))
+    return made
+
+
+async def test_a_server_is_believed_by_the_authority_that_is_named(
+    token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, other = Authority(), Authority("another one")
+    ca, other_ca = authority.pem_file(tmp_path / "ca.pem"), other.pem_file(tmp_path / "other.pem")
+    tls = context(authority, tmp_path, "127.0.0.1")
+    access = HttpAccess(TokenFile(token))
+    async with serve_http("127.0.0.1", 0, ROUTES, access=access, tls=lambda: tls) as server:
+        url = server.url + "/state"
+        assert await get_json(url, HttpCredentials(token, ca), LIMIT_MS) == {"role": "active"}
+        for credentials in (HttpCredentials(token), HttpCredentials(token, other_ca)):
+            said = await failure(url, credentials)
+            assert said.startswith(f"{url} is not trusted: ")
+            assert "--controller-ca-file, or LETHE_HTTP_CA_FILE" in said
+        monkeypatch.setenv(CA_VARIABLE, str(ca))
+        assert await get_json(url, HttpCredentials.from_environment(token), LIMIT_MS) == {"role": "active"}
+
+
+@pytest.mark.parametrize("hosts,reason", [(("127.0.0.2",), "mismatch"), ((), "expired")])
+async def test_a_certificate_of_another_host_or_that_has_expired_is_refused(
+    tmp_path: Path, hosts: tuple[str, ...], reason: str
+) -> None:
+    authority = Authority()
+    tls = context(authority, tmp_path, *hosts)
+    async with serve_http("127.0.0.1", 0, ROUTES, tls=lambda: tls) as server:
+        credentials = HttpCredentials(ca_file=authority.pem_file(tmp_path / "ca.pem"))
+        assert reason in await failure(server.url + "/state", credentials)
+
+
+async def test_a_server_of_plain_http_and_a_ca_file_that_is_none_are_named(tmp_path: Path) -> None:
+    async with serve_http("127.0.0.1", 0, ROUTES) as server:
+        url = server.url.replace("http:", "https:") + "/state"
+        assert "is it a server of plain HTTP?" in await failure(url, HttpCredentials())
+        said = await failure(url, HttpCredentials(ca_file=tmp_path / "none.pem"))
+        assert "CA file" in said
+        assert "No such file" in said
+        (tmp_path / "text.pem").write_text("no certificate")
+        assert "name a file with certificates in PEM" in await failure(
+            url, HttpCredentials(None, tmp_path / "text.pem")
+        )

@@ -10,6 +10,7 @@ from lethe.adapters.config_http import HttpConfig
 from lethe.adapters.http_access import Access, TokenScope
 from lethe.adapters.properties import ConfigError
 from lethe.controller.runtime.configuration import load_controller_config
+from tests.fakes.certificates import Authority
 
 TOKEN = "0123456789abcdef" * 4
 
@@ -55,7 +56,43 @@ def test_an_address_that_others_reach_is_warned_about_unless_a_token_is_asked_fo
     assert f"{where} HTTP asks for no token" in warning
     assert "set lethe.http.token.file" in warning
     lines += [f"lethe.http.token.file={token}"]
+    _, (warning,) = load(tmp_path, *lines)
+    assert f"{where} the token travels unencrypted" in warning
+    assert "set lethe.http.ssl.keystore.location" in warning
+    lines += pem_lines(tmp_path)
     assert load(tmp_path, *lines)[1] == []
+
+
+def pem_lines(tmp_path: Path) -> list[str]:
+    file = Authority().issue().pem_file(tmp_path / "server.pem")
+    return [f"lethe.http.ssl.keystore.location={file}", "lethe.http.ssl.keystore.type=PEM"]
+
+
+def test_a_certificate_is_pem_or_pkcs12_by_kafka_s_names(tmp_path: Path) -> None:
+    config, _ = load(tmp_path, *pem_lines(tmp_path))
+    assert config.tls is not None
+    (tmp_path / "password").write_text("of-the-store\n")
+    store = Authority().issue().pkcs12(tmp_path / "server.p12", "of-the-store")
+    lines = [f"lethe.http.ssl.keystore.location={store}", "lethe.http.ssl.keystore.type=PKCS12"]
+    config, _ = load(tmp_path, *lines, f"lethe.http.ssl.keystore.password.file={tmp_path / 'password'}")
+    assert config.tls is not None
+    for wrong in ([], ["lethe.http.ssl.keystore.password=another-one"]):
+        with pytest.raises(ConfigError) as refused:
+            load(tmp_path, *lines, *wrong)
+        assert "lethe.http.ssl.keystore" in str(refused.value)
+        assert "another-one" not in str(refused.value)
+
+
+def test_properties_of_brokers_listeners_are_not_for_http(tmp_path: Path) -> None:
+    lines = [line.removeprefix("lethe.http.") for line in pem_lines(tmp_path)]
+    assert load(tmp_path, *lines)[0].tls is None
+
+
+def test_without_the_key_the_property_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="lethe.http.ssl.keystore.location"):
+        load(tmp_path, "lethe.http.ssl.client.auth=none")
+    with pytest.raises(ConfigError, match="lethe.http.ssl.truststore.location"):
+        load(tmp_path, *pem_lines(tmp_path), "lethe.http.ssl.client.auth=required")
 
 
 @pytest.mark.parametrize(
