@@ -21,6 +21,7 @@ import hmac
 import re
 from typing import Final
 
+from lethe.protocol.counting import counted
 from lethe.protocol.security.exchange import AuthenticationFailed, text_of
 
 ZOOKEEPER_URI: Final = "zookeeper/zk-sasl-md5"
@@ -100,7 +101,7 @@ class DigestMd5Client:
 def _parse(challenge: bytes) -> dict[str, list[str]]:
     """Return the values of each directive of the challenge. Raises AuthenticationFailed."""
     if len(challenge) > _MAX_CHALLENGE_BYTES:
-        raise AuthenticationFailed(f"the server's challenge has {len(challenge)} bytes")
+        raise AuthenticationFailed(f"the server's challenge has {counted(len(challenge), 'byte')}")
     text = text_of(challenge, "the server's challenge")
     found: dict[str, list[str]] = {}
     at = 0

@@ -118,7 +118,7 @@ def test_each_nonce_gives_another_response(nonce: str) -> None:
         ("nonsense", "malformed"),
         ('nonce="N', "malformed"),
         (CHALLENGE + " x", "malformed"),
-        (CHALLENGE + ',x="' + "y" * 2048 + '"', "has 2115 bytes"),
+        (CHALLENGE + ',x="' + "y" * 2048 + '"', "has 2,115 bytes"),
     ],
 )
 def test_a_challenge_that_cannot_be_answered_is_refused(challenge: str, why: str) -> None:
