@@ -35,6 +35,8 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     SetData,
     ZkError,
+    error_words,
+    read_error,
 )
 from lethe.protocol.zookeeper.znodes import decode_cluster_id, encode_broker, encode_cluster_id, encode_log_dir_event
 
@@ -82,12 +84,14 @@ async def cluster_id(session: ZooKeeperSession, proposed: str) -> str:
         (found,) = await session.read([GetData(paths.CLUSTER_ID)])
         if isinstance(found, Data):
             return decode_cluster_id(found.data)
+        if (unread := read_error(found)) is not None:
+            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be read: {error_words(unread)}")
         await session.ensure_path(paths.parent_of(paths.CLUSTER_ID))
         outcome = await session.multi([Create(paths.CLUSTER_ID, encode_cluster_id(proposed))])
         if isinstance(outcome, MultiDone):
             return proposed
         if isinstance(outcome, MultiFailed) and outcome.error is not ZkError.NODE_EXISTS:
-            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be created: {outcome.error.name}")
+            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be created: {error_words(outcome.error)}")
     raise RegistrationFailed(f"{paths.CLUSTER_ID} is neither there nor can it be created")
 
 
@@ -123,11 +127,13 @@ async def make_ephemeral(
                 if last is not None:
                     return last.czxid
             case MultiFailed(error=error) if error not in (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION):
-                raise RegistrationFailed(f"{path} cannot be written: {error.name}")
+                raise RegistrationFailed(f"{path} cannot be written: {error_words(error)}")
             case MultiFailed() | MultiUnknown():
                 pass
         (found,) = await session.read([Exists(path)])
         operations = making
+        if (unread := read_error(found)) is not None:
+            raise RegistrationFailed(f"{path} exists and cannot be read: {error_words(unread)}")
         if not isinstance(found, Present):
             continue
         owner = found.stat.ephemeral_owner
@@ -154,7 +160,7 @@ async def notify_log_dir_failure(session: ZooKeeperSession, broker_id: BrokerId)
             case MultiFailed(error=ZkError.NO_NODE):
                 await session.ensure_path(paths.log_dir_event_notifications())
             case MultiFailed(error=error):
-                raise RegistrationFailed(f"{operation.path} cannot be written: {error.name}")
+                raise RegistrationFailed(f"{operation.path} cannot be written: {error_words(error)}")
             case MultiUnknown():
                 pass
     raise RegistrationFailed(f"{operation.path} could not be written in {MAX_ATTEMPTS} attempts")

@@ -32,6 +32,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     Stat,
     ZkError,
+    error_words,
 )
 from lethe.protocol.zookeeper.znodes import MalformedZnode
 from lethe.survey.znodes import ZnodeUnreadable, data_of
@@ -199,4 +200,4 @@ def _lasting(repair: ZnodeRepair, failed: Operation | None, error: ZkError) -> s
     if failed is not None and failed.path in repair.required_absent and error is ZkError.NODE_EXISTS:
         return f"{failed.path} exists by now"
     where = paths.CONTROLLER_EPOCH if failed is None else failed.path
-    return None if error in CONFLICTS else f"ZooKeeper refuses to write {where}: {error.name}"
+    return None if error in CONFLICTS else f"ZooKeeper refuses to write {where}: {error_words(error)}"

@@ -35,6 +35,7 @@ from lethe.protocol.zookeeper.operations import (
     Operation,
     SetData,
     absence_check,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import (
     FenceFailed,
@@ -185,7 +186,7 @@ def _outcome(name: str, group: Group, outcome: GroupOutcome) -> Outcome:
         case GroupDone():
             return Outcome(name)
         case GroupFailed(index_in_group=index, error=error):
-            return Outcome(name, f"ZooKeeper refused to write {group[max(0, index)].path}: {error.name}")
+            return Outcome(name, f"ZooKeeper refused to write {group[max(0, index)].path}: {error_words(error)}")
         case GroupUnknown(reason=reason):
             return Outcome(name, f"whether it was restored is unknown: {reason}", is_unknown=True)
         case FenceFailed():

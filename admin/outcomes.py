@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.admin.refusal import Exit, Refusal
-from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
+from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError, error_words
 
 MAX_ATTEMPTS: Final = 10
 """Limit on attempts after conflicts."""
@@ -61,6 +61,6 @@ def outcome_of(name: str, answer: MultiOutcome, *, act: str, done: str, was_done
         case MultiDone():
             return Outcome(name, was_done=was_done)
         case MultiFailed(error=error):
-            return Outcome(name, f"ZooKeeper refused to {act}: {error.name}")
+            return Outcome(name, f"ZooKeeper refused to {act}: {error_words(error)}")
         case MultiUnknown(reason=reason):
             return Outcome(name, f"whether {done} is unknown: {reason}", is_unknown=True)

@@ -24,6 +24,7 @@ from lethe.protocol.zookeeper.operations import (
     MultiUnknown,
     Operation,
     SetData,
+    error_words,
 )
 from lethe.protocol.zookeeper.znodes import decode_config
 from lethe.survey.znodes import read_data
@@ -95,7 +96,7 @@ async def put_back(session: ZooKeeperSession, before: PreviousConfiguration) -> 
             case MultiDone():
                 return Outcome(before.topic)
             case MultiFailed(error=error) if error not in CONFLICTS:
-                return Outcome(before.topic, f"ZooKeeper refused to write {path}: {error.name}")
+                return Outcome(before.topic, f"ZooKeeper refused to write {path}: {error_words(error)}")
             case MultiFailed() | MultiUnknown():
                 continue  # the next attempt reads whether it was written
     return Outcome(before.topic, f"{path} could not be written in {MAX_ATTEMPTS} attempts", is_unknown=True)

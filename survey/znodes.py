@@ -19,7 +19,16 @@ from typing import TypeVar
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Data, GetData, Present, ReadFailed, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetData,
+    Present,
+    ReadFailed,
+    ReadOutcome,
+    error_words,
+    is_absent,
+)
 from lethe.protocol.zookeeper.znodes import (
     TopicZnode,
     decode_broker,
@@ -40,7 +49,8 @@ class ZnodeUnreadable(Exception):
         self.reason = (
             outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"
         )
-        super().__init__(f"ZooKeeper does not {what} of {path}: {self.reason}")
+        words = error_words(outcome.error) if isinstance(outcome, ReadFailed) else self.reason
+        super().__init__(f"ZooKeeper does not {what} of {path}: {words}")
 
 
 def data_of(outcome: ReadOutcome, path: str) -> Data | None:

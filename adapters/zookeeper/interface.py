@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from lethe.protocol.zookeeper.operations import MultiOutcome, Operation, Read, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.operations import (
+    MultiOutcome,
+    Operation,
+    Read,
+    ReadOutcome,
+    WatchFired,
+    ZkError,
+    error_words,
+)
 from lethe.protocol.zookeeper.packing import GroupOutcome, MultiPlan
 
 OnWatch = Callable[[WatchFired], None]
@@ -30,11 +38,15 @@ class ZooKeeperUnavailable(Exception):
     """No session could be opened; the message lists the servers that were tried, with their answers."""
 
 
+class ZooKeeperRefused(ZooKeeperUnavailable):
+    """ZooKeeper refuses this client's login: trying again helps only after somebody has changed a setting."""
+
+
 class WriteRefused(Exception):
     """ZooKeeper refuses to create or delete a znode; the message names the znode and the error."""
 
     def __init__(self, path: str, error: ZkError) -> None:
-        super().__init__(f"ZooKeeper refuses to write {path}: {error.name}")
+        super().__init__(f"ZooKeeper refuses to write {path}: {error_words(error)}")
         self.path = path
         self.error = error
 

@@ -29,7 +29,7 @@ from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.to_controller import AlterPartitionResponse
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, TopicPartition
-from lethe.protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, SetData, ZkError
+from lethe.protocol.zookeeper.operations import Create, GetData, MultiDone, MultiFailed, SetData, ZkError, error_words
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, MultiPlan
 from lethe.protocol.zookeeper.paths import (
     isr_change_notification,
@@ -147,7 +147,7 @@ async def _notify(session: ZooKeeperSession, partitions: Sequence[TopicPartition
                 break
             if isinstance(outcome, MultiFailed):
                 if outcome.error is not ZkError.NO_NODE:
-                    return f"{operation.path} cannot be written: {outcome.error.name}"
+                    return f"{operation.path} cannot be written: {error_words(outcome.error)}"
                 try:
                     await session.ensure_path(isr_change_notifications())
                 except WriteRefused as refused:

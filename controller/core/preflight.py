@@ -50,6 +50,7 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     ReadOutcome,
+    error_words,
     is_absent,
     read_error,
 )
@@ -76,7 +77,7 @@ def on_registrations_listed(step: StepContext, task: RegistrationsListed, outcom
     """Read the registrations. A failed list does not mean that there are no brokers."""
     (outcome,) = outcomes
     if (error := read_error(outcome)) is not None:
-        _stay(step, f"{paths.broker_ids()} cannot be read ({error.name})")
+        _stay(step, f"{paths.broker_ids()} cannot be read: {error_words(error)}")
         return
     names = outcome.names if isinstance(outcome, Children) else ()
     ids = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))

@@ -72,7 +72,7 @@ from lethe.controller.core import (
 from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ReadOutcome, ZkError, read_error
+from lethe.protocol.zookeeper.operations import ReadOutcome, ZkError, error_words, read_error
 from lethe.protocol.zookeeper.packing import GroupOutcome, GroupUnknown
 
 
@@ -131,7 +131,7 @@ def _read(  # noqa: C901 - as flat as `_run`
     step: StepContext, then: continuations.ReadContinuation, outcomes: tuple[ReadOutcome, ...]
 ) -> None:
     if (what := _INDISPENSABLE.get(type(then))) is not None and (error := _unreadable(outcomes)) is not None:
-        resigning.step_back(step, f"reading {what} failed with {error.name}; may the controller's credentials read it?")
+        resigning.step_back(step, f"reading {what} failed with {error_words(error)}")
         return
     match then:
         case continuations.ElectionLookedUp():

@@ -39,7 +39,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ControllerEpoch
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError
+from lethe.protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError, error_words
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import ControllerZnode
 
@@ -101,7 +101,7 @@ def on_controller_taken(step: StepContext, task: ControllerTaken, outcome: Group
     if isinstance(outcome, GroupFailed):
         takeover_history.going_on = None
         if outcome.error not in OVERTAKEN:
-            step_back(step, f"taking control failed with {outcome.error.name}")
+            step_back(step, f"taking control failed with {error_words(outcome.error)}")
         else:
             step.do(StandForElection())
         return

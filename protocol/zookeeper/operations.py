@@ -46,6 +46,23 @@ class ZkError(enum.IntEnum):
     """A code that is not in this table."""
 
 
+def error_words(error: ZkError) -> str:
+    """Return the error's name, with a remedy for those that come from access lists."""
+    match error:
+        case ZkError.NO_AUTH:
+            return (
+                "NO_AUTH (its access list does not admit this client: log in to ZooKeeper as the user that it belongs "
+                "to, which is the brokers')"
+            )
+        case ZkError.INVALID_ACL:
+            return (
+                "INVALID_ACL (this server cannot make znodes belong to this client: give it the authProvider for the "
+                "login, or turn zookeeper.set.acl off)"
+            )
+        case _:
+            return error.name
+
+
 class Stat(NamedTuple):
     """The parts of ZooKeeper's Stat that Kafka's protocol uses."""
 

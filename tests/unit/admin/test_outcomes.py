@@ -20,8 +20,17 @@ def test_only_what_others_wrote_meanwhile_is_tried_again() -> None:
     [
         (MultiDone((), ()), Outcome("orders", was_done=True)),
         (
+            MultiFailed(1, ZkError.OTHER),
+            Outcome("orders", "ZooKeeper refused to create topic orders: OTHER", was_done=False),
+        ),
+        (
             MultiFailed(1, ZkError.NO_AUTH),
-            Outcome("orders", "ZooKeeper refused to create topic orders: NO_AUTH", was_done=False),
+            Outcome(
+                "orders",
+                "ZooKeeper refused to create topic orders: NO_AUTH (its access list does not admit this client: log in "
+                "to ZooKeeper as the user that it belongs to, which is the brokers')",
+                was_done=False,
+            ),
         ),
         (
             MultiUnknown("the connection was lost"),
