@@ -26,6 +26,7 @@ from typing import Final, Self
 
 from lethe.cluster.java import JavaUnusable, java_executable, pyspark_jars
 from lethe.cluster.process import ChildProcess
+from lethe.cluster.zookeeper_security import OPEN, ServerSecurity
 
 _NAME: Final = "the embedded ZooKeeper"
 _MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -50,6 +51,10 @@ class ZooKeeperSettings:
     durable: bool = False
     """True syncs each transaction to disk before the answer, as a production server does."""
     jvm_flags: tuple[str, ...] = ()
+    security: ServerSecurity = OPEN
+    """TLS on a second port, and users that log in by SASL; none of both by default."""
+    jars: Path | None = None
+    """Directory with the jars of another ZooKeeper than PySpark's, such as a Kafka release."""
     start_timeout_s: float = 60.0
 
 
@@ -61,6 +66,8 @@ class EmbeddedZooKeeper:
         self.data_dir: Final = self.settings.data_dir or Path(tempfile.mkdtemp(prefix="lethe-zookeeper-"))
         self.port = self.settings.port
         """Port that it listens on; 0 before the first start if none was chosen."""
+        self.secure_port = 0
+        """Port of TLS; 0 before the first start, and without TLS."""
         self._process: list[ChildProcess] = []
         """The JVM that was started last; empty before the first start."""
         temporary = self.data_dir if self.settings.data_dir is None else None
@@ -72,6 +79,11 @@ class EmbeddedZooKeeper:
     def connect_string(self) -> str:
         """`host:port`, for `zookeeper.connect`."""
         return f"{self.settings.host}:{self.port}"
+
+    @property
+    def secure_connect_string(self) -> str:
+        """`host:port` of TLS."""
+        return f"{self.settings.host}:{self.secure_port}"
 
     @property
     def pid(self) -> int | None:
@@ -99,7 +111,7 @@ class EmbeddedZooKeeper:
 
     async def start_async(self) -> None:
         """Like `start`, without blocking the event loop."""
-        await asyncio.to_thread(_java)
+        await asyncio.to_thread(_java, self.settings.jars)
         for _ in self._attempts():
             # Launched from this thread: the kernel ends the JVM with the thread that launched it.
             if await asyncio.to_thread(self._wait_until_ready, *self._launch()):
@@ -185,8 +197,10 @@ class EmbeddedZooKeeper:
         )
 
     def _launch(self) -> tuple[ChildProcess, int]:
-        java, jars = _java()
+        java, jars = _java(self.settings.jars)
         port = self.port or _free_port(self.settings.host)
+        if self.settings.security.tls is not None and not (self.port and self.secure_port):
+            self.secure_port = _free_port(self.settings.host)
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "zoo.cfg"
         config.write_text(self._configuration(port))
@@ -200,7 +214,7 @@ class EmbeddedZooKeeper:
         flags = [f"-Xmx{self.settings.heap_mb}m", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true"]
         if not self.settings.durable:
             flags += ["-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=4096"]
-        return flags + list(self.settings.jvm_flags)
+        return [*flags, *self.settings.security.jvm_flags(self.data_dir), *self.settings.jvm_flags]
 
     def _configuration(self, port: int) -> str:
         tick = self.settings.tick_time_ms
@@ -215,6 +229,7 @@ class EmbeddedZooKeeper:
             "4lw.commands.whitelist=*\n"
             "maxClientCnxns=0\n"
             "autopurge.purgeInterval=1\n"
+            f"{self.settings.security.lines(self.settings.host, self.secure_port)}"
         )
 
     def _failure(self) -> ZooKeeperStartFailed:
@@ -255,10 +270,10 @@ def _free_port(host: str) -> int:
         return port
 
 
-def _java() -> tuple[str, Path]:
+def _java(jars: Path | None) -> tuple[str, Path]:
     """Return Java and the directory of jars. Raises ZooKeeperStartFailed."""
     try:
         java = java_executable(_NAME)
-        return java, pyspark_jars("zookeeper", _NAME, "connect to a ZooKeeper of your own")
+        return java, jars or pyspark_jars("zookeeper", _NAME, "connect to a ZooKeeper of your own")
     except JavaUnusable as error:
         raise ZooKeeperStartFailed(str(error)) from error

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lethe.adapters.security.secrets import Secret
 from lethe.protocol.zookeeper.operations import Credentials
 from lethe.protocol.zookeeper.paths import path_problem
 
@@ -61,6 +64,24 @@ def _server(text: str, part: str) -> Server:
 
 
 @dataclass(frozen=True, slots=True)
+class ZooKeeperTls:
+    """TLS to all servers of the connect string."""
+
+    make_context: Callable[[], ssl.SSLContext]
+    """Called at each connect, so that files that have changed count. Raises OSError or ValueError with a message."""
+    has_certificate: bool = False
+    """True: the client shows a certificate. ZooKeeper knows it by that (scheme x509), and znodes can belong to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """A login by SASL DIGEST-MD5, before anything else on each connection."""
+
+    username: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
 class ZooKeeperConfig:
     """Settings of a session. Raises ValueError if they contradict each other."""
 
@@ -72,9 +93,13 @@ class ZooKeeperConfig:
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
     """`lethe.zookeeper.slow.write.ms`: after a multi that takes longer, half as many may be unanswered."""
     set_acl: bool = False
-    """`zookeeper.set.acl`: created znodes belong to their creator and are readable by all."""
+    """`zookeeper.set.acl`: created znodes belong to their creator and are readable by all, as Kafka has it."""
     credentials: tuple[Credentials, ...] = field(default=())
     """Sent after each connect."""
+    tls: ZooKeeperTls | None = None
+    """None: plaintext."""
+    sasl: SaslLogin | None = None
+    """None: no login by SASL."""
     create_chroot: bool = True
     """As Kafka's brokers do. Tools should not: a mistyped chroot would be created by reading it."""
     jute_max_buffer_bytes: int = 1_048_575
@@ -87,8 +112,13 @@ class ZooKeeperConfig:
     def __post_init__(self) -> None:
         if self.session_timeout_ms <= 0 or self.connection_timeout_ms <= 0:
             raise ValueError("zookeeper.session.timeout.ms and zookeeper.connection.timeout.ms must be positive")
-        if self.set_acl and not self.credentials:
+        if self.set_acl and not self.has_identity:
             raise ValueError(
                 "zookeeper.set.acl is on, but there are no credentials whose owner the znodes could belong to; "
-                "give digest credentials or turn it off"
+                "give a SASL user, a client certificate or digest credentials, or turn it off"
             )
+
+    @property
+    def has_identity(self) -> bool:
+        """True if ZooKeeper can tell by an ACL who this client is."""
+        return bool(self.credentials or self.sasl or (self.tls is not None and self.tls.has_certificate))

@@ -12,12 +12,14 @@ The clock is the event loop's (monotonic, seconds). This module does not retry, 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
 from lethe.adapters.zookeeper import wire
+from lethe.adapters.zookeeper.tls_failures import ALERT, IS_TLS_PORT, MAYBE_TLS_PORT, tls_failure
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import ZkError
 
@@ -160,10 +162,12 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.drop(f"connection lost: {exc}" if exc else "connection closed")
+        said = tls_failure(exc) if isinstance(exc, ssl.SSLError) else None
+        self.drop(said or (f"connection lost: {exc}" if exc else "connection closed"))
 
     def eof_received(self) -> None:
-        self.drop("connection closed by the server")
+        heard = self._handshake.done() or self._buffer
+        self.drop("connection closed by the server" if heard else f"connection closed by the server: {MAYBE_TLS_PORT}")
 
     def data_received(self, data: bytes) -> None:
         if self.closed.done():
@@ -173,6 +177,9 @@ class Connection(asyncio.Protocol):
             self._to_skip -= skipped
             data = data[skipped:]
         self._buffer += data
+        if self._buffer[0] == ALERT and not self._handshake.done():
+            self.drop(IS_TLS_PORT)
+            return
         if len(self._buffer) < self._wanted:
             return
         try:
@@ -252,10 +259,24 @@ def _end(pending: _Pending, completion: Completion) -> None:
 
 
 async def connect(
-    host: str, port: int, on_event: Callable[[bytes], None], *, max_reply_bytes: int, timeout_s: float
+    host: str,
+    port: int,
+    on_event: Callable[[bytes], None],
+    *,
+    max_reply_bytes: int,
+    timeout_s: float,
+    make_tls_context: Callable[[], ssl.SSLContext] | None = None,
 ) -> Connection:
-    """Open a TCP connection, without handshake. Raises OSError, of which TimeoutError is a subclass."""
+    """Open a TCP connection, with TLS if there is a context for it, and without ZooKeeper's handshake.
+
+    Raises OSError, of which TimeoutError and ssl.SSLError are subclasses; and what `make_tls_context` raises.
+    """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_s):
-        _, connection = await loop.create_connection(lambda: Connection(on_event, max_reply_bytes), host, port)
+        # Files may have changed and are then read again, which can take long.
+        context = None if make_tls_context is None else await asyncio.to_thread(make_tls_context)
+        name = None if context is None else host
+        _, connection = await loop.create_connection(
+            lambda: Connection(on_event, max_reply_bytes), host, port, ssl=context, server_hostname=name
+        )
     return connection

@@ -20,7 +20,13 @@ from lethe.adapters.zookeeper import wire, wire_multi
 from lethe.adapters.zookeeper.bulk import BatchSizer, Job, ReadQueue, RequestMode, outcome_of
 from lethe.adapters.zookeeper.config import ZooKeeperConfig
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped, Skipped
-from lethe.adapters.zookeeper.interface import OnWatch, SessionLost, WriteRefused, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.interface import (
+    OnWatch,
+    SessionLost,
+    WriteRefused,
+    ZooKeeperRefused,
+    ZooKeeperUnavailable,
+)
 from lethe.adapters.zookeeper.session_connection import SessionConnection
 from lethe.adapters.zookeeper.watches import WatchRequest
 from lethe.adapters.zookeeper.write_gate import Pass, WriteGate
@@ -39,6 +45,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadFailed,
     ReadOutcome,
     ZkError,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import GroupOutcome, MultiPlan, PlannedMulti
 from lethe.protocol.zookeeper.paths import ancestors_of, is_sensitive, parent_of
@@ -173,7 +180,7 @@ class Session:
                 return queue.outcomes
             job, pending = sent.popleft()
             completion = await pending
-            if isinstance(completion, Answer) and completion.code == wire.SESSION_EXPIRED:
+            if isinstance(completion, Answer) and completion.code in wire.SESSION_OVER:
                 self._require_session()
             queue.settle(job, completion)
 
@@ -291,16 +298,21 @@ class Session:
             (found,) = await self.read([Exists("/")])
             if not isinstance(found, ReadFailed):
                 return
+            refused: ZkError | None = None
             for path in (*ancestors_of(self._chroot), self._chroot):
                 request = wire_multi.pack_multi("", [Create(path, None)], set_acl=self._config.set_acl)
-                await (await self._send(request))
+                created = _multi_outcome(await (await self._send(request)))
+                if isinstance(created, MultiFailed) and created.error is not ZkError.NODE_EXISTS:
+                    refused = created.error
             (found,) = await self.read([Exists("/")])
         except SessionLost as lost:
-            raise ZooKeeperUnavailable(str(lost)) from lost
+            is_refused = self._connection.is_refused
+            raise (ZooKeeperRefused if is_refused else ZooKeeperUnavailable)(str(lost)) from lost
         if isinstance(found, ReadFailed):
+            what = "does not exist and cannot be created" if found.error is ZkError.NO_NODE else "cannot be read"
             raise ZooKeeperUnavailable(
-                f"ZooKeeper at {self._config.connect} has no chroot {self._chroot} and does not let us create it "
-                f"({found.error.name}); check the credentials or create it by hand"
+                f"the chroot of ZooKeeper at {self._config.connect} {what}: {error_words(refused or found.error)}; "
+                "check the credentials or create it by hand"
             )
 
     async def close(self) -> None:
@@ -318,8 +330,8 @@ def _multi_outcome(completion: Completion) -> MultiOutcome:
         case Answer(error=None, value=value):
             outcome: MultiOutcome = value
             return outcome
-        case Answer(code=wire.SESSION_EXPIRED):
-            return MultiUnknown("the session expired")
+        case Answer(code=code) if code in wire.SESSION_OVER:
+            return MultiUnknown("the server has ended the session")
         case Answer(error=error):
             return MultiFailed(-1, error or ZkError.OTHER)
         case Skipped(size):
@@ -334,7 +346,7 @@ def _with_acl(operation: Operation) -> Operation:
         return operation
     if is_sensitive(operation.path):
         return operation._replace(acl=Acl.SECRET)
-    if operation.path == _OPEN_ROOT or operation.path.startswith(_OPEN_ROOT + "/"):
+    if operation.path == _OPEN_ROOT:
         return operation._replace(acl=Acl.OPEN)
     return operation
 

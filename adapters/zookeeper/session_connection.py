@@ -24,13 +24,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Final
 
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.config import Server, ZooKeeperConfig
 from lethe.adapters.zookeeper.connection import Answer, Completion, Connection, connect
-from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperRefused, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.login import LOGIN_REQUIRED, LoginRefused, log_in
+from lethe.adapters.zookeeper.tls_failures import tls_failure
 from lethe.adapters.zookeeper.watches import ArmedWatches
 from lethe.protocol.zookeeper.operations import ZkError
 
@@ -41,6 +44,7 @@ _LONGEST_PAUSE_S: Final = 1.0
 _LEAST_ATTEMPT_S: Final = 0.1
 _LONGEST_HANDSHAKE_S: Final = 10.0
 _CLOSE_LIMIT_S: Final = 2.0
+_NONCE_BYTES: Final = 24
 _FIRST_LOG_AFTER_S: Final = 0.5
 _LOG_INTERVAL_S: Final = 5.0
 _CLOSED: Final = "closed"
@@ -48,6 +52,10 @@ _CLOSED: Final = "closed"
 
 class SessionOver(Exception):
     """Internal: the session cannot be continued."""
+
+
+class _AccessRefused(SessionOver):
+    """The server refuses this client's login, and will refuse it again."""
 
 
 def _describe(troubles: dict[Server, str]) -> str:
@@ -67,6 +75,8 @@ class SessionConnection:
         """Set while there is a connection, and permanently once the session is lost, so that waiting tasks wake up."""
         self.lost: Final = asyncio.Event()
         self.lost_reason: str | None = None
+        self.is_refused = False
+        """True once a server has ended the session because it requires a login."""
         self.last_zxid = 0
         self._password = bytes(16)
         self._on_watch = on_watch
@@ -84,6 +94,8 @@ class SessionConnection:
         logging_task = self._loop.create_task(self._log_troubles(troubles), name="zookeeper-opening")
         try:
             await self._connect_before(deadline, troubles)
+        except _AccessRefused as refused:
+            raise ZooKeeperRefused(f"ZooKeeper refuses this client: {refused}") from refused
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
@@ -148,14 +160,13 @@ class SessionConnection:
         return min(_LONGEST_PAUSE_S, self.timeout_s / 20)
 
     async def _attempt(self, server: Server, limit_s: float) -> None:
-        """Connect and shake hands, each within the limit; send credentials and watches. Raises OSError if this server
-        is unsuitable."""
-        connection = await connect(
-            server.host, server.port, self._event, max_reply_bytes=self.config.max_reply_bytes, timeout_s=limit_s
-        )
+        """Connect and shake hands, each within the limit; log in; send credentials and watches. Raises OSError if this
+        server is unsuitable."""
+        connection = await self._connect(server, limit_s)
         try:
             async with asyncio.timeout(limit_s):
                 await self._shake_hands(connection)
+            await self._log_in(connection, server)
             for credentials in self.config.credentials:
                 await self._require(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
             for chunk in list(self.watches.chunks(self.config.connect.chroot)):
@@ -169,6 +180,34 @@ class SessionConnection:
         self.connection = connection
         self.online.set()
         logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
+
+    async def _connect(self, server: Server, limit_s: float) -> Connection:
+        """Connect, with TLS if it is configured. Raises OSError with a sentence for users."""
+        tls = self.config.tls
+        try:
+            return await connect(
+                server.host,
+                server.port,
+                self._event,
+                max_reply_bytes=self.config.max_reply_bytes,
+                timeout_s=limit_s,
+                make_tls_context=None if tls is None else tls.make_context,
+            )
+        except OSError as error:
+            if tls is not None and (said := tls_failure(error, server.host)):
+                raise ConnectionError(said) from error
+            raise
+        except ValueError as error:
+            raise ConnectionError(str(error)) from error
+
+    async def _log_in(self, connection: Connection, server: Server) -> None:
+        """Log in by SASL, if configured, before anything else is sent. Raises _AccessRefused, ConnectionError."""
+        if self.config.sasl is None:
+            return
+        try:
+            await log_in(connection, self.config.sasl, secrets.token_urlsafe(_NONCE_BYTES))
+        except LoginRefused as refused:
+            raise _AccessRefused(f"{server}: {refused}") from refused
 
     async def _shake_hands(self, connection: Connection) -> None:
         """Begin the session, or continue it on this connection. Raises SessionOver, ConnectionError."""
@@ -188,6 +227,8 @@ class SessionConnection:
         completion = await connection.send(request, xid=xid)
         if not isinstance(completion, Answer):
             raise ConnectionError(f"no answer to {what}: {completion}")
+        if completion.code == wire.SASL_REQUIRED:
+            raise _AccessRefused(LOGIN_REQUIRED)
         if completion.error is not None:
             raise SessionOver(f"the server refuses {what}: {completion.error.name}")
 
@@ -310,6 +351,9 @@ class SessionConnection:
                 on_answer(answer)
             if answer.code == wire.SESSION_EXPIRED:
                 self.lose("expired")
+            elif answer.code == wire.SASL_REQUIRED:
+                self.is_refused = True
+                self.lose(f"the server has ended it: {LOGIN_REQUIRED}")
             elif answer.error is ZkError.SESSION_MOVED:
                 connection.drop("the session has moved to another server")
 

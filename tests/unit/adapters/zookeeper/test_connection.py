@@ -158,3 +158,26 @@ async def test_answers_are_told_before_anything_that_follows_them() -> None:
         first.cancel()
         await second
         assert order == [GOOD, b"event", GOOD]
+
+
+@pytest.mark.parametrize(
+    "said, told",
+    [
+        (b"", "closed the connection without an answer.*zookeeper.ssl.client.enable=true"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "answers with an alert of TLS, so this is its TLS port"),
+        (b"\0", "^connection closed by the server$"),
+    ],
+)
+async def test_a_port_of_tls_is_recognised(said: bytes, told: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.write(said)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        connection = await connect("127.0.0.1", port, lambda _: None, max_reply_bytes=1000, timeout_s=10)
+        with pytest.raises(ConnectionError, match=told):
+            await connection.shake_hands(wire.pack_connect(0, 4000, 0, bytes(16)))
