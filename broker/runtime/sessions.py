@@ -16,7 +16,13 @@ from typing import Final
 from lethe.adapters.clock import Clock
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
-from lethe.adapters.zookeeper.interface import OpenSession, SessionLost, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.interface import (
+    OpenSession,
+    SessionLost,
+    ZooKeeperRefused,
+    ZooKeeperSession,
+    ZooKeeperUnavailable,
+)
 from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
     ControllerEpochUnavailable,
@@ -73,6 +79,8 @@ class Sessions:
         while True:
             try:
                 await self._hold_one_session()
+            except ZooKeeperRefused as refused:
+                self._note_refusal(str(refused))
             except (ZooKeeperUnavailable, SessionLost, RegistrationFailed, MalformedZnode, OSError) as error:
                 self._note_failure(str(error))
             await asyncio.sleep(BACK_OFF.wait_ms(self._attempts + 1) / 1000)
@@ -119,6 +127,13 @@ class Sessions:
                     "registered as broker %d", broker.id, extra=fields(epoch=epoch, session=f"{session.session_id:#x}")
                 )
                 return epoch
+
+    def _note_refusal(self, problem: str) -> None:
+        is_known = self.problem == problem
+        self._attempts = max(self._attempts + 1, BACK_OFF.first_longest)
+        self.problem = problem
+        if not is_known:
+            logger.error("%s. It is tried again every %g s, and this is said once", problem, BACK_OFF.max_ms / 1000)
 
     def _note_failure(self, problem: str) -> None:
         self._attempts += 1

@@ -2,7 +2,8 @@
 
 The keeper opens a session, posts `SessionEstablished`, and waits until the session is lost or `renew` is called. Then
 it puts `SessionLost` ahead of all queued events, and opens the next session. While ZooKeeper is unavailable it retries
-with growing pauses, and logs a warning from time to time.
+with growing pauses, and logs a warning from time to time. A refused login (ZooKeeperRefused) is logged once, and tried
+again with the longest pause only: somebody has to change a setting first.
 
 A session that is lost within `settled_after_ms` counts as a failed attempt. Otherwise a server that accepts and hangs
 up would get hundreds of connections per second.
@@ -20,7 +21,13 @@ from typing import Final
 
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import RegistrationFailed
-from lethe.adapters.zookeeper.interface import OpenSession, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
+from lethe.adapters.zookeeper.interface import (
+    OpenSession,
+    WriteRefused,
+    ZooKeeperRefused,
+    ZooKeeperSession,
+    ZooKeeperUnavailable,
+)
 from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
 from lethe.controller.core.events import External, SessionEstablished, SessionLost, from_watch
 from lethe.controller.runtime.instance import ControllerIdTaken
@@ -87,6 +94,8 @@ class SessionKeeper:
                 await self._hold_one_session()
             except ControllerIdTaken:
                 raise
+            except ZooKeeperRefused as refused:
+                self._note_refusal(str(refused))
             except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, WriteRefused, OSError) as error:
                 self._note_failure(str(error))
             except Exception:
@@ -151,6 +160,18 @@ class SessionKeeper:
             "ZooKeeper session established",
             extra=fields(session=f"{session.session_id:#x}", timeout_ms=session.negotiated_timeout_ms),
         )
+
+    def _note_refusal(self, problem: str) -> None:
+        is_known = self.problem == problem
+        self._attempts = max(self._attempts + 1, self._back_off.first_longest)
+        self.counts.failed_attempts += 1
+        self.problem = problem
+        if not is_known:
+            logger.error(
+                "%s. Without ZooKeeper nothing is controlled; it is tried again every %g s, and this is said once",
+                problem,
+                self._back_off.max_ms / 1000,
+            )
 
     def _note_failure(self, problem: str) -> None:
         self._attempts += 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperSession
+from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperRefused, ZooKeeperSession
 from lethe.controller.core.effects import ReadZnodes, RenewSession, RetryDeletions, SetTimer, WriteZnodes
 from lethe.controller.core.events import (
     BrokersChanged,
@@ -156,6 +156,40 @@ async def test_zookeeper_that_is_not_there_is_tried_until_it_is(caplog: pytest.L
     task.cancel()
     await asyncio.wait([task])
     assert b.zookeeper.sessions == {}
+
+
+async def test_a_refused_login_is_told_once_and_tried_with_the_longest_pause(caplog: pytest.LogCaptureFixture) -> None:
+    zookeeper, refusals = FakeZooKeeper(), 6
+    waited: list[int] = []
+
+    class Recording(BackOff):
+        def wait_ms(self, attempt: int) -> int:
+            waited.append(super().wait_ms(attempt))
+            return 0
+
+    @asynccontextmanager
+    async def opening(on_watch: OnWatch) -> AsyncIterator[ZooKeeperSession]:
+        nonlocal refusals
+        refusals -= 1
+        if refusals >= 0:
+            raise ZooKeeperRefused("zk:2181 refuses kafka" if refusals else "zk:2181 refuses kafka in other words")
+        async with zookeeper.open_session(on_watch) as session:
+            yield session
+
+    keeper = SessionKeeper(
+        opening, post=lambda _: None, overtake=lambda _: None, back_off=Recording(100, 5_000), log_every_ms=0
+    )
+    running = asyncio.create_task(keeper.run())
+    await reach(lambda: keeper.session is not None)
+    assert waited == [0] + [5_000] * 6
+    told = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert [each.partition(". ")[0] for each in told] == [
+        "zk:2181 refuses kafka",
+        "zk:2181 refuses kafka in other words",
+    ]
+    assert "every 5 s, and this is said once" in told[0]
+    assert (keeper.counts.failed_attempts, keeper.problem) == (6, None)
+    running.cancel()
 
 
 async def test_an_unexpected_error_while_opening_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
