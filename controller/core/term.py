@@ -11,7 +11,7 @@ once. The task `StandForElection` reads `/controller` and decides:
     owned by another session                   resigns                  stands by, or takes control (`takeover`)
     absent                                     resigns, stands later    stands for election
 
-A cluster in migration to KRaft is refused (`/migration` exists, or `/controller` is persistent or names a KRaft
+A cluster in migration to KRaft is refused (`/migration` has data, or `/controller` is persistent or names a KRaft
 controller): two kinds of controller that write the same znodes would destroy it.
 """
 
@@ -48,9 +48,9 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     Exists,
     GetData,
-    Present,
     ReadOutcome,
     SetData,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
@@ -89,7 +89,7 @@ def stand(step: StepContext) -> None:
             Exists(paths.controller(), watch=True),
             GetData(paths.controller_epoch()),
             GetData(paths.controller()),
-            Exists(paths.migration()),
+            GetData(paths.migration()),
         ),
         ElectionLookedUp(),
     )
@@ -121,7 +121,7 @@ def on_election_looked_up(step: StepContext, outcomes: Sequence[ReadOutcome]) ->
             context.role = Role.BACKING_OFF
             step.set_timer(StandAgain(), step.now_ms + context.config.stand_back_off_min_ms)
     context.active_controller = NO_BROKER
-    if isinstance(migration, Present):
+    if _is_in_migration(migration):
         _refuse_cluster(step, _IN_MIGRATION)
     elif context.role is not Role.BACKING_OFF:
         _come_to_rest(context, stands=not context.retired)
@@ -163,6 +163,12 @@ def _held_by_another_session(step: StepContext, controller: Data, epoch: ReadOut
             _take_in_time(step, controller, epoch, migration)
 
 
+def _is_in_migration(migration: ReadOutcome) -> bool:
+    """Return whether a KRaft controller has written `/migration`. Kafka's zookeeper-security-migration makes it too,
+    without data, since 3.8."""
+    return isinstance(migration, Data) and bool(migration.data)
+
+
 def _come_to_rest(context: Context, *, stands: bool) -> None:
     """Set the idle role. After a failed preflight, the role stays until another preflight has passed."""
     if not stands:
@@ -178,7 +184,7 @@ def _take_in_time(step: StepContext, controller: Data, epoch: ReadOutcome, migra
         return
     if due_ms > step.now_ms:
         step.set_timer(StandAgain(), due_ms)
-    elif isinstance(migration, Present):
+    elif _is_in_migration(migration):
         _refuse_cluster(step, _IN_MIGRATION)
     elif not isinstance(epoch, Data):
         step.refuse("cluster", "taking control", f"{paths.controller_epoch()} is not there to be checked")
@@ -196,7 +202,7 @@ def take_control(step: StepContext, task: TakeControl) -> None:
 def _finish_takeover(step: StepContext, epoch: ReadOutcome, migration: ReadOutcome) -> None:
     """Raise the epoch when the grace period of the former holder is over; wait before."""
     takeover_history = step.context.takeover_history
-    if isinstance(migration, Present):
+    if _is_in_migration(migration):
         step_back(step, _IN_MIGRATION)
     elif not isinstance(epoch, Data):
         step_back(step, f"{paths.controller()} is ours, and {paths.controller_epoch()} is gone")
@@ -310,7 +316,7 @@ def on_election_written(step: StepContext, task: ElectionWritten, outcome: Group
 def _look_again(step: StepContext, outcome: GroupOutcome) -> None:
     """Stand again at once if another controller's write explains the error; back off after other errors."""
     if isinstance(outcome, GroupFailed) and outcome.error not in takeover.OVERTAKEN:
-        step_back(step, f"standing for election failed with {outcome.error.name}")
+        step_back(step, f"standing for election failed with {error_words(outcome.error)}")
     else:
         step.do(StandForElection())
 

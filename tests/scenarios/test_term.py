@@ -344,6 +344,14 @@ def test_cluster_in_migration_to_kraft_is_refused_with_the_reason_until_it_is_ov
     assert role(world) is Role.ACTIVE
 
 
+def test_an_empty_migration_znode_is_no_migration() -> None:
+    """Kafka's zookeeper-security-migration makes it since 3.8, on every cluster that it secures."""
+    world = OneController()
+    world.write(Create(paths.migration(), None))
+    world.elect()
+    assert role(world) is Role.ACTIVE
+
+
 def test_persistent_controller_znode_is_a_kraft_controllers_and_stays() -> None:
     world = OneController()
     world.write(Create(paths.controller(), ANOTHER))
