@@ -10,14 +10,12 @@ from typing import Final
 
 from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
+from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
-from lethe.adapters.zookeeper.config import DEFAULT_SLOW_WRITE_MS, parse_connect_string
-from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Endpoint, topic_name_problem
-from lethe.protocol.zookeeper.operations import Credentials
 
 CLIENT_PACKAGE: Final = "aiokafka"
 _SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
@@ -33,55 +31,7 @@ COMMON: Final = (
         maximum=MAX_INT,
         fallbacks=("node.id",),
     ),
-    Property(
-        "zookeeper.connect",
-        PropertyKind.TEXT,
-        None,
-        "ZooKeeper's servers as host:port,host:port, with the cluster's chroot behind the last one.",
-        required=True,
-    ),
-    Property(
-        "zookeeper.session.timeout.ms",
-        PropertyKind.INTEGER,
-        "18000",
-        "After so long without contact ZooKeeper ends the session, and with it the registration; ZooKeeper limits "
-        "it to 2 to 20 ticks by default. Shorter: smaller pauses cost control. Longer: a dead process is noticed "
-        "later.",
-        unit="milliseconds",
-        minimum=1,
-        maximum=MAX_INT,
-    ),
-    Property(
-        "zookeeper.connection.timeout.ms",
-        PropertyKind.INTEGER,
-        None,
-        "How long to try to connect to ZooKeeper; as long as the session timeout where it is not given.",
-        unit="milliseconds",
-        minimum=1,
-        maximum=MAX_INT,
-    ),
-    Property(
-        "zookeeper.set.acl",
-        PropertyKind.BOOLEAN,
-        "false",
-        "Give created znodes an access list: all to their creator, reading to the world.",
-    ),
-    Property(
-        "lethe.zookeeper.digest",
-        PropertyKind.SECRET,
-        None,
-        "user:password with which to authenticate at ZooKeeper (scheme digest).",
-    ),
-    Property(
-        "lethe.zookeeper.slow.write.ms",
-        PropertyKind.INTEGER,
-        str(DEFAULT_SLOW_WRITE_MS),
-        "After a write that takes ZooKeeper longer, half as many are sent at once, down to one; quick ones raise it "
-        "again, up to 20. Other clients wait behind them.",
-        unit="milliseconds",
-        minimum=1,
-        maximum=MAX_INT,
-    ),
+    *ZOOKEEPER,
     *HTTP,
     Property(
         "lethe.journal.dir",
@@ -128,25 +78,6 @@ COMMON: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ZooKeeperConfig:
-    connect: str
-    """`host:port,host:port/chroot`."""
-    session_timeout_ms: int
-    connection_timeout_ms: int
-    set_acl: bool
-    credentials: Credentials | None
-    slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
-
-    def session(self) -> SessionConfig:
-        """Return the same settings in the adapter's type."""
-        return SessionConfig(
-            connect=parse_connect_string(self.connect),
-            session_timeout_ms=self.session_timeout_ms,
-            connection_timeout_ms=self.connection_timeout_ms,
-            set_acl=self.set_acl,
-            credentials=() if self.credentials is None else (self.credentials,),
-            slow_write_ms=self.slow_write_ms,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,30 +122,6 @@ def read_id(values: Values) -> int:
     if values.settings.get("process.roles") and values.text("process.roles"):
         values.wrong("process.roles", "this file is for a KRaft cluster, which has no ZooKeeper", "remove the line")
     return values.integer("broker.id")
-
-
-def read_zookeeper(values: Values) -> ZooKeeperConfig:
-    """Return how to reach ZooKeeper; note problems."""
-    connect = values.text("zookeeper.connect") or ""
-    try:
-        parse_connect_string(connect or "localhost")
-    except ValueError as error:
-        values.wrong("zookeeper.connect", str(error), "write host:port[,host:port][/chroot]")
-    session_timeout_ms = values.integer("zookeeper.session.timeout.ms")
-    connection_timeout_ms = values.integer("zookeeper.connection.timeout.ms") or session_timeout_ms
-    set_acl, credentials = values.boolean("zookeeper.set.acl"), _credentials(values)
-    if set_acl and credentials is None and values.setting("lethe.zookeeper.digest") is None:
-        values.wrong(
-            "zookeeper.set.acl", "the znodes would have no owner", "set lethe.zookeeper.digest=user:password too"
-        )
-    return ZooKeeperConfig(
-        connect,
-        session_timeout_ms,
-        connection_timeout_ms,
-        set_acl,
-        credentials,
-        values.integer("lethe.zookeeper.slow.write.ms"),
-    )
 
 
 def read_inter_broker_protocol(values: Values) -> InterBrokerProtocol:
@@ -263,14 +170,3 @@ def read_journal_topic(values: Values) -> JournalTopicConfig | None:
         remedy = "install Lethe with its dependencies (pip install aiokafka), or remove the line"
         values.wrong(name, f"the package {CLIENT_PACKAGE} is not installed, and writes to Kafka", remedy)
     return JournalTopicConfig(servers, topic)
-
-
-def _credentials(values: Values) -> Credentials | None:
-    digest = values.text("lethe.zookeeper.digest")
-    if digest is None:
-        return None
-    user, colon, password = digest.partition(":")
-    if not (user and colon and password):
-        values.wrong("lethe.zookeeper.digest", "is not of the form user:password", "write user:password")
-        return None
-    return Credentials("digest", digest.encode())

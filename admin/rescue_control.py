@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from lethe.admin.refusal import Exit, Refusal
@@ -48,8 +48,8 @@ class TakeoverSettings:
     listener: str
     grace_ms: int = GRACE_MS
     """Grace period before the present controller is fenced."""
-    digest: str | None = None
-    """`user:password` for ZooKeeper."""
+    access: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Environment variables that say who the controller is at ZooKeeper."""
     owe: bool = False
     """Deletions do not wait for brokers that are not registered."""
 
@@ -199,6 +199,4 @@ def _configuration(means: TakeoverSettings) -> ControllerConfig:
     }
     if means.owe:
         values["LETHE_DELETION_OFFLINE_REPLICAS"] = OfflineReplicas.OWE.value
-    if means.digest is not None:
-        values |= {"KAFKA_ZOOKEEPER_SET_ACL": "true", "LETHE_ZOOKEEPER_DIGEST": means.digest}
-    return load_controller_config(None, values)
+    return load_controller_config(None, {**means.access, **values})

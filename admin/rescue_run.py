@@ -54,8 +54,8 @@ class RescueOptions:
     controller_id: int | None = None
     ibp: str | None = None
     listener: str | None = None
-    digest: str | None = None
-    """`user:password` for ZooKeeper."""
+    access: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Environment variables that say who the controller is at ZooKeeper."""
     owe: bool = False
     """Do not wait for brokers that are not registered."""
     forget: int | None = None
@@ -162,7 +162,7 @@ def means_for(options: RescueOptions, seen: RescueSnapshot) -> TakeoverSettings:
     number = guest_id(options, seen)
     if options.controller_id is not None and number in seen.known_ids:
         raise Refusal(f"--controller-id {number} is the id of a broker: choose one that no broker has", Exit.USAGE)
-    return TakeoverSettings(options.connect, number, ibp, listener.upper(), digest=options.digest, owe=options.owe)
+    return TakeoverSettings(options.connect, number, ibp, listener.upper(), access=options.access, owe=options.owe)
 
 
 def guest_id(options: RescueOptions, seen: RescueSnapshot) -> BrokerId:

@@ -15,7 +15,7 @@ from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
+from lethe.cli.zookeeper_access import access_variables, with_session
 from lethe.protocol.journal import JsonValue
 from lethe.survey.debts import by_broker, debt_json
 
@@ -51,7 +51,7 @@ def settle(
     from lethe.admin.rescue_run import RescueOptions
 
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    options = RescueOptions(zookeeper, timeout_ms=timeout_ms, digest=os.environ.get(DIGEST_VARIABLE) or None)
+    options = RescueOptions(zookeeper, timeout_ms=timeout_ms, access=access_variables(os.environ))
 
     async def command(session: ZooKeeperSession) -> Answer:
         if script:

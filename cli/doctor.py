@@ -28,7 +28,7 @@ from lethe.cli.log_dirs import (
 from lethe.cli.options import AsJson, Yes, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
+from lethe.cli.zookeeper_access import access_variables, with_session
 
 if TYPE_CHECKING:
     from lethe.admin.doctor_fix import TakeControl
@@ -248,7 +248,7 @@ def _control(
             timeout_ms=timeout_ms,
             patience_ms=patience_ms,
             broker_timeout_ms=broker_timeout_ms,
-            digest=os.environ.get(DIGEST_VARIABLE) or None,
+            access=access_variables(os.environ),
         )
         return ControlRepairs(session, ask, options, seen.ills, note).repair
 

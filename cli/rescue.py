@@ -17,7 +17,7 @@ from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AsJson, DryRun, Names, TopicNames, Yes, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import DIGEST_VARIABLE, with_session
+from lethe.cli.zookeeper_access import access_variables, with_session
 
 if TYPE_CHECKING:
     from lethe.admin.rescue_run import RescueOptions
@@ -117,7 +117,7 @@ def rescue(
         controller_id,
         inter_broker_protocol,
         listener,
-        os.environ.get(DIGEST_VARIABLE) or None,
+        access_variables(os.environ),
         owe,
         forget,
     )

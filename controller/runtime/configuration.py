@@ -15,11 +15,11 @@ from lethe.adapters.config_common import (
     read_inter_broker_protocol,
     read_journal,
     read_journal_topic,
-    read_zookeeper,
 )
 from lethe.adapters.config_http import read_http
 from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits

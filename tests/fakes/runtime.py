@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lethe.adapters.config_common import JournalFilesConfig, ZooKeeperConfig
+from lethe.adapters.config_common import JournalFilesConfig
 from lethe.adapters.config_http import HttpConfig
+from lethe.adapters.config_zookeeper import ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context

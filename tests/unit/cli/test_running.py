@@ -13,7 +13,6 @@ import typer
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
 from lethe.cli.running import finish, finish_sync
-from lethe.cli.zookeeper_access import credentials_from
 
 
 def ended(error: BaseException, *, as_json: bool = False) -> int:
@@ -68,15 +67,6 @@ def test_an_answer_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(typer.Exit):
         finish_sync(lambda: answer, as_json=True)
     assert capsys.readouterr().out == '{"a":[1]}\n'
-
-
-def test_credentials_are_taken_or_refused_without_being_shown() -> None:
-    assert credentials_from(None) == ()
-    (credentials,) = credentials_from("admin:secret:with:colons")
-    assert (credentials.scheme, credentials.secret) == ("digest", b"admin:secret:with:colons")
-    with pytest.raises(ValueError, match="LETHE_ZOOKEEPER_DIGEST") as refusal:
-        credentials_from("hunter2")
-    assert "hunter2" not in str(refusal.value)
 
 
 PRINTS_A_LOT = """

@@ -1,0 +1,69 @@
+"""Who a command is at ZooKeeper: by the environment alone, and never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lethe.cli.zookeeper_access import access_from, access_variables
+
+JAAS = """
+Client {
+   org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="hunter2";
+};
+"""
+
+
+def test_without_variables_a_command_is_nobody() -> None:
+    access, set_acl = access_from({"HOME": "/root", "KAFKA_OPTS": "-Dx=y"})
+    assert (access.credentials, access.sasl, access.tls, set_acl) == (None, None, None, False)
+    assert access_variables({}) == {"KAFKA_ZOOKEEPER_SET_ACL": "false"}
+
+
+def test_a_digest_user() -> None:
+    access, set_acl = access_from({"LETHE_ZOOKEEPER_DIGEST": "admin:secret:with:colons"})
+    assert access.credentials is not None
+    assert (access.credentials.scheme, access.credentials.secret) == ("digest", b"admin:secret:with:colons")
+    assert set_acl
+    with pytest.raises(ValueError, match="LETHE_ZOOKEEPER_DIGEST.*is not of the form user:password") as refusal:
+        access_from({"LETHE_ZOOKEEPER_DIGEST": "hunter2"})
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_a_sasl_user_with_a_password_in_the_environment_or_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("hunter2\n")
+    for given in ({"LETHE_ZOOKEEPER_SASL_PASSWORD": "hunter2"}, {"LETHE_ZOOKEEPER_SASL_PASSWORD_FILE": str(file)}):
+        environ = {"LETHE_ZOOKEEPER_SASL_USERNAME": "kafka", **given}
+        access, set_acl = access_from(environ)
+        assert access.sasl is not None
+        assert (access.sasl.username, access.sasl.password.reveal(), set_acl) == ("kafka", "hunter2", True)
+        assert "hunter2" not in repr(access)
+        assert access_variables(environ) == {**environ, "KAFKA_ZOOKEEPER_SET_ACL": "true"}
+
+
+def test_the_brokers_jaas_file(tmp_path: Path) -> None:
+    file = tmp_path / "kafka.jaas"
+    file.write_text(JAAS)
+    access, _ = access_from({"KAFKA_JAVA_SECURITY_AUTH_LOGIN_CONFIG": str(file)})
+    assert access.sasl is not None
+    assert (access.sasl.username, access.sasl.password.reveal()) == ("kafka", "hunter2")
+
+
+def test_access_lists_can_be_switched_off_but_not_on_for_nobody() -> None:
+    user = {"LETHE_ZOOKEEPER_SASL_USERNAME": "kafka", "LETHE_ZOOKEEPER_SASL_PASSWORD": "x"}
+    environ = {**user, "KAFKA_ZOOKEEPER_SET_ACL": "false"}
+    assert not access_from(environ)[1]
+    assert access_variables({**environ, "HOME": "/root"}) == environ
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no password.*does not exist") as refusal:
+        access_from(
+            {
+                "LETHE_ZOOKEEPER_SASL_USERNAME": "kafka",
+                "KAFKA_JAVA_SECURITY_AUTH_LOGIN_CONFIG": str(tmp_path / "missing"),
+            }
+        )
+    assert "environment variable LETHE_ZOOKEEPER_SASL_USERNAME" in str(refusal.value)
