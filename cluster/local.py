@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from lethe.adapters.config_zookeeper import NOBODY, ZooKeeperAccess
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
@@ -35,7 +36,7 @@ from lethe.cluster.daemons import (
     DaemonFailed,
     Member,
 )
-from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics, racks
+from lethe.cluster.kafka import SMALL_AND_QUICK, KafkaBroker, ibp_property, internal_topics, racks
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 
@@ -56,6 +57,8 @@ class ClusterSettings:
     """Directory of all files; it may be missing or empty. None: a temporary one, removed at the end."""
     zookeeper_connect: str | None = None
     """A running ZooKeeper, with an own chroot; None starts one."""
+    zookeeper_access: ZooKeeperAccess = NOBODY
+    """Who the sessions of `LocalCluster.session` are. Daemons have properties for it, real brokers JVM flags too."""
     session_timeout_ms: int = 6_000
     controller_properties: Mapping[str, str] = field(default_factory=dict)
     broker_properties: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class ClusterSettings:
     """Racks of the real brokers, in turn; none if empty."""
     listed: bool | None = None
     """Whether our controllers have `listeners`, so that brokers discover them; None: only if all brokers are agents."""
+    kafka_jvm_flags: tuple[str, ...] = ()
+    """Further JVM flags of real brokers, such as the one that names a JAAS file."""
 
     def __post_init__(self) -> None:
         if min(self.controllers + self.kafka_brokers, self.brokers + self.kafka_brokers, self.log_dirs) < 1:
@@ -145,7 +150,14 @@ class LocalCluster:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[ZooKeeperSession]:
         """Open a separate ZooKeeper session."""
-        config = ZooKeeperConfig(parse_connect_string(self.zookeeper_connect))
+        access = self.settings.zookeeper_access
+        config = ZooKeeperConfig(
+            parse_connect_string(self.zookeeper_connect),
+            set_acl=access.has_identity,
+            credentials=() if access.credentials is None else (access.credentials,),
+            sasl=access.sasl,
+            tls=access.tls,
+        )
         async with open_session(config, lambda _: None) as session:
             yield session
 
@@ -238,6 +250,7 @@ class LocalCluster:
             settings.log_dirs,
             {**properties, **settings.kafka_properties, **settings.own_properties.get(number, {})},
             self.session,
+            jvm_flags=(*SMALL_AND_QUICK, *settings.kafka_jvm_flags),
         )
 
     async def close(self) -> None:

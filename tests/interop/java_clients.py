@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lethe.cluster.java import java_executable
-from lethe.cluster.kafka import kafka_command
+from lethe.cluster.kafka import SMALL_AND_QUICK, kafka_command
 from lethe.cluster.kafka_fetch import KafkaDistribution
 
 HEAP_MB = 96
@@ -24,13 +24,14 @@ log4j.appender.errors.layout=org.apache.log4j.SimpleLayout
 
 @asynccontextmanager
 async def running(
-    kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path
+    kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path, jvm_flags: Sequence[str] = ()
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The tool with its three streams; killed where it still runs at the end. Its errors go to a file of its name."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "log4j.properties").write_text(LOGGING)
     java = java_executable("Kafka's tools")
-    command = kafka_command(java, kafka.classpath, directory, HEAP_MB, (kafka.tool(tool), *arguments))
+    flags = (*SMALL_AND_QUICK, *jvm_flags)
+    command = kafka_command(java, kafka.classpath, directory, HEAP_MB, (kafka.tool(tool), *arguments), flags)
     with (directory / f"{tool}.err").open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, env=dict(os.environ)
@@ -43,9 +44,11 @@ async def running(
             await process.wait()
 
 
-async def run(kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path) -> str:
+async def run(
+    kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path, jvm_flags: Sequence[str] = ()
+) -> str:
     """What the tool prints; it must succeed."""
-    async with running(kafka, tool, arguments, directory) as process, asyncio.timeout(LIMIT_S):
+    async with running(kafka, tool, arguments, directory, jvm_flags) as process, asyncio.timeout(LIMIT_S):
         output, _ = await process.communicate()
     errors = (directory / f"{tool}.err").read_text(errors="replace")
     assert process.returncode == 0, f"{tool} ended with {process.returncode}:\n{output.decode()}\n{errors}"
