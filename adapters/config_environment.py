@@ -43,10 +43,13 @@ def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> di
     `unknown_variables` returns the other `LETHE_*`.
     """
     known = frozenset(known)
+    # A variable has no small letters: `zookeeper.clientCnxnSocket` has some that are not.
+    spelled = {name.lower(): name for name in known}
     found: dict[str, Setting] = {}
     for variable, value in sorted(environ.items()):
         if variable.startswith("KAFKA_") and variable not in NOT_PROPERTIES:
             name = property_name(variable.removeprefix("KAFKA_"))
+            name = spelled.get(name, name)
         elif variable.startswith("LETHE_") and property_name(variable) in known:
             name = property_name(variable)
         else:
@@ -72,7 +75,7 @@ def variable_name(name: str) -> str:
     """Return the environment variable that sets a property. Raises ValueError if there is none."""
     made = name.replace("-", "___").replace("_", "__").replace(".", "_").upper()
     made = made if made.startswith("LETHE_") else f"KAFKA_{made}"
-    if property_name(made.removeprefix("KAFKA_")) != name:
+    if property_name(made.removeprefix("KAFKA_")) != name.lower():
         raise ValueError(f"{made} would set {property_name(made)}, not {name}")
     return made
 

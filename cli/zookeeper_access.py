@@ -61,7 +61,7 @@ def access_variables(environ: Mapping[str, str]) -> dict[str, str]:
     from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 
     _, set_acl = access_from(environ)
-    names = {prop.name for prop in (*ACCESS, *ZOOKEEPER_TLS)}
+    names = {prop.name.lower() for prop in (*ACCESS, *ZOOKEEPER_TLS)}
     given = {
         variable: value
         for variable, value in environ.items()

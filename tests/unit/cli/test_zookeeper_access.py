@@ -56,6 +56,8 @@ def test_access_lists_can_be_switched_off_but_not_on_for_nobody() -> None:
     environ = {**user, "KAFKA_ZOOKEEPER_SET_ACL": "false"}
     assert not access_from(environ)[1]
     assert access_variables({**environ, "HOME": "/root"}) == environ
+    socket = {"KAFKA_ZOOKEEPER_CLIENTCNXNSOCKET": "org.apache.zookeeper.ClientCnxnSocketNetty"}
+    assert access_variables({**environ, **socket}) == environ | socket
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
