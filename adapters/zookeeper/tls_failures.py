@@ -36,9 +36,9 @@ CERTIFICATE_REFUSED: Final = (
 )
 """Java's alert, whatever is wrong with the certificate."""
 ENDED_AFTER_HANDSHAKE: Final = (
-    "it closed the connection after the TLS handshake without an answer, as a server without a quorum does, and with TLS "
-    "1.3 one that refuses this side's certificate; check that zookeeper.ssl.keystore.location names one, that it has not "
-    "expired, and that ZooKeeper's truststore has the authority that issued it"
+    "it closed the connection after the TLS handshake without an answer, as a server without a quorum does, and with "
+    "TLS 1.3 one that refuses this side's certificate; check that zookeeper.ssl.keystore.location names one, that it "
+    "has not expired, and that ZooKeeper's truststore has the authority that issued it"
 )
 """The alert of TLS 1.3 can be lost with the connection."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING")
