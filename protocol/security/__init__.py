@@ -1,1 +1,4 @@
-"""Authentication without I/O: SASL mechanisms and JAAS texts. Nonces and times are arguments."""
+"""Authentication and rights without I/O: SASL mechanisms, JAAS texts, principals, ACLs and verdicts.
+
+Nonces and times are arguments.
+"""

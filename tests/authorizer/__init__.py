@@ -1,0 +1,1 @@
+"""Our authorizer and principals beside Kafka's compiled ones."""
