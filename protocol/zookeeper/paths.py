@@ -22,8 +22,11 @@ ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_BROKERS: Final = "/config/brokers"
+ACLS: Final = "/kafka-acl"
+PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 ACL_TOPICS: Final = "/kafka-acl/Topic"
 ACL_CHANGES: Final = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 MIGRATION: Final = "/migration"
@@ -42,6 +45,7 @@ DEFAULT_ENTITY: Final = "<default>"
 ISR_CHANGE_PREFIX: Final = "isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 CONFIG_CHANGE_PREFIX: Final = "config_change_"
+ACL_CHANGE_PREFIX: Final = "acl_changes_"
 
 PERSISTENT_ROOTS: Final = (
     "/consumers",
@@ -190,7 +194,7 @@ def acl_topic(name: str) -> str:
 
 def acl_change() -> str:
     """The path for a sequential create of a notification that ACLs have changed."""
-    return f"{ACL_CHANGES}/acl_changes_"
+    return f"{ACL_CHANGES}/{ACL_CHANGE_PREFIX}"
 
 
 def producer_id_block() -> str:
