@@ -1,1 +1,1 @@
-"""Security of connections: TLS, SASL and secrets, with their files, sockets and randomness."""
+"""Security of connections: TLS, SASL, secrets and rights, with their files, sockets, randomness and ZooKeeper."""
