@@ -64,6 +64,9 @@ logger = logging.getLogger(__name__)
 RETRY_S: Final = 30.0
 _CHUNK: Final = 200
 """ACL znodes in one read: each may have a megabyte."""
+_LOGGED: Final = 20
+"""Faults that are logged one by one."""
+_SHOWN: Final = 300
 
 _Loaded = dict[ResourcePattern, tuple[AclEntry, ...]]
 
@@ -275,15 +278,26 @@ class AclReader:
     # --- telling --------------------------------------------------------------------------------------------------
 
     def _publish(self, acls: Acls, faults: Mapping[str, str]) -> None:
-        for path, reason in faults.items():
-            if self.faults.get(path) != reason:
-                logger.error("ACLs cannot be used, so requests about their resources are denied: %s: %s", path, reason)
-        for path in self.faults:
-            if path not in faults:
-                logger.info("ACLs can be used again: %s", path)
+        new = [(path, reason) for path, reason in faults.items() if self.faults.get(path) != reason]
+        for path, reason in new[:_LOGGED]:
+            logger.error(
+                "ACLs cannot be used, so requests about their resources are denied: %s: %s", _shortened(path), reason
+            )
+        if len(new) > _LOGGED:
+            logger.error("ACLs of %s more cannot be used either", counted(len(new) - _LOGGED, "znode"))
+        over = [path for path in self.faults if path not in faults]
+        for path in over[:_LOGGED]:
+            logger.info("ACLs can be used again: %s", _shortened(path))
+        if len(over) > _LOGGED:
+            logger.info("ACLs of %s more can be used again", counted(len(over) - _LOGGED, "znode"))
         self.acls, self.faults = acls, dict(faults)
         self.loaded.set()
         self._changed()
+
+
+def _shortened(path: str) -> str:
+    """Return the path for a line of the log: a name may have a million letters."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}… ({counted(len(path), 'character')})"
 
 
 def _chunks(resources: Iterable[ResourcePattern]) -> Iterator[list[ResourcePattern]]:
@@ -312,6 +326,7 @@ async def _name_unknown_types(session: ZooKeeperSession) -> None:
     known = {resource_type.value for resource_type in ResourceType}
     roots = list(ROOTS.values())
     for root, outcome in zip(roots, await session.read([GetChildren(root) for root in roots]), strict=True):
-        for name in outcome.names if isinstance(outcome, Children) else ():
-            if name not in known:
-                logger.warning("ACLs of an unknown type of resource are ignored, as in Kafka: %s/%s", root, name)
+        names = outcome.names if isinstance(outcome, Children) else ()
+        for name in [name for name in names if name not in known][:_LOGGED]:
+            path = _shortened(f"{root}/{name}")
+            logger.warning("ACLs of an unknown type of resource are ignored, as in Kafka: %s", path)

@@ -151,6 +151,21 @@ async def test_what_cannot_be_understood_is_denied_and_said_once(caplog: pytest.
     assert said.count("ACLs can be used again: /kafka-acl/Topic/orders") == 1
 
 
+async def test_many_faults_and_long_names_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster()
+    names = ["x" * 100_000, *(f"t{number}" for number in range(29))]
+    for name in names:
+        await cluster.put(topic(name), b"rubbish")
+    async with cluster.following():
+        assert len(cluster.reader.faults) == 30
+        assert not any(cluster.may_read(name) for name in names)
+    said = [record.getMessage() for record in caplog.records]
+    assert len([line for line in said if "not JSON" in line]) == 20
+    assert "ACLs of 10 znodes more cannot be used either" in said
+    assert max(map(len, said)) < 1_000
+
+
 async def test_what_may_not_be_read_is_denied() -> None:
     cluster = Cluster()
     await cluster.put(ORDERS, encode_acls((ALLOW,)))
@@ -200,10 +215,24 @@ async def test_a_notification_of_a_name_that_no_znode_has_is_ignored(name: str) 
     cluster = Cluster()
     await cluster.put(ORDERS, encode_acls((ALLOW,)))
     async with cluster.following() as session:
+        nested = [Create("/kafka-acl/Topic/a", None), Create("/kafka-acl/Topic/a/b", DENIES)]
+        assert isinstance(await session.multi(nested), MultiDone)
         await cluster.notify(session, PatternType.LITERAL, f"TOPIC:{name}".encode())
         await cluster.put(topic("other"), DENIES)
         await cluster.until(lambda: not cluster.may_read("other"))
         assert cluster.reader.faults == {}
+        assert {resource.name for resource, _ in cluster.reader.acls.patterns()} == {"orders", "other"}
+
+
+async def test_a_notification_that_cannot_be_read_has_everything_read_again() -> None:
+    cluster = Cluster()
+    await cluster.put(ORDERS, encode_acls((ALLOW,)))
+    hidden = "/kafka-acl-changes/acl_changes_0000000001"
+    async with cluster.following(lambda session: forbidding(session, hidden)) as session:
+        await cluster.put(topic("untold"), DENIES, tell=False)
+        await cluster.notify(session, PatternType.LITERAL, b"TOPIC:orders")
+        assert cluster.zookeeper.model.node(hidden) is not None
+        await cluster.until(lambda: not cluster.may_read("untold"))
 
 
 async def test_many_notifications_at_once_have_everything_read_again() -> None:
