@@ -88,6 +88,10 @@ kafka: $(STAMP) java ## fetch the real Kafka that interop tests run (KAFKA="3.9.
 interop: kafka ## the tests against real Kafka brokers and Kafka's own controller (KAFKA="3.9.1 2.5.1")
 	LETHE_KAFKA="$(KAFKA)" $(BIN)/pytest -m "$(INTEROP)" $(or $(TESTS),tests/interop) $(PYTEST)
 
+.PHONY: authorizer
+authorizer: kafka ## our authorizer beside Kafka's compiled one, on random ACLs (SETS=10000, SEED=1, KAFKA="3.9.1 2.5.1")
+	$(BIN)/python -m tests.authorizer $(KAFKA) --sets $(or $(SETS),10000) --seed $(or $(SEED),1)
+
 .PHONY: golden
 golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md
 	$(BIN)/python -m tools.golden $(KAFKA)
