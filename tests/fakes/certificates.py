@@ -120,8 +120,8 @@ class Authority:
         """Issue a certificate of a client, which names no host."""
         return self.issue(name, hosts=())
 
-    def expired(self) -> Leaf:
-        return self.issue("expired", begins=-10 * DAY, ends=-DAY)
+    def expired(self, name: str = "expired") -> Leaf:
+        return self.issue(name, begins=-10 * DAY, ends=-DAY)
 
     def pem_file(self, path: Path) -> Path:
         path.write_text(pem(self.certificate))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -43,14 +43,15 @@ async def produce(
     *,
     idempotent: bool = False,
     halfway: Callable[[], Awaitable[None]] | None = None,
+    **security: Any,
 ) -> list[Stored]:
     """Sends a record for each number with acks=all, and returns those that were acknowledged. `halfway` is awaited when
-    half of them have been sent, while some of these are still under way."""
+    half of them have been sent, while some of these are still under way. `security`: arguments of aiokafka's."""
     acknowledged: list[Stored] = []
 
     async with (
         AIOKafkaProducer(
-            bootstrap_servers=list(servers), acks="all", enable_idempotence=idempotent, linger_ms=5
+            bootstrap_servers=list(servers), acks="all", enable_idempotence=idempotent, linger_ms=5, **security
         ) as producer,
         asyncio.timeout(LIMIT_S),
     ):
@@ -93,13 +94,16 @@ async def produce_in_transactions(
     return committed, aborted
 
 
-async def read_all(servers: Sequence[str], topic: str, partitions: int, *, committed: bool = False) -> list[Stored]:
+async def read_all(
+    servers: Sequence[str], topic: str, partitions: int, *, committed: bool = False, **security: Any
+) -> list[Stored]:
     """Every record from the first to the last of these partitions; with `committed` only those of transactions that
-    were committed, or of none."""
+    were committed, or of none. `security`: arguments of aiokafka's."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=list(servers),
         auto_offset_reset="earliest",
         isolation_level="read_committed" if committed else "read_uncommitted",
+        **security,
     )
     found: list[Stored] = []
     async with consumer, asyncio.timeout(LIMIT_S):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 import pytest
 
+from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.session import open_session
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion, fetch_kafka
 from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from tests.interop.secure_listeners import LETHE, SecureListeners
 
 START_LIMIT_S = 180.0
 """Three JVMs on a machine that is busy with something else."""
@@ -101,6 +106,54 @@ def kafka_cluster(tmp_path: Path) -> MakeCluster:
                 start_limit_s=START_LIMIT_S,
             )
         )
+
+    return make
+
+
+class MakeSecureCluster(Protocol):
+    """Makes a cluster of real brokers that ask their clients who they are. Controllers of ours are guests, as the user
+    `lethe`; without them one of the real brokers takes control."""
+
+    def __call__(
+        self,
+        kind: type[SecureListeners],
+        version: str,
+        brokers: int = 2,
+        *,
+        controllers: int = 0,
+        controller_properties: Mapping[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[tuple[LocalCluster, SecureListeners]]: ...
+
+
+@pytest.fixture
+def secure_cluster(kafka_cluster: MakeCluster, tmp_path: Path) -> MakeSecureCluster:
+    @asynccontextmanager
+    async def make(
+        kind: type[SecureListeners],
+        version: str,
+        brokers: int = 2,
+        *,
+        controllers: int = 0,
+        controller_properties: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[tuple[LocalCluster, SecureListeners]]:
+        directory = tmp_path / "security"
+        directory.mkdir()
+        listeners = kind(directory)
+        async with EmbeddedZooKeeper(ZooKeeperSettings(data_dir=tmp_path / "zookeeper")) as zookeeper:
+            config = ZooKeeperConfig(parse_connect_string(zookeeper.connect_string))
+            async with open_session(config, lambda _: None) as session:
+                await listeners.prepare(session)
+            cluster = kafka_cluster(
+                version,
+                brokers,
+                controllers=controllers,
+                log_dirs=1,
+                properties=listeners.broker_properties(),
+                controller_properties={**listeners.daemon_properties(LETHE), **(controller_properties or {})},
+                zookeeper_connect=zookeeper.connect_string,
+            )
+            async with cluster:
+                yield cluster, listeners
 
     return make
 
