@@ -78,9 +78,6 @@ COMMON: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-
-
-@dataclass(frozen=True, slots=True)
 class JournalFilesConfig:
     directory: Path
     max_bytes: int
