@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.adapters.security.unusable import Unusable
+from lethe.protocol.counting import counted
 
 _NO_RIGHT: Final = (errno.EACCES, errno.EPERM)
 
@@ -39,7 +40,7 @@ def read_file(path: Path, max_bytes: int) -> bytes:
     except OSError as error:
         raise _unreadable(path, error) from None
     if len(data) > max_bytes:
-        raise Unusable(f"has more than {max_bytes} bytes", "name the right file")
+        raise Unusable(f"has more than {counted(max_bytes, 'byte')}", "name the right file")
     return data
 
 

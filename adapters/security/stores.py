@@ -34,6 +34,7 @@ from lethe.adapters.security import keytool, pem
 from lethe.adapters.security.files import read_file
 from lethe.adapters.security.prefixed import Place, PlacedSecret
 from lethe.adapters.security.unusable import Unusable
+from lethe.protocol.counting import counted
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest store that is read."""
@@ -269,7 +270,7 @@ def _pem_key(store: StoreSettings, text: str) -> PrivateKeyTypes | None:
 
 def _pkcs12(store: StoreSettings, data: bytes) -> PKCS12KeyAndCertificates:
     if (length := _der_length(data)) is not None and length > len(data):
-        raise store.problem(f"is cut off: {len(data)} bytes of {length}", "write the store again")
+        raise store.problem(f"is cut off: {counted(len(data), 'byte')} of {length}", "write the store again")
     password = _reveal(store.password)
     try:
         return _opened(data, password)

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from lethe.protocol.counting import counted
+
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -114,7 +116,7 @@ def _elements(data: bytes) -> Iterator[_Element]:
         tag = data[offset]
         length, offset = _length(data, offset + 1)
         if offset + length > len(data):
-            raise UnreadableCertificate(f"a DER value of {length} bytes is longer than what holds it")
+            raise UnreadableCertificate(f"a DER value of {counted(length, 'byte')} is longer than what holds it")
         yield _Element(tag, data[offset : offset + length], data[start : offset + length])
         offset += length
 
