@@ -272,7 +272,8 @@ class AclReader:
         )
         return (
             f"it has ACLs for {found} or more, and at most {self._limits.resources} resources with "
-            f"{counted(self._limits.entries, 'entry', 'entries')} are kept; use prefixed ACLs and groups of principals to have fewer"
+            f"{counted(self._limits.entries, 'entry', 'entries')} are kept; use prefixed "
+            "ACLs and groups of principals to have fewer"
         )
 
     # --- telling --------------------------------------------------------------------------------------------------
