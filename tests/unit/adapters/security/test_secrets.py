@@ -81,7 +81,7 @@ def test_the_end_of_a_files_line_does_not_count(tmp_path: Path, content: bytes, 
         (b"", "is empty; write the secret into it"),
         (b"\n", "is empty; write the secret into it"),
         (b"\xff\xfe", "is not text in UTF-8; write the secret alone into it, as text"),
-        (bytes(MAX_BYTES + 1), f"has more than {MAX_BYTES} bytes; name the right file"),
+        (bytes(MAX_BYTES + 1), f"has more than {MAX_BYTES:,} bytes; name the right file"),
     ],
 )
 def test_a_file_without_a_secret(tmp_path: Path, content: bytes | None, message: str) -> None:
