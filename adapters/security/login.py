@@ -54,13 +54,14 @@ _SPREAD: Final = 0.10
 _MAX_SHOWN: Final = 300
 _SHORTEST_MASKED: Final = 3
 """Shorter texts occur in any sentence."""
-_MODULES: Final = {
+MODULES: Final = {
     PLAIN: "PlainLoginModule",
     ScramMechanism.SHA_256.value: "ScramLoginModule",
     ScramMechanism.SHA_512.value: "ScramLoginModule",
     OAUTHBEARER: "OAuthBearerLoginModule",
 }
-MECHANISMS: Final = tuple(_MODULES)
+"""Class of the login module, without its package, for each mechanism that a client can use."""
+MECHANISMS: Final = tuple(MODULES)
 """Names of the mechanisms that a client can use."""
 
 
@@ -117,9 +118,9 @@ class SaslLogin:
         `source`: where tokens come from, for OAUTHBEARER.
         """
         check_mechanism(mechanism)
-        if entry.module_name != _MODULES[mechanism]:
+        if entry.module_name != MODULES[mechanism]:
             raise LoginUnusable(
-                f"the mechanism {mechanism} goes with {_MODULES[mechanism]}, and sasl.jaas.config names "
+                f"the mechanism {mechanism} goes with {MODULES[mechanism]}, and sasl.jaas.config names "
                 f"{entry.module_name}: change one of them"
             )
         if mechanism == OAUTHBEARER:
@@ -153,7 +154,7 @@ def check_mechanism(mechanism: str) -> None:
             f"GSSAPI (Kerberos) is not available: Lethe has no library for it. Enable one of {', '.join(MECHANISMS)} "
             f"in the broker as well (sasl.enabled.mechanisms), and name it here (sasl.mechanism)"
         )
-    if mechanism not in _MODULES:
+    if mechanism not in MODULES:
         raise LoginUnusable(f"{mechanism!r} is no SASL mechanism that Lethe has: use one of {', '.join(MECHANISMS)}")
 
 

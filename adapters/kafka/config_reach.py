@@ -1,0 +1,86 @@
+"""Kafka's properties for connections to brokers, as a `BrokerReach`.
+
+    read_reach_between_brokers(values)   as brokers connect to each other, and their controller to them
+    read_client_reach(values)            as clients connect
+
+Between brokers, Kafka's rule: the listener is `control.plane.listener.name`, else `inter.broker.listener.name`, else
+the one with the name of `security.inter.broker.protocol`. Its protocol is that of `listener.security.protocol.map`, so
+a registration in ZooKeeper cannot lower it. Without any of them it is any PLAINTEXT listener, whatever its name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
+from lethe.adapters.kafka.reach import BrokerReach
+from lethe.adapters.properties import ConfigError, Values, read_values, schema
+from lethe.adapters.security.channel import ChannelSecurity
+from lethe.adapters.security.config import read_tls
+from lethe.adapters.security.config_names import TLS
+from lethe.adapters.security.config_names_sasl import CLIENT_PROTOCOL, INTER_BROKER_PROTOCOL, SASL_OF_CLIENTS
+from lethe.adapters.security.config_sasl import read_client_login, read_login_between_brokers
+from lethe.adapters.security.login import SaslLogin
+from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
+from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+from lethe.protocol.vocabulary import SecurityProtocol
+
+LISTENER_NAMES: Final = ("control.plane.listener.name", "inter.broker.listener.name")
+CLIENT_SCHEMA: Final = schema(SASL_OF_CLIENTS, TLS)
+CLIENT_REMEDY: Final = "set security.protocol to one that the broker has, in the file of --command-config"
+_TLS: Final = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+_SASL: Final = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+def read_reach_between_brokers(values: Values) -> BrokerReach:
+    """Return how a daemon reaches brokers. Opens stores and files of passwords; notes problems."""
+    reader = PrefixedValues(values, ("",))
+    given = next((found for name in LISTENER_NAMES if (found := reader.given(name)) is not None), None)
+    if given is None:
+        named = reader.text(INTER_BROKER_PROTOCOL)
+        if not named:
+            return BrokerReach()
+        listener, protocol = named, SecurityProtocol[named]
+    else:
+        listener = given.text.upper()
+        protocols = read_protocols(values)
+        if listener not in protocols and reader.given(PROTOCOL_MAP.name) is not None:
+            reader.wrong(given, "has no security protocol", f"add it to {PROTOCOL_MAP.name}")
+        protocol = protocols.get(listener, SecurityProtocol.PLAINTEXT)
+    login = read_login_between_brokers(values, listener) if protocol in _SASL else None
+    channel = _channel(values, protocol, login, listener_prefix(listener), "")
+    return BrokerReach(listener, MappingProxyType({protocol: channel}))
+
+
+def read_client_reach(values: Values) -> BrokerReach:
+    """Return how a client reaches brokers. Opens stores and files of passwords; notes problems."""
+    protocol = SecurityProtocol[PrefixedValues(values, ("",)).text(CLIENT_PROTOCOL)]
+    login = read_client_login(values) if protocol in _SASL else None
+    channel = _channel(values, protocol, login, "")
+    return BrokerReach(None, MappingProxyType({protocol: channel}), CLIENT_REMEDY)
+
+
+def load_client_reach(path: Path) -> BrokerReach:
+    """Read a file such as `client.properties`; other properties in it are ignored. Raises ConfigError."""
+    values = read_values(path, {}, CLIENT_SCHEMA)
+    values.warnings.clear()
+    reach = read_client_reach(values)
+    values.finish()
+    return reach
+
+
+def _channel(
+    values: Values, protocol: SecurityProtocol, login: SaslLogin | None, *tls_prefixes: str
+) -> ChannelSecurity:
+    """Return the security for the protocol; after a noted problem, something that no connection is opened with."""
+    if protocol not in _TLS:
+        return ChannelSecurity(login=login)
+    settings = read_tls(values, *tls_prefixes) or TlsSettings()
+    try:
+        material = TlsMaterial(settings)
+    except ConfigError as error:
+        values.problems += error.problems
+        return ChannelSecurity(login=login)
+    return ChannelSecurity(material.client_context, settings.check_host, login)

@@ -1,0 +1,222 @@
+"""Kafka's properties for a SASL login, as a login.
+
+    read_login_between_brokers(values, "INTERNAL")   what brokers have for the connections among themselves
+    read_client_login(values)                        what clients have, such as Kafka's own commands
+
+Where user and password stand, first match counts, as in Kafka:
+
+    between brokers   listener.name.internal.scram-sha-512.sasl.jaas.config
+                      section internal.KafkaServer, then KafkaServer, of the JAAS file
+                      sasl.jaas.config (Kafka's brokers ignore it; a controller has no other logins)
+    client            sasl.jaas.config, then section KafkaClient of the JAAS file
+
+Files are read once to check them, and again at each login. Problems are noted in `values`; no text shows a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from lethe.adapters.properties import Problem, Property, Values
+from lethe.adapters.security.config_names_sasl import (
+    CLIENT_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    JAAS_CONFIG,
+    JAAS_FILE,
+    TOKEN_COMMAND,
+    TOKEN_URL,
+)
+from lethe.adapters.security.files import read_file
+from lethe.adapters.security.login import MECHANISMS, MODULES, LoginUnusable, SaslLogin, check_mechanism
+from lethe.adapters.security.prefixed import Given, Place, PlacedSecret, PrefixedValues, listener_prefix
+from lethe.adapters.security.tokens import TokenCommand, TokenFile, TokenSource
+from lethe.adapters.security.unusable import Unusable
+from lethe.protocol.security.exchange import SaslClient
+from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config, parse_file
+from lethe.protocol.security.oauthbearer import OAUTHBEARER
+
+MAX_JAAS_BYTES: Final = 1024 * 1024
+_EXAMPLE: Final = (
+    'write it as org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";'
+)
+
+
+class _Entry(NamedTuple):
+    """A login module, and the property that gives it."""
+
+    place: Place
+    path: Path | None
+    """The file that it is read from at each login."""
+    read: Callable[[], JaasEntry]
+    """Returns it as of now. Raises Unusable and JaasError, which show no secret."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Context:
+    """Where the login of one kind of connection is looked for."""
+
+    mechanism: Property
+    own: str | None
+    """The prefix that has precedence over all; None: `sasl.jaas.config` itself has."""
+    sections: tuple[str, ...]
+    """Of the JAAS file."""
+    token_prefixes: tuple[str, ...]
+
+
+def read_login_between_brokers(values: Values, listener: str) -> SaslLogin | None:
+    """Return the login for connections to this listener of brokers; None if a problem was noted."""
+    mechanism = PrefixedValues(values, ("",)).text(INTER_BROKER_MECHANISM)
+    prefix = listener_prefix(listener)
+    own = f"{prefix}{mechanism.lower()}."
+    sections = (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION)
+    return _read(values, _Context(INTER_BROKER_MECHANISM, own, sections, (own, prefix, "")))
+
+
+def read_client_login(values: Values) -> SaslLogin | None:
+    """Return the login of a client; None if a problem was noted."""
+    return _read(values, _Context(CLIENT_MECHANISM, None, (CLIENT_SECTION,), ("",)))
+
+
+def _read(values: Values, context: _Context) -> SaslLogin | None:
+    mechanism = PrefixedValues(values, ("",)).text(context.mechanism)
+    noted = len(values.problems)
+    try:
+        check_mechanism(mechanism)
+    except LoginUnusable as error:
+        _note(values, context.mechanism.name, mechanism, str(error), f"set it to one of {', '.join(MECHANISMS)}")
+        return None
+    source = _token_source(values, context) if mechanism == OAUTHBEARER else None
+    entry = _entry(values, context, mechanism)
+    if len(values.problems) > noted:
+        return None
+    if entry is None and source is not None:
+        return SaslLogin.oauthbearer(source)
+    if entry is None:
+        name = (context.own or "") + JAAS_CONFIG
+        _note(values, name, None, f"is missing: {mechanism} needs user and password", _EXAMPLE)
+        return None
+    try:
+        return _login(mechanism, entry, source)
+    except (Unusable, LoginUnusable, JaasError) as error:
+        shown = None if entry.path is None else str(entry.path)
+        values.problems.append(Problem(entry.place.name, entry.place.origin, shown, str(error), _EXAMPLE))
+        return None
+
+
+def _login(mechanism: str, entry: _Entry, source: TokenSource | None) -> SaslLogin:
+    """Return a login that reads its user and password again for each exchange.
+
+    Raises Unusable, LoginUnusable and JaasError.
+    """
+
+    def read() -> SaslLogin:
+        return SaslLogin.from_jaas(mechanism, entry.read(), source)
+
+    async def client() -> SaslClient:
+        try:
+            login = await asyncio.to_thread(read)
+        except (Unusable, LoginUnusable, JaasError) as error:
+            file = "" if entry.path is None else f"={entry.path}"
+            raise LoginUnusable(f"{entry.place.name}{file}: {error}") from None
+        return await login.client()
+
+    return dataclasses.replace(read(), client=client)
+
+
+# --- where it stands ----------------------------------------------------------------------------------------------
+
+
+def _entry(values: Values, context: _Context, mechanism: str) -> _Entry | None:
+    """Return the login module; None if none is given, or if a problem was noted."""
+    own = None if context.own is None else PrefixedValues(values, (context.own,)).secret(JAAS_CONFIG)
+    general = PrefixedValues(values, ("",)).secret(JAAS_CONFIG)
+    first, last = (general, None) if context.own is None else (own, general)
+    if first is not None:
+        return _in_property(first)
+    return _in_file(values, context.sections, mechanism) or (None if last is None else _in_property(last))
+
+
+def _in_property(given: PlacedSecret) -> _Entry:
+    return _Entry(given.place, given.secret.path, lambda: parse_config(given.secret.reveal()))
+
+
+def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> _Entry | None:
+    """Return the login module in the JAAS file; None if it has no such section, or if a problem was noted."""
+    reader = PrefixedValues(values, ("",))
+    given = reader.given(JAAS_FILE.name)
+    if given is None:
+        return None
+    path = Path(given.text)
+    try:
+        section = next((name for name in sections if name in _sections(path)), None)
+    except Unusable as error:
+        reader.wrong(given, error.reason, error.remedy)
+        return None
+    except JaasError as error:
+        reader.wrong(given, str(error), "mend that line, or name another file")
+        return None
+    if section is None:
+        return None
+
+    def read() -> JaasEntry:
+        entries = _sections(path).get(section)
+        if not entries:
+            raise Unusable(f"has no login module in a section {section}", "add it")
+        return next((each for each in entries if each.module_name == MODULES[mechanism]), entries[0])
+
+    return _Entry(given.place, path, read)
+
+
+def _sections(path: Path) -> Mapping[str, Sequence[JaasEntry]]:
+    """Return the sections of a JAAS file. Raises Unusable and JaasError."""
+    try:
+        return parse_file(read_file(path, MAX_JAAS_BYTES).decode())
+    except UnicodeDecodeError:
+        raise Unusable("is not text in UTF-8", "name a JAAS file") from None
+
+
+# --- tokens -------------------------------------------------------------------------------------------------------
+
+
+def _token_source(values: Values, context: _Context) -> TokenSource | None:
+    reader = PrefixedValues(values, context.token_prefixes)
+    url, command = reader.given(TOKEN_URL.name), reader.given(TOKEN_COMMAND.name)
+    if url is not None and command is not None:
+        reader.wrong_place(command.place, f"stands beside {url.place.name}", "give one of the two")
+    if url is not None:
+        return _token_file(reader, url)
+    if command is not None:
+        return _token_command(reader, command)
+    name, remedy = TOKEN_URL.name, f"set it to file:///path, or set {TOKEN_COMMAND.name}"
+    _note(values, name, None, "is missing: OAUTHBEARER needs a token", remedy)
+    return None
+
+
+def _token_file(reader: PrefixedValues, url: Given) -> TokenSource | None:
+    parts = urlsplit(url.text)
+    if parts.scheme.lower() == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return TokenFile(Path(unquote(parts.path)))
+    remedy = f"write file:///path of a file that a program renews, or set {TOKEN_COMMAND.name}"
+    reader.wrong_place(url.place, "is not the URL of a file, and Lethe asks no token endpoint", remedy)
+    return None
+
+
+def _token_command(reader: PrefixedValues, command: Given) -> TokenSource | None:
+    try:
+        words = shlex.split(command.text)
+    except ValueError:
+        reader.wrong_place(command.place, "has a quote without its end", "add the quote")
+        return None
+    return TokenCommand(words)
+
+
+def _note(values: Values, name: str, shown: str | None, reason: str, remedy: str) -> None:
+    given = PrefixedValues(values, ("",)).given(name)
+    origin = "configuration" if given is None else given.place.origin
+    values.problems.append(Problem(name, origin, shown, reason, remedy))

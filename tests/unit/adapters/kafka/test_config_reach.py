@@ -1,0 +1,117 @@
+"""Kafka's properties decide which listener of brokers is used, and how it is secured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lethe.adapters.config_listeners import PROTOCOL_MAP
+from lethe.adapters.kafka.config_reach import CLIENT_REMEDY, load_client_reach, read_reach_between_brokers
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
+from lethe.adapters.properties import ConfigError, Values, parse_properties, schema
+from lethe.protocol.vocabulary import SecurityProtocol
+from tests.fakes.certificates import Authority
+
+PLAINTEXT, SSL, SASL, SASL_SSL = SecurityProtocol
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="correct-horse";'
+LOGIN = f"sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512\nsasl.jaas.config={SCRAM.format('lethe')}\n"
+
+
+def values(text: str) -> Values:
+    settings, problems = parse_properties(text, "f")
+    return Values(schema((PROTOCOL_MAP,)), settings, problems)
+
+
+def between(text: str) -> BrokerReach:
+    given = values(text)
+    reach = read_reach_between_brokers(given)
+    assert given.problems == []
+    return reach
+
+
+def refusals(text: str) -> list[str]:
+    given = values(text)
+    read_reach_between_brokers(given)
+    return [str(problem) for problem in given.problems]
+
+
+MAP = "listener.security.protocol.map=INTERNAL:SASL_PLAINTEXT,CONTROL:SSL\n"
+
+
+@pytest.mark.parametrize(
+    "text, listener, protocol",
+    [
+        ("", None, PLAINTEXT),
+        ("security.inter.broker.protocol=SSL", "SSL", SSL),
+        (f"security.inter.broker.protocol=SASL_SSL\n{LOGIN}", "SASL_SSL", SASL_SSL),
+        ("inter.broker.listener.name=ssl", "SSL", SSL),
+        ("inter.broker.listener.name=INTERNAL", "INTERNAL", PLAINTEXT),
+        (f"{MAP}{LOGIN}inter.broker.listener.name=Internal", "INTERNAL", SASL),
+        (f"{MAP}inter.broker.listener.name=INTERNAL\ncontrol.plane.listener.name=CONTROL", "CONTROL", SSL),
+    ],
+)
+def test_the_listener_and_its_protocol_are_those_of_kafka(
+    text: str, listener: str | None, protocol: SecurityProtocol
+) -> None:
+    reach = between(text)
+    assert reach.listener == listener
+    assert {each: security.protocol for each, security in reach.security.items()} == {protocol: protocol}
+
+
+def test_nothing_given_is_plaintext() -> None:
+    assert between("ssl.protocol=TLSv1.2\nsasl.jaas.config=x") == PLAINTEXT_REACH
+
+
+def test_a_listeners_own_properties_come_first(tmp_path: Path) -> None:
+    ca = Authority().pem_file(tmp_path / "ca.pem")
+    common = (
+        f"{MAP.replace('SASL_PLAINTEXT', 'SASL_SSL')}inter.broker.listener.name=INTERNAL\n{LOGIN}"
+        f"ssl.truststore.location={ca}\nssl.truststore.type=PEM\n"
+    )
+    security = between(common).security[SASL_SSL]
+    context = security.context()
+    assert context is not None
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1
+    own = "listener.name.internal."
+    security = between(
+        f"{common}{own}ssl.endpoint.identification.algorithm=\n"
+        f"{own}scram-sha-512.sasl.jaas.config={SCRAM.format('own')}"
+    ).security[SASL_SSL]
+    context = security.context()
+    assert context is not None
+    assert not context.check_hostname
+    assert security.login is not None
+    assert security.login.identity == "user own"
+
+
+def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
+    (found,) = refusals(f"{MAP}inter.broker.listener.name=OTHER")
+    assert found == (
+        "f:2: inter.broker.listener.name='OTHER': has no security protocol; add it to listener.security.protocol.map"
+    )
+    (found,) = refusals("security.inter.broker.protocol=TLS")
+    assert "is not one of the possible values; use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL" in found
+    missing = f"ssl.truststore.location={tmp_path / 'none'}\nssl.truststore.type=PEM"
+    (found,) = refusals(f"security.inter.broker.protocol=SSL\n{missing}")
+    assert "ssl.truststore.location=" in found
+    assert "does not exist" in found
+    assert len(refusals(f"security.inter.broker.protocol=SASL_SSL\n{missing}")) == 2
+
+
+def test_a_client_uses_any_listener_of_its_protocol(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "bootstrap.servers=b:1\nacks=all\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        f"sasl.jaas.config={SCRAM.format('me')}"
+    )
+    reach = load_client_reach(file)
+    assert (reach.listener, reach.choice.spoken, reach.remedy) == (None, (SASL,), CLIENT_REMEDY)
+    assert reach.security[SASL].login is not None
+    assert "correct-horse" not in repr(reach)
+    file.write_text("security.protocol=SASL_SSL\n")
+    with pytest.raises(ConfigError, match=r"sasl\.mechanism='GSSAPI': GSSAPI \(Kerberos\) is not available"):
+        load_client_reach(file)
+    file.write_text("")
+    assert load_client_reach(file).choice.spoken == (PLAINTEXT,)
