@@ -12,6 +12,7 @@ from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
@@ -102,6 +103,9 @@ class DaemonConfig:
     journal_topic: JournalTopicConfig | None
     inter_broker_protocol: InterBrokerProtocol
     inter_broker_listener: str
+    """Name of the listener that brokers have for each other."""
+    reach: BrokerReach
+    """How to connect to brokers."""
     listeners: tuple[Endpoint, ...]
     """Listening addresses; port 0 is any free one. Empty for a guest controller, which brokers cannot reach."""
     advertised_listeners: tuple[Endpoint, ...]

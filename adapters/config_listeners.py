@@ -15,7 +15,7 @@ PROTOCOL_MAP: Final = Property(
     "listener.security.protocol.map",
     PropertyKind.LIST,
     "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-    "Security protocol of each listener name. Lethe serves PLAINTEXT only.",
+    "Security protocol of each listener name. Lethe itself listens with PLAINTEXT only.",
 )
 
 _LISTENER: Final = re.compile(r"([A-Za-z0-9_-]+)://(\[[0-9a-fA-F:.%]*\]|[^:/\s\[\]]*):(-?[0-9]{1,6})\Z")
@@ -37,6 +37,12 @@ def read_protocols(values: Values) -> dict[str, SecurityProtocol]:
         else:
             found[listener] = SecurityProtocol[protocol]
     return found
+
+
+def read_inter_broker_listener(values: Values, default: str = "PLAINTEXT") -> str:
+    """Return the name of the listener between brokers, in capitals, by Kafka's rules."""
+    named = values.text("inter.broker.listener.name") or values.text("security.inter.broker.protocol") or default
+    return named.upper()
 
 
 def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityProtocol]) -> tuple[Endpoint, ...]:

@@ -188,9 +188,10 @@ class CauseKind(enum.Enum):
         "lethe controller-resign",
     )
     BROKER_NOT_SPOKEN = CauseTexts(
-        "waits for broker {broker}, which has no listener that Lethe speaks{since}{detail}",
-        "give broker {broker} a PLAINTEXT listener and name it in control.plane.listener.name, or leave control to "
-        "Kafka: lethe controller-resign",
+        "waits for broker {broker}, which has no listener that the controller is configured for{since}{detail}",
+        "name a listener of broker {broker} in control.plane.listener.name or inter.broker.listener.name of the "
+        "controller, and its protocol in listener.security.protocol.map; or leave control to Kafka: "
+        "lethe controller-resign",
     )
     BROKER_UNASKABLE = CauseTexts(
         "may wait for broker {broker}, which lethe cannot ask{detail}",

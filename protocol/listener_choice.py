@@ -58,3 +58,7 @@ class ListenerChoice:
 
     def _spoken(self) -> str:
         return " or ".join(protocol.name for protocol in self.spoken)
+
+
+ANY_PLAINTEXT: Final = ListenerChoice()
+"""Without configuration: any PLAINTEXT listener."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.adapters.config_common import COMMON
+from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.broker.runtime.configuration import BROKER
 from lethe.controller.runtime.configuration import CONTROLLER
@@ -29,7 +30,12 @@ while a controller runs
 
 _UNITS: Final = {"milliseconds": ((3_600_000, "h"), (60_000, "min"), (1_000, "s")), "seconds": ((60, "min"),)}
 _SIZES: Final = ((2**20, "MiB"), (2**10, "KiB"))
-_GROUPS: Final = (("Both", COMMON), ("Controller", CONTROLLER), ("Broker agent", BROKER))
+_GROUPS: Final = (
+    ("Both", COMMON),
+    ("Both: connections to brokers", BETWEEN_BROKERS),
+    ("Controller", CONTROLLER),
+    ("Broker agent", BROKER),
+)
 
 
 def page() -> str:

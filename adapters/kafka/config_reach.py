@@ -10,6 +10,7 @@ a registration in ZooKeeper cannot lower it. Without any of them it is any PLAIN
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -20,24 +21,37 @@ from lethe.adapters.properties import ConfigError, Values, read_values, schema
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.config import read_tls
 from lethe.adapters.security.config_names import TLS
-from lethe.adapters.security.config_names_sasl import CLIENT_PROTOCOL, INTER_BROKER_PROTOCOL, SASL_OF_CLIENTS
+from lethe.adapters.security.config_names_sasl import (
+    CLIENT_PROTOCOL,
+    INTER_BROKER_PROTOCOL,
+    SASL_BETWEEN_BROKERS,
+    SASL_OF_CLIENTS,
+)
 from lethe.adapters.security.config_sasl import read_client_login, read_login_between_brokers
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
 from lethe.adapters.security.tls import TlsMaterial, TlsSettings
 from lethe.protocol.vocabulary import SecurityProtocol
 
-LISTENER_NAMES: Final = ("control.plane.listener.name", "inter.broker.listener.name")
+INTER_BROKER_LISTENER: Final = "inter.broker.listener.name"
+CONTROL_PLANE_LISTENER: Final = "control.plane.listener.name"
+BETWEEN_BROKERS: Final = (*SASL_BETWEEN_BROKERS, *TLS)
+"""The properties that `read_reach_between_brokers` reads, besides those of listeners."""
 CLIENT_SCHEMA: Final = schema(SASL_OF_CLIENTS, TLS)
 CLIENT_REMEDY: Final = "set security.protocol to one that the broker has, in the file of --command-config"
 _TLS: Final = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 _SASL: Final = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
-def read_reach_between_brokers(values: Values) -> BrokerReach:
-    """Return how a daemon reaches brokers. Opens stores and files of passwords; notes problems."""
+def read_reach_between_brokers(
+    values: Values, names: Sequence[str] = (CONTROL_PLANE_LISTENER, INTER_BROKER_LISTENER)
+) -> BrokerReach:
+    """Return how a daemon reaches brokers. Opens stores and files of passwords; notes problems.
+
+    `names`: the properties that may name the listener, the first one given counts.
+    """
     reader = PrefixedValues(values, ("",))
-    given = next((found for name in LISTENER_NAMES if (found := reader.given(name)) is not None), None)
+    given = next((found for name in names if (found := reader.given(name)) is not None), None)
     if given is None:
         named = reader.text(INTER_BROKER_PROTOCOL)
         if not named:

@@ -55,7 +55,7 @@ def live_isr(state: AgentState, replica: Replica) -> tuple[int, ...]:
 
 def controller_endpoint(state: AgentState) -> Endpoint | None:
     """The inter-broker endpoint of the controller in the metadata cache; None if an agent cannot connect to it."""
-    return state.cache.controller_endpoint(state.settings.inter_broker_listener)
+    return state.cache.controller_endpoint(state.settings.controller_listener)
 
 
 def propose(state: AgentState, now_ms: int) -> list[Effect]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest, UpdateMetadataTopic
-from lethe.protocol.vocabulary import LEADER_DURING_DELETE, Broker, Endpoint, SecurityProtocol, TopicId
+from lethe.protocol.listener_choice import ListenerChoice
+from lethe.protocol.vocabulary import LEADER_DURING_DELETE, Broker, Endpoint, TopicId
 
 
 @dataclass(slots=True)
@@ -59,12 +60,11 @@ class MetadataCache:
                     removed.append(topic.topic)
         return tuple(removed)
 
-    def controller_endpoint(self, listener: str) -> Endpoint | None:
-        """The controller's endpoint of that listener; None if it is not listed or requires encryption."""
+    def controller_endpoint(self, choice: ListenerChoice) -> Endpoint | None:
+        """The controller's endpoint to connect to; None if it is not listed or has none that is configured."""
         if self.controller_id is None or (broker := self.brokers.get(self.controller_id)) is None:
             return None
-        endpoint = broker.endpoint(listener)
-        return endpoint if endpoint is not None and endpoint.protocol is SecurityProtocol.PLAINTEXT else None
+        return choice.endpoint_of(broker)
 
     def forget_topics(self) -> tuple[str, ...]:
         """Remove and return all topics."""

@@ -18,6 +18,7 @@ from lethe.broker.core.replica import Replica, ReplicaState
 from lethe.broker.core.stages import DebtStage, FillStage, LeaderAndIsrStage, StopReplicaStage
 from lethe.protocol.kafka.directory_names import unique_name
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 INITIAL_CONTROLLER_EPOCH: Final = ControllerEpoch(0)
@@ -53,7 +54,7 @@ class Settings:
     catch_up_delay_ms: int = 1_000
     """How long a follower takes to catch up with its leader."""
     inter_broker_protocol: InterBrokerProtocol = LATEST
-    inter_broker_listener: str = "PLAINTEXT"
+    controller_listener: ListenerChoice = ANY_PLAINTEXT
     """Where controllers listen for brokers."""
     acknowledge_only: bool = False
     """Answer control requests as though they had been carried out (broker.core.acknowledgement)."""

@@ -68,6 +68,7 @@ from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.server import Listeners, handler_for
 from lethe.broker.runtime.sessions import Sessions
 from lethe.protocol.journal import EventRecord
+from lethe.protocol.listener_choice import ListenerChoice
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class AgentApp:
         )
         self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
         self._missed = MissedDeletions(config.broker_id)
-        self._isr_changes = IsrChanges(config.broker_id, lambda: self._sessions.session)
+        self._isr_changes = IsrChanges(config.broker_id, config.reach, lambda: self._sessions.session)
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._stop_reason = ""
@@ -224,7 +225,8 @@ class AgentApp:
         config = self._config.controlled_shutdown
         if self._loop is None or not self.started.is_set() or not config.enable:
             return
-        leaving = tasks.create_task(leave_in_order(self._loop.state, config), name="agent-controlled-shutdown")
+        asking = leave_in_order(self._loop.state, config, self._config.reach)
+        leaving = tasks.create_task(asking, name="agent-controlled-shutdown")
         hurry = tasks.create_task(self._hurry.wait(), name="agent-hurry")
         await asyncio.wait((leaving, hurry), return_when=asyncio.FIRST_COMPLETED)
         if not leaving.done():
@@ -276,7 +278,7 @@ class AgentApp:
             secrets.token_hex(16),
             config.catch_up_delay_ms,
             config.inter_broker_protocol,
-            config.inter_broker_listener,
+            ListenerChoice(config.inter_broker_listener, config.reach.choice.spoken),
             config.acknowledge_only,
         )
         state = AgentState(settings)

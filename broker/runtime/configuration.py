@@ -19,9 +19,18 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_http import read_http
 from lethe.adapters.config_limits import read_limits
-from lethe.adapters.config_listeners import LOOPBACK, PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.config_listeners import (
+    LOOPBACK,
+    PROTOCOL_MAP,
+    read_advertised,
+    read_endpoints,
+    read_inter_broker_listener,
+    read_protocols,
+)
 from lethe.adapters.config_zookeeper import read_zookeeper
+from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, INTER_BROKER_LISTENER, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
+from lethe.adapters.security.config_names_sasl import INTER_BROKER_PROTOCOL
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
@@ -151,7 +160,7 @@ BROKER: Final = (
     ),
 )
 
-BROKER_SCHEMA: Final = schema(COMMON, BROKER)
+BROKER_SCHEMA: Final = schema(COMMON, BROKER, BETWEEN_BROKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +204,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         listeners=listeners,
         advertised_listeners=read_advertised(values, protocols, listeners),
         inter_broker_listener=_inter_broker(values, listeners),
+        reach=read_reach_between_brokers(values, (INTER_BROKER_LISTENER,)),
         inter_broker_protocol=read_inter_broker_protocol(values),
         rack=values.text("broker.rack"),
         delete_delay_ms=values.integer("log.segment.delete.delay.ms"),
@@ -243,11 +253,9 @@ def _log_dirs(values: Values) -> tuple[Path, ...]:
 
 
 def _inter_broker(values: Values, listeners: tuple[Endpoint, ...]) -> str:
-    name = "inter.broker.listener.name"
-    given = values.text(name)
     names = [endpoint.listener for endpoint in listeners]
-    if given is None:
-        return names[0] if names else "PLAINTEXT"
-    if given.upper() not in names:
-        values.wrong(name, f"is not among listeners ({', '.join(names)})", "use the name of a listener")
-    return given.upper()
+    listener = read_inter_broker_listener(values, *names[:1])
+    for name in (INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL.name):
+        if values.setting(name) is not None and listener not in names:
+            values.wrong(name, f"is not among listeners ({', '.join(names)})", "use the name of a listener")
+    return listener

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.broker.core.isr import controller_endpoint
 from lethe.broker.core.state import AgentState
 from lethe.broker.runtime.configuration import ControlledShutdownConfig
@@ -35,11 +36,14 @@ SHOWN: Final = 5
 
 
 async def leave_in_order(
-    state: AgentState, config: ControlledShutdownConfig, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    state: AgentState,
+    config: ControlledShutdownConfig,
+    reach: BrokerReach,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> bool:
     """Return whether the controller has accepted the shutdown."""
     connection = ControllerConnection(
-        state.settings.broker_id, connect_timeout_ms=SOCKET_TIMEOUT_MS, request_timeout_ms=SOCKET_TIMEOUT_MS
+        state.settings.broker_id, reach, connect_timeout_ms=SOCKET_TIMEOUT_MS, request_timeout_ms=SOCKET_TIMEOUT_MS
     )
     try:
         for attempt in range(1, config.max_retries + 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 
@@ -10,7 +11,10 @@ class ControllerConnection:
     """Used by one task at a time. The task closes it after an unexpected answer, so that the controller is looked up
     again."""
 
-    def __init__(self, broker_id: BrokerId, *, connect_timeout_ms: int, request_timeout_ms: int) -> None:
+    def __init__(
+        self, broker_id: BrokerId, reach: BrokerReach, *, connect_timeout_ms: int, request_timeout_ms: int
+    ) -> None:
+        self._reach = reach
         self._client_id = str(broker_id)
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
@@ -22,9 +26,8 @@ class ControllerConnection:
         if self._connection is not None and (self._endpoint != controller or not self._connection.is_open):
             await self.close()
         if self._connection is None:
-            self._connection = await KafkaConnection.open(
-                controller.host,
-                controller.port,
+            self._connection = await self._reach.open(
+                controller,
                 self._client_id,
                 connect_timeout_ms=self._connect_timeout_ms,
                 request_timeout_ms=self._request_timeout_ms,

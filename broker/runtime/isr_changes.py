@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
@@ -49,11 +50,11 @@ PARTITIONS_PER_NOTIFICATION: Final = 2_000
 class IsrChanges:
     """Performs ProposeIsr, one at a time. `close` at the end."""
 
-    def __init__(self, broker_id: BrokerId, session: Callable[[], ZooKeeperSession | None]) -> None:
+    def __init__(self, broker_id: BrokerId, reach: BrokerReach, session: Callable[[], ZooKeeperSession | None]) -> None:
         self._broker_id = broker_id
         self._session = session
         self._connection = ControllerConnection(
-            broker_id, connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
+            broker_id, reach, connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
         )
 
     async def propose(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
 from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
@@ -37,8 +38,8 @@ class CoreConfig:
     """Patterns of topics that are never deleted (`topic_globs`)."""
     pace: PaceLimits = NO_LIMITS
     unclean_leader_election_enable: bool = False
-    control_listener: str | None = None
-    """Name of the brokers' listener for control requests; None: their first listener."""
+    listener_choice: ListenerChoice = ANY_PLAINTEXT
+    """Which listener of a broker the controller connects to, and the security protocols that it is configured for."""
     endpoints: tuple[Endpoint, ...] = ()
     """Endpoints at which brokers reach this controller. If any, UpdateMetadata lists it among the live brokers."""
     retry_min_ms: int = 500

@@ -21,7 +21,7 @@ from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.deletion_memory import RefusedMark, RetriedAction
 from lethe.controller.core.effects import Timer
-from lethe.controller.core.endpoints import control_endpoint
+from lethe.controller.core.endpoints import control_endpoint, unreachable_reason
 from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.takeover_history import TakeoverHistory
@@ -143,6 +143,10 @@ class Context:
     def control_endpoint(self, broker: Broker) -> Endpoint:
         """Return the endpoint at which the controller reaches the broker: see `endpoints`."""
         return control_endpoint(self.config, broker)
+
+    def is_reachable(self, broker: Broker) -> bool:
+        """Return whether the broker has a listener that this controller is configured for."""
+        return unreachable_reason(self.config, broker) is None
 
     @property
     def delete_topic_enable(self) -> bool:

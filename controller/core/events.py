@@ -271,6 +271,8 @@ class ProbeOutcome(NamedTuple):
     broker: BrokerId
     error: int | None
     problem: str | None = None
+    is_login_refused: bool = False
+    """The problem is the SASL login, which does not succeed by waiting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ The last answer of a broker's present incarnation decides, together with what it
     STALE_CONTROLLER_EPOCH               -                             REFUSES_EPOCH
     CLUSTER_AUTHORIZATION_FAILED         -                             REFUSES_US
     another error                        -                             FAILS
-    -                                    -                             UNSPOKEN where no listener of it can be spoken to
+    -                                    -                             UNSPOKEN where no listener of it is configured
 
 Example: brokers 1 and 2 answer NONE, broker 3 answers STALE_CONTROLLER_EPOCH. The controller has power and says that
 broker 3 refuses it. If all three refuse, the controller is *powerless* since the last of them began to refuse. A
@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 from lethe.controller.core.cluster_state import LastResponse
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.resigning import step_back
 from lethe.controller.core.step_context import StepContext
 from lethe.protocol.counting import listed, plural
@@ -44,7 +43,7 @@ class BrokerStanding(enum.Enum):
     REFUSES_EPOCH = "it has seen a higher controller epoch and refuses this one as stale"
     REFUSES_US = "its authorizer refuses this controller the right ClusterAction"
     FAILS = "it answers with an error"
-    UNSPOKEN = "it has no listener that Lethe speaks"
+    UNSPOKEN = "it has no listener that this controller is configured for"
 
 
 DEFINITE: Final = (BrokerStanding.REFUSES_EPOCH, BrokerStanding.REFUSES_US, BrokerStanding.UNSPOKEN)
@@ -76,7 +75,7 @@ def of_brokers(context: Context, now_ms: int) -> tuple[BrokerPower, ...]:
 
 
 def _of(context: Context, broker: Broker, owing_since_ms: int | None, now_ms: int) -> BrokerPower:
-    if not is_spoken(context.control_endpoint(broker)):
+    if not context.is_reachable(broker):
         return BrokerPower(broker.id, BrokerStanding.UNSPOKEN, context.cluster.elected_at_ms)
     last = context.cluster.last_answers.get(broker.id)
     if last is not None and last.error != ErrorCode.NONE:

@@ -10,7 +10,8 @@ epoch is at least 0, so a broker that can be commanded answers STALE_CONTROLLER_
     answer or sign                              verdict
     STALE_CONTROLLER_EPOCH, NONE                can be commanded
     CLUSTER_AUTHORIZATION_FAILED                cannot, until its authorizer allows it
-    no listener that Lethe speaks               cannot, until its listeners change
+    no listener that is configured here         cannot, until its listeners or the configuration change
+    the login is refused                        cannot, until it has this user with this password
     another error, no answer, no connection     does not answer: broken, or just starting
 
 The first matching rule decides:
@@ -34,7 +35,7 @@ from typing import Final
 
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.effects import ProbeTarget, StandAgain
-from lethe.controller.core.endpoints import is_spoken
+from lethe.controller.core.endpoints import unreachable_reason
 from lethe.controller.core.events import ProbeOutcome
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_power import BrokersProbed, Preflight, RegistrationsListed, RegistrationsRead
@@ -99,12 +100,12 @@ def on_registrations_read(step: StepContext, task: RegistrationsRead, outcomes: 
         else:
             _go_on(step, Preflight(task.then))
         return
-    endpoints = [(broker, context.control_endpoint(broker)) for broker in brokers]
-    unspoken = [f"broker {b.id} ({end.listener}: {end.protocol.name})" for b, end in endpoints if not is_spoken(end)]
-    if unspoken:
-        _stay(step, f"Lethe speaks PLAINTEXT only and cannot command {listed(unspoken)}")
+    reasons = ((broker.id, unreachable_reason(context.config, broker)) for broker in brokers)
+    unreachable = [f"broker {broker}, because {reason}" for broker, reason in reasons if reason is not None]
+    if unreachable:
+        _stay(step, f"Lethe cannot command {listed(unreachable)}; {context.config.listener_choice.remedy}")
         return
-    targets = (ProbeTarget(broker.id, endpoint) for broker, endpoint in endpoints)
+    targets = (ProbeTarget(broker.id, context.control_endpoint(broker)) for broker in brokers)
     step.probe(probe_request(context.config.controller_id), targets, BrokersProbed(task.then, brokers))
 
 
@@ -124,8 +125,11 @@ def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
 def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
     """Decide by the rules of this module."""
     refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    logins = [f"broker {each.broker} ({_why(each)})" for each in outcomes if each.is_login_refused]
     silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
-    if refused:
+    if logins:
+        _stay(step, f"the login of this controller is refused: {listed(logins)}")
+    elif refused:
         _stay(
             step,
             f"the authorizer of {listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "

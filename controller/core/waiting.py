@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from lethe.controller.core import debts_policy
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import METADATA_CACHE, PAUSES, Deletion, HeldTopic
-from lethe.controller.core.endpoints import is_spoken
 from lethe.controller.core.transitions import ReplicaState
 from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
@@ -293,7 +292,7 @@ def _reason(
 def _refusal(context: Context, broker: BrokerId, queued_ms: int) -> tuple[CauseKind, int] | None:
     """Return the cause and its beginning if the broker refuses all requests of this controller, else None."""
     registered = context.cluster.brokers.get(broker)
-    if registered is not None and not is_spoken(context.control_endpoint(registered)):
+    if registered is not None and not context.is_reachable(registered):
         return CauseKind.BROKER_NOT_SPOKEN, queued_ms
     last = context.cluster.last_answers.get(broker)
     kind = None if last is None else _REFUSALS.get(last.error)

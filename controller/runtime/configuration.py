@@ -18,8 +18,15 @@ from lethe.adapters.config_common import (
 )
 from lethe.adapters.config_http import read_http
 from lethe.adapters.config_limits import read_limits
-from lethe.adapters.config_listeners import PROTOCOL_MAP, read_advertised, read_endpoints, read_protocols
+from lethe.adapters.config_listeners import (
+    PROTOCOL_MAP,
+    read_advertised,
+    read_endpoints,
+    read_inter_broker_listener,
+    read_protocols,
+)
 from lethe.adapters.config_zookeeper import read_zookeeper
+from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
@@ -92,9 +99,11 @@ CONTROLLER: Final = (
     Property(
         "inter.broker.listener.name",
         PropertyKind.TEXT,
-        "PLAINTEXT",
+        None,
         "The brokers' listener that the controller connects to. As in Kafka, not together with "
-        "`security.inter.broker.protocol`.",
+        "`security.inter.broker.protocol`. Its protocol is that of `listener.security.protocol.map`, and a broker that "
+        "registers it under another one is not commanded. Without either the controller uses a broker's first "
+        "PLAINTEXT listener.",
     ),
     Property(
         "control.plane.listener.name",
@@ -261,7 +270,7 @@ CONTROLLER: Final = (
     ),
 )
 
-CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER)
+CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, BETWEEN_BROKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +281,6 @@ class ControllerConfig(DaemonConfig):
     pace: PaceLimits
     grace: tuple[GraceRule, ...]
     trash_free_percent: int
-    control_plane_listener: str | None
     unclean_leader_election: bool
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
@@ -296,7 +304,6 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
     check_inter_broker_listener(values)
-    control_plane = values.text("control.plane.listener.name")
     listeners, advertised = _listeners(values)
     config = ControllerConfig(
         controller_id=BrokerId(read_id(values)),
@@ -310,8 +317,8 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         grace=_grace(values),
         trash_free_percent=values.integer(FREE_PERCENT),
         inter_broker_protocol=read_inter_broker_protocol(values),
-        inter_broker_listener=(values.text("inter.broker.listener.name") or "PLAINTEXT").upper(),
-        control_plane_listener=None if control_plane is None else control_plane.upper(),
+        inter_broker_listener=read_inter_broker_listener(values),
+        reach=read_reach_between_brokers(values),
         listeners=listeners,
         advertised_listeners=advertised,
         unclean_leader_election=values.boolean("unclean.leader.election.enable"),
@@ -384,7 +391,7 @@ def _listeners(values: Values) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ..
         return (), ()
     protocols = read_protocols(values)
     listeners = read_endpoints(values, "listeners", protocols)
-    wanted = (values.text("control.plane.listener.name") or values.text("inter.broker.listener.name") or "").upper()
+    wanted = (values.text("control.plane.listener.name") or read_inter_broker_listener(values)).upper()
     names = [endpoint.listener for endpoint in listeners]
     if listeners and wanted not in names:
         reason = f"brokers look for the controller under {wanted}, which is not among {', '.join(names)}"

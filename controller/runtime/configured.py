@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from lethe.adapters.descriptors import connections_that_fit
-from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.listener import BrokerListener, proxy_for
 from lethe.controller.runtime.metrics import ControllerMetrics
-from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
+from lethe.protocol.vocabulary import Endpoint
 
 
 def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
@@ -29,7 +29,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         auto_leader_rebalance_enable=config.auto_leader_rebalance,
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
         leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
-        control_listener=config.control_plane_listener or config.inter_broker_listener,
+        listener_choice=config.reach.choice,
         endpoints=endpoints,
         takeover=config.takeover,
         takeover_grace_ms=config.takeover_grace_ms,
@@ -41,18 +41,11 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
 
 
 def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaConnection]]:
-    """Return a function that opens connections to brokers. It raises ConnectionFailed, also for other protocols than
-    PLAINTEXT."""
+    """Return a function that opens connections to brokers. It raises ConnectionFailed."""
 
     async def connect(endpoint: Endpoint) -> KafkaConnection:
-        if endpoint.protocol is not SecurityProtocol.PLAINTEXT:
-            raise ConnectionFailed(
-                f"listener {endpoint.listener} speaks {endpoint.protocol.name}, and Lethe only PLAINTEXT; "
-                "name another one in control.plane.listener.name or inter.broker.listener.name"
-            )
-        return await KafkaConnection.open(
-            endpoint.host,
-            endpoint.port,
+        return await config.reach.open(
+            endpoint,
             str(config.controller_id),
             connect_timeout_ms=config.controller_socket_timeout_ms,
             request_timeout_ms=config.controller_socket_timeout_ms,

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.adapters.kafka.client import ClientError
+from lethe.adapters.kafka.client import AuthenticationRefused, ClientError
 from lethe.controller.core.effects import ProbeBrokers, ProbeTarget
 from lethe.controller.core.events import ProbeOutcome
 from lethe.controller.runtime.brokers import MAX_PROBLEM_CHARS, Connect
@@ -77,5 +77,6 @@ class Prober:
             finally:
                 await wire.close()
         except (ClientError, ProtocolError) as error:
-            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS])
+            is_login_refused = isinstance(error, AuthenticationRefused)
+            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS], is_login_refused)
         return ProbeOutcome(target.broker, answer.error)

@@ -64,6 +64,7 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.to_controller import ControllerRequest, ControllerResponse
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
 from lethe.protocol.vocabulary import (
     NO_EPOCH,
     Broker,
@@ -177,6 +178,7 @@ class OneController:
         takeover_grace_ms: int = 0,
         only_topics: frozenset[str] | None = None,
         offline_replicas: OfflineReplicas = OfflineReplicas.WAIT,
+        listener_choice: ListenerChoice = ANY_PLAINTEXT,
     ) -> None:
         self.now_ms = 1_000_000
         self.server_ahead_ms = 0
@@ -196,11 +198,14 @@ class OneController:
                 takeover_grace_ms=takeover_grace_ms,
                 only_topics=only_topics,
                 offline_replicas=offline_replicas,
+                listener_choice=listener_choice,
             )
         )
         self.answer: AnswerRule = consent
         self.probe_answer: Callable[[Send], int | None] = lambda _: ErrorCode.STALE_CONTROLLER_EPOCH
         """What a broker answers to a probe; None: nothing."""
+        self.refused_logins: dict[int, None] = {}
+        """Brokers that do not let the controller log in when it probes them."""
         self.sent: list[Send] = []
         self.records: list[EventRecord] = []
         self.channels: dict[BrokerId, OpenChannel] = {}
@@ -401,6 +406,8 @@ class OneController:
                     pass
 
     def _probed(self, send: Send) -> events.ProbeOutcome:
+        if send.broker in self.refused_logins:
+            return events.ProbeOutcome(send.broker, None, "it refuses user lethe", is_login_refused=True)
         answer = None if send.broker in self.silent else self.probe_answer(send)
         return events.ProbeOutcome(send.broker, answer, None if answer is not None else "no answer in time")
 

@@ -10,6 +10,7 @@ from lethe.adapters.config_common import JournalFilesConfig
 from lethe.adapters.config_http import HttpConfig
 from lethe.adapters.config_zookeeper import ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
@@ -107,7 +108,7 @@ def controller_config(
         trash_free_percent=0,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
-        control_plane_listener=None,
+        reach=PLAINTEXT_REACH,
         listeners=listeners,
         advertised_listeners=listeners,
         unclean_leader_election=False,

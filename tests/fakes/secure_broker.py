@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lethe.protocol.kafka.codec import decode_request, encode_response
 from lethe.protocol.kafka.connection import api_versions_response
-from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import ApiVersionsRequest, MetadataResponse, Request, Response
 from lethe.protocol.kafka.sasl import (
@@ -26,6 +26,7 @@ from lethe.protocol.security.exchange import AuthenticationFailed, SaslServer
 from lethe.protocol.security.scram import ScramCredential, ScramMechanism, ScramServer
 from lethe.protocol.vocabulary import BrokerId
 
+STALE = StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, ())
 METADATA = MetadataResponse((), "cluster", BrokerId(1), ())
 MAX_REQUEST_BYTES = 104_857_600
 
@@ -114,7 +115,11 @@ class _Conversation:
                 return api_versions_response(self.broker.versions)
             case _:
                 expired = self.ends_s is not None and asyncio.get_running_loop().time() > self.ends_s
-                return METADATA if self.is_known and not expired else None
+                return self.as_usual(value) if self.is_known and not expired else None
+
+    def as_usual(self, value: Request) -> Response:
+        """Return the response to a client that is known: to a controller's request, that its epoch is stale."""
+        return STALE if isinstance(value, Addressed) and isinstance(value.request, StopReplicaRequest) else METADATA
 
     def begin(self, mechanism: str) -> Response:
         enabled = tuple(self.broker.mechanisms)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.kafka.server import Close
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrVerdict
@@ -87,7 +88,7 @@ async def test_the_controller_is_asked_once_for_all(speaks: int, topic_id: Topic
     async with listed_controller(speaks) as controller:
         rows = (AlteredPartition(0, 0, ME, 5, (1, 2), 0, 8), AlteredPartition(1, ErrorCode.FENCED_LEADER_EPOCH))
         controller.answers += [altered(*rows, topic_id=topic_id if version > 1 else None)] * 2
-        changes = IsrChanges(ME, lambda: None)
+        changes = IsrChanges(ME, PLAINTEXT_REACH, lambda: None)
         proposal = ProposeIsr((change(T0, topic_id), change(T1, topic_id)), EPOCH, controller.endpoint)
         for _ in range(2):
             first, second = await changes.propose(proposal)
@@ -109,7 +110,7 @@ async def test_who_is_no_controller_any_more_is_connected_to_anew() -> None:
             Close("it has lost control"),
             altered(AlteredPartition(0, 0, ME, 5, (1, 2), 0, 8)),
         ]
-        changes = IsrChanges(ME, lambda: None)
+        changes = IsrChanges(ME, PLAINTEXT_REACH, lambda: None)
         found = [await changes.propose(ProposeIsr((change(),), EPOCH, controller.endpoint)) for _ in range(3)]
         assert [outcome.verdict for (outcome,) in found] == [
             IsrVerdict.UNANSWERED,
@@ -123,7 +124,7 @@ async def test_who_is_no_controller_any_more_is_connected_to_anew() -> None:
 
 async def test_a_controller_that_is_not_there() -> None:
     nowhere = Endpoint("PLAINTEXT", "127.0.0.1", 1)
-    changes = IsrChanges(ME, lambda: None)
+    changes = IsrChanges(ME, PLAINTEXT_REACH, lambda: None)
     (outcome,) = await changes.propose(ProposeIsr((change(),), EPOCH, nowhere))
     assert outcome.verdict is IsrVerdict.UNANSWERED
     assert "cannot connect to 127.0.0.1:1" in outcome.reason
@@ -138,7 +139,7 @@ async def proposed(
     async with zookeeper.open_session(lambda fired: None) as session:
         if before is not None:
             before(session)
-        outcomes = await IsrChanges(ME, lambda: session).propose(ProposeIsr(changes, EPOCH, None))
+        outcomes = await IsrChanges(ME, PLAINTEXT_REACH, lambda: session).propose(ProposeIsr(changes, EPOCH, None))
         return [outcome.verdict for outcome in outcomes]
 
 
@@ -191,7 +192,7 @@ async def test_a_state_that_somebody_wrote_in_between_is_read_again(
     session = Interfering(zookeeper, lambda fired: None)
     zookeeper.sessions[session.session_id] = session
     session.times, session.content = times, encode_state(content)
-    (outcome,) = await IsrChanges(ME, lambda: session).propose(ProposeIsr((change(),), EPOCH, None))
+    (outcome,) = await IsrChanges(ME, PLAINTEXT_REACH, lambda: session).propose(ProposeIsr((change(),), EPOCH, None))
     assert outcome.verdict is verdict
     assert state_of(zookeeper).isr == isr
     await session.close()
@@ -213,7 +214,7 @@ async def test_a_lost_reply_is_found_out_by_the_next_proposal(applied: bool) -> 
 async def test_without_a_session_nothing_is_written() -> None:
     zookeeper = FakeZooKeeper()
     created(zookeeper, 0)
-    (none,) = await IsrChanges(ME, lambda: None).propose(ProposeIsr((change(),), EPOCH, None))
+    (none,) = await IsrChanges(ME, PLAINTEXT_REACH, lambda: None).propose(ProposeIsr((change(),), EPOCH, None))
     assert (none.verdict, none.reason) == (IsrVerdict.UNANSWERED, "there is no ZooKeeper session")
     assert await proposed(zookeeper, change(), before=lambda s: s.end("expired")) == [IsrVerdict.UNANSWERED]
     assert state_of(zookeeper).isr == (1,)

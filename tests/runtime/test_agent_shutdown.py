@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.broker.runtime.app import AgentApp, ExitCode
 from lethe.broker.runtime.configuration import BrokerConfig, ControlledShutdownConfig
 from lethe.broker.runtime.controlled_shutdown import leave_in_order
@@ -49,7 +50,7 @@ async def test_it_goes_when_the_controller_lets_it_go() -> None:
     async with listed_controller() as controller:
         controller.answers.append(LET_GO)
         driver = knowing(controller.as_broker)
-        assert await leave_in_order(driver.state, CONFIG, Pauses())
+        assert await leave_in_order(driver.state, CONFIG, PLAINTEXT_REACH, Pauses())
         ((header, request),) = controller.asked
         assert (header.version, header.client_id) == (3, "1")
         assert request == ControlledShutdownRequest(ME, driver.state.broker_epoch)
@@ -59,7 +60,7 @@ async def test_it_asks_again_while_partitions_remain_or_the_controller_refuses()
     async with listed_controller() as controller:
         controller.answers += [NOT_YET, ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH), LET_GO]
         pauses = Pauses()
-        assert await leave_in_order(knowing(controller.as_broker).state, CONFIG, pauses)
+        assert await leave_in_order(knowing(controller.as_broker).state, CONFIG, PLAINTEXT_REACH, pauses)
         assert pauses.seconds == [5.0, 5.0]
         assert len(controller.peers) == 1, "the connection is kept"
 
@@ -68,7 +69,7 @@ async def test_it_goes_anyway_after_the_last_try(caplog: pytest.LogCaptureFixtur
     async with listed_controller() as controller:
         controller.answers += [NOT_YET] * 9
         pauses = Pauses()
-        assert not await leave_in_order(knowing(controller.as_broker).state, CONFIG, pauses)
+        assert not await leave_in_order(knowing(controller.as_broker).state, CONFIG, PLAINTEXT_REACH, pauses)
         assert (len(controller.asked), len(pauses.seconds)) == (3, 2)
     assert "2 partitions have no other leader yet: t-0, t-1" in caplog.text
 
@@ -82,7 +83,7 @@ async def test_a_broken_connection_is_made_anew() -> None:
             await pauses(seconds)
             controller.answers.append(LET_GO)
 
-        assert await leave_in_order(driver.state, CONFIG, answer_from_now_on)
+        assert await leave_in_order(driver.state, CONFIG, PLAINTEXT_REACH, answer_from_now_on)
         assert len(controller.peers) == 2
 
 
@@ -95,13 +96,13 @@ async def test_it_follows_the_controller_to_another_place() -> None:
         async def move(seconds: float) -> None:
             driver.update(metadata(brokers=(second.as_broker,), controller_epoch=6))
 
-        assert await leave_in_order(driver.state, CONFIG, move)
+        assert await leave_in_order(driver.state, CONFIG, PLAINTEXT_REACH, move)
         assert (len(first.asked), len(second.asked)) == (1, 1)
 
 
 async def test_where_no_controller_is_known_it_goes_at_once(caplog: pytest.LogCaptureFixture) -> None:
     pauses = Pauses()
-    assert not await leave_in_order(knowing(*live(1, 2)).state, CONFIG, pauses)
+    assert not await leave_in_order(knowing(*live(1, 2)).state, CONFIG, PLAINTEXT_REACH, pauses)
     assert pauses.seconds == []
     assert "no controller that could be asked" in caplog.text
 

@@ -15,6 +15,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequest
 from lethe.protocol.kafka.to_controller import AlterPartition, AlterPartitionRequest, AlterPartitionTopic
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
+from lethe.protocol.listener_choice import ListenerChoice
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -72,15 +73,22 @@ def test_controller_epoch_persists_when_all_are_down() -> None:
 
 
 def test_metadata_propagation_on_control_plane() -> None:
-    config = CoreConfig(BrokerId(1000), LATEST, control_listener="CONTROL")
-    step = StepContext(Context(config), 0)
+    config = CoreConfig(BrokerId(1000), LATEST, listener_choice=ListenerChoice("CONTROL"))
+    context = Context(config)
+    step = StepContext(context, 0)
     plain, control = Endpoint("PLAINTEXT", "b1", 9092), Endpoint("CONTROL", "b1", 9093)
-    brokers.open_channel(step, Broker(BrokerId(1), BrokerEpoch(7), (plain, control)))
-    brokers.open_channel(step, Broker(BrokerId(2), BrokerEpoch(8), (plain,)))
+    one, two = (
+        Broker(BrokerId(1), BrokerEpoch(7), (plain, control)),
+        Broker(BrokerId(2), BrokerEpoch(8), (plain,)),
+    )
+    brokers.open_channel(step, one)
+    brokers.open_channel(step, two)
     assert step.effects == [
         OpenChannel(BrokerId(1), BrokerEpoch(7), control),
         OpenChannel(BrokerId(2), BrokerEpoch(8), plain),
     ]
+    assert context.is_reachable(one)
+    assert not context.is_reachable(two), "no second choice: no connection to PLAINTEXT is opened"
 
 
 def test_metadata_propagation_on_broker_change() -> None:

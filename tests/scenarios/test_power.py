@@ -25,7 +25,8 @@ from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
-from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
+from lethe.protocol.listener_choice import ListenerChoice
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, SecurityProtocol
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import OneController, consent
@@ -309,8 +310,10 @@ def test_control_is_not_taken_from_a_controller_whose_brokers_cannot_be_spoken_t
     assert epoch(world) == 5
     (why,) = refusals(world, "cluster")
     assert why == (
-        "Lethe speaks PLAINTEXT only and cannot command broker 1 (SASL: SASL_PLAINTEXT), "
-        "broker 2 (SASL: SASL_PLAINTEXT), broker 3 (SASL: SASL_PLAINTEXT)"
+        "Lethe cannot command broker 1, because it has no PLAINTEXT listener (it has SASL: SASL_PLAINTEXT), "
+        "broker 2, because it has no PLAINTEXT listener (it has SASL: SASL_PLAINTEXT), "
+        "broker 3, because it has no PLAINTEXT listener (it has SASL: SASL_PLAINTEXT); name the listener in "
+        "control.plane.listener.name or inter.broker.listener.name, and its protocol in listener.security.protocol.map"
     )
 
 
@@ -333,6 +336,53 @@ def test_plaintext_listener_beside_others_is_used() -> None:
     world.elect()
     assert role(world) is Role.ACTIVE
     assert world.channels[BrokerId(1)].endpoint.listener == "PLAIN"
+
+
+def test_the_configured_listener_is_used_under_its_protocol_only() -> None:
+    choice = ListenerChoice("INTERNAL", (SecurityProtocol.SASL_SSL,))
+    world = OneController(listener_choice=choice)
+    world.start_broker(1, listeners=("PLAINTEXT:PLAINTEXT", "INTERNAL:SASL_SSL"))
+    world.elect()
+    assert role(world) is Role.ACTIVE
+    assert world.channels[BrokerId(1)].endpoint.listener == "INTERNAL"
+    # A registration that lowers the protocol, and one without the listener, are not obeyed.
+    world.start_broker(2, listeners=("PLAINTEXT:PLAINTEXT", "INTERNAL:PLAINTEXT"))
+    world.start_broker(3, listeners=("EXTERNAL:SASL_SSL",))
+    world.run()
+    standings = {each.broker: each.standing for each in power.of_brokers(world.context, world.now_ms)}
+    unspoken = BrokerStanding.UNSPOKEN
+    assert standings == {1: BrokerStanding.OBEYS, 2: unspoken, 3: unspoken}
+    assert not choice.accepts(world.channels[BrokerId(2)].endpoint), "the runtime opens no such connection"
+    assert not choice.accepts(world.channels[BrokerId(3)].endpoint)
+
+
+def test_control_is_not_taken_where_a_broker_lacks_the_configured_listener() -> None:
+    world = OneController(takeover=Takeover.ONCE, listener_choice=ListenerChoice("INTERNAL"))
+    held_by_kafka(world)
+    world.start_broker(1, listeners=("INTERNAL:PLAINTEXT",))
+    world.start_broker(2, listeners=("PLAINTEXT:PLAINTEXT",))
+    world.elect()
+    assert role(world) is Role.REFUSED
+    (why,) = refusals(world, "cluster")
+    assert why.startswith(
+        "Lethe cannot command broker 2, because it has no listener INTERNAL (it has PLAINTEXT: PLAINTEXT); name the"
+    )
+
+
+def test_one_refused_login_is_enough_not_to_take_control() -> None:
+    world = OneController(takeover=Takeover.ONCE)
+    held_by_kafka(world)
+    for broker in (1, 2, 3):
+        world.start_broker(broker)
+    world.refused_logins[3] = None
+    world.elect()
+    assert role(world) is Role.REFUSED
+    assert epoch(world) == 5
+    (why,) = refusals(world, "cluster")
+    assert why == "the login of this controller is refused: broker 3 (it refuses user lethe)"
+    world.refused_logins.clear()
+    world.advance(10_000)
+    assert role(world) is Role.ACTIVE
 
 
 def test_one_authorizer_that_refuses_is_enough_not_to_take_control() -> None:

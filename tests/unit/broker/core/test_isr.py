@@ -10,6 +10,7 @@ from lethe.broker.core.isr import MAX_CHANGES_PER_PROPOSAL
 from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.versions import InterBrokerProtocol
+from lethe.protocol.listener_choice import ListenerChoice
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol, TopicPartition
 from tests.unit.broker.core.driver import DELAY_MS, EPOCH, ME, Driver, X, Y, become, live, metadata, stop, tombstone
 
@@ -262,7 +263,7 @@ def test_the_controller_is_asked_where_the_protocol_knows_it_and_the_cache_names
     ibp: str, brokers: tuple[Broker, ...], asked: bool
 ) -> None:
     driver = Driver()
-    settings = Settings(ME, DELAY_MS, "s", CATCH_UP_MS, InterBrokerProtocol.parse(ibp), "INTERNAL")
+    settings = Settings(ME, DELAY_MS, "s", CATCH_UP_MS, InterBrokerProtocol.parse(ibp), ListenerChoice("INTERNAL"))
     driver.state = AgentState(settings)
     driver.feed(driver.disk.inventory())
     driver.feed(BrokerRegistered(EPOCH))
