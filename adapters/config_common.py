@@ -11,14 +11,17 @@ from typing import Final
 from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig
+from lethe.adapters.kafka.config_reach import read_client_reach, with_prefix
 from lethe.adapters.kafka.limits import ServerLimits
-from lethe.adapters.kafka.reach import BrokerReach
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Endpoint, topic_name_problem
 
 CLIENT_PACKAGE: Final = "aiokafka"
+JOURNAL_PREFIX: Final = "lethe.journal.kafka."
+"""The journal connects as a client, with properties of its own."""
 _SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
 
 COMMON: Final = (
@@ -61,8 +64,7 @@ COMMON: Final = (
         "lethe.journal.kafka.bootstrap.servers",
         PropertyKind.LIST,
         "",
-        "host:port of brokers (PLAINTEXT) that take the journal's lines in a topic, too. It may be the controlled "
-        "cluster.",
+        "host:port of brokers that take the journal's lines in a topic, too. It may be the controlled cluster.",
     ),
     Property(
         "lethe.journal.kafka.topic",
@@ -71,6 +73,7 @@ COMMON: Final = (
         "That topic, which you have to create. Lines are keyed by source, so a daemon's stay in order. A name that "
         "does not begin with __ has to be protected from being proposed for deletion (--protect).",
     ),
+    *with_prefix(JOURNAL_PREFIX),
     *LIMITS,
     Property(
         "process.roles", PropertyKind.LIST, "", "Kafka's switch to KRaft, which has no ZooKeeper; it must not be set."
@@ -91,6 +94,7 @@ class JournalTopicConfig:
     servers: tuple[str, ...]
     """`host:port` each."""
     topic: str
+    reach: BrokerReach = PLAINTEXT_REACH
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +174,4 @@ def read_journal_topic(values: Values) -> JournalTopicConfig | None:
     if importlib.util.find_spec(CLIENT_PACKAGE) is None:
         remedy = "install Lethe with its dependencies (pip install aiokafka), or remove the line"
         values.wrong(name, f"the package {CLIENT_PACKAGE} is not installed, and writes to Kafka", remedy)
-    return JournalTopicConfig(servers, topic)
+    return JournalTopicConfig(servers, topic, read_client_reach(values, JOURNAL_PREFIX))

@@ -18,7 +18,8 @@ def open_journal(
     source, name = f"/lethe/{daemon}/{number}", f"{daemon}-{number}"
     destination = None
     if topic is not None:
-        destination = TopicDestination(source, aiokafka_producer(topic.servers, topic.topic, f"lethe-journal-{name}"))
+        start = aiokafka_producer(topic.servers, topic.topic, f"lethe-journal-{name}", topic.reach)
+        destination = TopicDestination(source, start)
     if files is not None:
         return Journal(
             JournalConfig(files.directory, name, source, files.max_bytes, files.max_files), clock, topic=destination

@@ -11,21 +11,24 @@ a registration in ZooKeeper cannot lower it. Without any of them it is any PLAIN
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
 from lethe.adapters.kafka.reach import BrokerReach
-from lethe.adapters.properties import ConfigError, Values, read_values, schema
+from lethe.adapters.properties import ConfigError, Property, Values, read_values, schema
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.config import read_tls
-from lethe.adapters.security.config_names import TLS
+from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
 from lethe.adapters.security.config_names_sasl import (
     CLIENT_PROTOCOL,
     INTER_BROKER_PROTOCOL,
+    JAAS_FILE,
     SASL_BETWEEN_BROKERS,
     SASL_OF_CLIENTS,
+    TOKEN_COMMAND,
 )
 from lethe.adapters.security.config_sasl import read_client_login, read_login_between_brokers
 from lethe.adapters.security.login import SaslLogin
@@ -68,12 +71,25 @@ def read_reach_between_brokers(
     return BrokerReach(listener, MappingProxyType({protocol: channel}))
 
 
-def read_client_reach(values: Values) -> BrokerReach:
-    """Return how a client reaches brokers. Opens stores and files of passwords; notes problems."""
-    protocol = SecurityProtocol[PrefixedValues(values, ("",)).text(CLIENT_PROTOCOL)]
-    login = read_client_login(values) if protocol in _SASL else None
-    channel = _channel(values, protocol, login, "")
+def read_client_reach(values: Values, prefix: str = "") -> BrokerReach:
+    """Return how a client whose properties have the prefix reaches brokers.
+
+    Opens stores and files of passwords; notes problems. The reach has one security protocol.
+    """
+    protocol = SecurityProtocol[PrefixedValues(values, (prefix,)).text(CLIENT_PROTOCOL)]
+    login = read_client_login(values, prefix) if protocol in _SASL else None
+    channel = _channel(values, protocol, login, prefix)
     return BrokerReach(None, MappingProxyType({protocol: channel}), CLIENT_REMEDY)
+
+
+def with_prefix(prefix: str) -> tuple[Property, ...]:
+    """Return the properties that `read_client_reach` reads with this prefix, for a schema and its page."""
+    others = (CLIENT_AUTH.name, JAAS_FILE.name, TOKEN_COMMAND.name)
+    return tuple(
+        replace(prop, name=prefix + prop.name, doc=f"As `{prop.name}` of Kafka's clients, for these connections.")
+        for prop in (*SASL_OF_CLIENTS, *TLS)
+        if prop.name not in others
+    )
 
 
 def load_client_reach(path: Path) -> BrokerReach:

@@ -11,7 +11,8 @@ tried last for `PASSED_OVER_S`.
 
 The proxy asks each incarnation of a broker for its versions once and merges the controller's own into the answer
 (`merged_versions`). A client that received versions is connected only to a broker with the same versions. Among the
-brokers with the client's listener, the one with the fewest connections is chosen.
+brokers with the client's listener, the one with the fewest connections is chosen. Only PLAINTEXT listeners count: on
+another one the broker would take the client for this process, with its rights.
 
     brokers 1 (2 connections), 2 (1), 3 (0, refused a connection 4 s ago)  ->  order of attempts: 2, 1, 3
 """
@@ -26,7 +27,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from lethe.adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.client import ClientError, ConnectionFailed
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.forwarding import merged_versions
@@ -201,9 +203,9 @@ class ForwardingProxy:
             if known is None:
                 if self._failed_at_s.get(target, began_s) > began_s:
                     raise ConnectionFailed("it did not answer a moment ago")
-                host, port, limit_ms = target.endpoint.host, target.endpoint.port, self._connect_timeout_ms
-                async with await KafkaConnection.open(
-                    host, port, self._client_id, connect_timeout_ms=limit_ms, request_timeout_ms=limit_ms
+                limit_ms = self._connect_timeout_ms
+                async with await PLAINTEXT_REACH.open(
+                    target.endpoint, self._client_id, connect_timeout_ms=limit_ms, request_timeout_ms=limit_ms
                 ) as connection:
                     theirs = await connection.api_versions()
                 known = self._versions[target] = merged_versions(theirs, self._own, self._instead)

@@ -16,12 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
+from lethe.adapters.kafka.aiokafka_options import client_options, why_unreachable
+from lethe.adapters.kafka.client import ClientError
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.shell_words import option
 
 PATIENCE_S: Final = 30.0
@@ -161,18 +165,22 @@ async def _within(limit_s: float, what: Awaitable[None]) -> None:
 class _AioKafka:
     """aiokafka's producer."""
 
-    def __init__(self, servers: Sequence[str], topic: str, client_id: str) -> None:
+    def __init__(
+        self, servers: Sequence[str], topic: str, client_id: str, reach: BrokerReach, security: Mapping[str, Any]
+    ) -> None:
         from aiokafka import AIOKafkaProducer
 
         # aiokafka logs the same failure several times a second; the journal reports it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._topic = topic
+        self._why_unreachable = functools.partial(why_unreachable, reach, servers, client_id)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=list(servers),
             client_id=client_id,
             acks="all",
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             max_batch_size=BATCH_BYTES,
+            **security,
         )
 
     async def start(self) -> None:
@@ -182,7 +190,8 @@ class _AioKafka:
             await self._producer.start()
         except (KafkaError, OSError) as error:
             await self._producer.stop()
-            raise ProducerFailed(f"no broker can be reached: {error}") from error
+            reason = await self._why_unreachable() or str(error)
+            raise ProducerFailed(f"no broker can be reached: {reason}") from error
 
     async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
         from aiokafka.errors import KafkaError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
@@ -221,11 +230,15 @@ class _AioKafka:
             await self._producer.client.close()
 
 
-def aiokafka_producer(servers: Sequence[str], topic: str, client_id: str) -> StartProducer:
+def aiokafka_producer(servers: Sequence[str], topic: str, client_id: str, reach: BrokerReach) -> StartProducer:
     """Return a function that starts producers for the topic. Without aiokafka its first call raises ImportError."""
 
     async def start() -> Producer:
-        producer = _AioKafka(servers, topic, client_id)
+        try:
+            security = await client_options(reach)
+        except ClientError as error:
+            raise ProducerFailed(str(error)) from error
+        producer = _AioKafka(servers, topic, client_id, reach, security)
         await producer.start()
         return producer
 

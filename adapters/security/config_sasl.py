@@ -33,11 +33,10 @@ from lethe.adapters.security.config_names_sasl import (
     TOKEN_URL,
 )
 from lethe.adapters.security.files import read_file
-from lethe.adapters.security.login import MECHANISMS, MODULES, LoginUnusable, SaslLogin, check_mechanism
+from lethe.adapters.security.login import MECHANISMS, MODULES, Credentials, LoginUnusable, SaslLogin, check_mechanism
 from lethe.adapters.security.prefixed import Given, Place, PlacedSecret, PrefixedValues, listener_prefix
 from lethe.adapters.security.tokens import TokenCommand, TokenFile, TokenSource
 from lethe.adapters.security.unusable import Unusable
-from lethe.protocol.security.exchange import SaslClient
 from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config, parse_file
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
 
@@ -62,10 +61,14 @@ class _Context:
     """Where the login of one kind of connection is looked for."""
 
     mechanism: Property
-    own: str | None
-    """The prefix that has precedence over all; None: `sasl.jaas.config` itself has."""
+    prefix: str
+    """Of the properties of this kind of connection."""
+    own: str
+    """Prefix of the `sasl.jaas.config` that has precedence."""
     sections: tuple[str, ...]
     """Of the JAAS file."""
+    last: str | None
+    """Prefix of the `sasl.jaas.config` that comes after the file; None: there is none."""
     token_prefixes: tuple[str, ...]
 
 
@@ -75,21 +78,27 @@ def read_login_between_brokers(values: Values, listener: str) -> SaslLogin | Non
     prefix = listener_prefix(listener)
     own = f"{prefix}{mechanism.lower()}."
     sections = (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION)
-    return _read(values, _Context(INTER_BROKER_MECHANISM, own, sections, (own, prefix, "")))
+    return _read(values, _Context(INTER_BROKER_MECHANISM, "", own, sections, "", (own, prefix, "")))
 
 
-def read_client_login(values: Values) -> SaslLogin | None:
-    """Return the login of a client; None if a problem was noted."""
-    return _read(values, _Context(CLIENT_MECHANISM, None, (CLIENT_SECTION,), ("",)))
+def read_client_login(values: Values, prefix: str = "") -> SaslLogin | None:
+    """Return the login of a client whose properties have the prefix; None if a problem was noted."""
+    return _read(values, _Context(CLIENT_MECHANISM, prefix, prefix, (CLIENT_SECTION,), None, (prefix, "")))
 
 
 def _read(values: Values, context: _Context) -> SaslLogin | None:
-    mechanism = PrefixedValues(values, ("",)).text(context.mechanism)
+    mechanism = PrefixedValues(values, (context.prefix,)).text(context.mechanism)
     noted = len(values.problems)
     try:
         check_mechanism(mechanism)
     except LoginUnusable as error:
-        _note(values, context.mechanism.name, mechanism, str(error), f"set it to one of {', '.join(MECHANISMS)}")
+        _note(
+            values,
+            context.prefix + context.mechanism.name,
+            mechanism,
+            str(error),
+            f"set it to one of {', '.join(MECHANISMS)}",
+        )
         return None
     source = _token_source(values, context) if mechanism == OAUTHBEARER else None
     entry = _entry(values, context, mechanism)
@@ -98,8 +107,7 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
     if entry is None and source is not None:
         return SaslLogin.oauthbearer(source)
     if entry is None:
-        name = (context.own or "") + JAAS_CONFIG
-        _note(values, name, None, f"is missing: {mechanism} needs user and password", _EXAMPLE)
+        _note(values, context.own + JAAS_CONFIG, None, f"is missing: {mechanism} needs user and password", _EXAMPLE)
         return None
     try:
         return _login(mechanism, entry, source)
@@ -118,15 +126,15 @@ def _login(mechanism: str, entry: _Entry, source: TokenSource | None) -> SaslLog
     def read() -> SaslLogin:
         return SaslLogin.from_jaas(mechanism, entry.read(), source)
 
-    async def client() -> SaslClient:
+    async def credentials() -> Credentials:
         try:
             login = await asyncio.to_thread(read)
         except (Unusable, LoginUnusable, JaasError) as error:
             file = "" if entry.path is None else f"={entry.path}"
             raise LoginUnusable(f"{entry.place.name}{file}: {error}") from None
-        return await login.client()
+        return await login.credentials()
 
-    return dataclasses.replace(read(), client=client)
+    return dataclasses.replace(read(), credentials=credentials)
 
 
 # --- where it stands ----------------------------------------------------------------------------------------------
@@ -134,12 +142,14 @@ def _login(mechanism: str, entry: _Entry, source: TokenSource | None) -> SaslLog
 
 def _entry(values: Values, context: _Context, mechanism: str) -> _Entry | None:
     """Return the login module; None if none is given, or if a problem was noted."""
-    own = None if context.own is None else PrefixedValues(values, (context.own,)).secret(JAAS_CONFIG)
-    general = PrefixedValues(values, ("",)).secret(JAAS_CONFIG)
-    first, last = (general, None) if context.own is None else (own, general)
-    if first is not None:
-        return _in_property(first)
-    return _in_file(values, context.sections, mechanism) or (None if last is None else _in_property(last))
+    own = PrefixedValues(values, (context.own,)).secret(JAAS_CONFIG)
+    if own is not None:
+        return _in_property(own)
+    in_file = _in_file(values, context.sections, mechanism)
+    if in_file is not None or context.last is None:
+        return in_file
+    last = PrefixedValues(values, (context.last,)).secret(JAAS_CONFIG)
+    return None if last is None else _in_property(last)
 
 
 def _in_property(given: PlacedSecret) -> _Entry:
@@ -193,7 +203,7 @@ def _token_source(values: Values, context: _Context) -> TokenSource | None:
         return _token_file(reader, url)
     if command is not None:
         return _token_command(reader, command)
-    name, remedy = TOKEN_URL.name, f"set it to file:///path, or set {TOKEN_COMMAND.name}"
+    name, remedy = context.prefix + TOKEN_URL.name, f"set it to file:///path, or set {TOKEN_COMMAND.name}"
     _note(values, name, None, "is missing: OAUTHBEARER needs a token", remedy)
     return None
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self, cast
 
 from lethe.adapters.kafka.client_errors import AuthenticationRefused
+from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.tokens import TokenSource, TokenUnavailable
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.counting import listed
@@ -70,6 +71,20 @@ class LoginUnusable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one login shows. For clients with exchanges of their own, such as aiokafka, `SaslLogin` tells it."""
+
+    username: str
+    """Empty for OAUTHBEARER."""
+    secret: Secret
+    """The password; for OAUTHBEARER the token."""
+    is_token: bool = False
+    """Name and secret are id and HMAC of a delegation token."""
+    extensions: Mapping[str, str] | None = None
+    """Of OAUTHBEARER (KIP-342)."""
+
+
+@dataclass(frozen=True, slots=True)
 class SaslLogin:
     """A mechanism with its credentials. Make it with `plain`, `scram`, `oauthbearer` or `from_jaas`."""
 
@@ -78,38 +93,47 @@ class SaslLogin:
     """Who logs in, for messages."""
     remedy: str
     """What to check after a refusal."""
-    client: Callable[[], Awaitable[SaslClient]] = field(repr=False)
-    """Makes the client's side of one exchange. Raises TokenUnavailable, Unusable, OSError and ValueError."""
+    credentials: Callable[[], Awaitable[Credentials]] = field(repr=False)
+    """Returns them as of now. Raises TokenUnavailable, Unusable, OSError and ValueError."""
     random: Callable[[], float] = field(default=random.random, repr=False)
     """A number from 0 to 1 for the time of the next login."""
+
+    async def client(self) -> SaslClient:
+        """Return the client's side of one exchange. Raises what `credentials` raises."""
+        found = await self.credentials()
+        secret = found.secret.reveal()
+        if self.mechanism == PLAIN:
+            return PlainClient(found.username, secret)
+        if self.mechanism == OAUTHBEARER:
+            return OAuthBearerClient(secret, found.extensions)
+        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        return ScramClient(ScramMechanism(self.mechanism), found.username, secret, nonce, is_token=found.is_token)
 
     @classmethod
     def plain(cls, username: str, password: Password) -> Self:
         """Log in by PLAIN."""
-
-        async def client() -> SaslClient:
-            return PlainClient(username, await asyncio.to_thread(password))
-
-        return cls(PLAIN, f"user {username}", _CHECK_PASSWORD, client)
+        return cls._with_password(PLAIN, username, password, is_token=False)
 
     @classmethod
     def scram(cls, mechanism: ScramMechanism, username: str, password: Password, *, is_token: bool = False) -> Self:
         """Log in by SCRAM. `is_token`: name and password are id and HMAC of a delegation token."""
+        return cls._with_password(mechanism.value, username, password, is_token=is_token)
 
-        async def client() -> SaslClient:
-            nonce = secrets.token_urlsafe(_NONCE_BYTES)
-            return ScramClient(mechanism, username, await asyncio.to_thread(password), nonce, is_token=is_token)
+    @classmethod
+    def _with_password(cls, mechanism: str, username: str, password: Password, *, is_token: bool) -> Self:
+        async def credentials() -> Credentials:
+            return Credentials(username, Secret(await asyncio.to_thread(password)), is_token)
 
-        return cls(mechanism.value, f"user {username}", _CHECK_PASSWORD, client)
+        return cls(mechanism, f"user {username}", _CHECK_PASSWORD, credentials)
 
     @classmethod
     def oauthbearer(cls, source: TokenSource, extensions: Mapping[str, str] | None = None) -> Self:
         """Log in by OAUTHBEARER with the token that the source has at that time."""
 
-        async def client() -> SaslClient:
-            return OAuthBearerClient(await source.token(), extensions)
+        async def credentials() -> Credentials:
+            return Credentials("", Secret(await source.token()), extensions=extensions)
 
-        return cls(OAUTHBEARER, str(source), f"check {source}: its expiry, issuer and audience", client)
+        return cls(OAUTHBEARER, str(source), f"check {source}: its expiry, issuer and audience", credentials)
 
     @classmethod
     def from_jaas(cls, mechanism: str, entry: JaasEntry, source: TokenSource | None = None) -> Self:

@@ -10,6 +10,7 @@ import pytest
 
 from lethe.adapters.kafka import journal_topic
 from lethe.adapters.kafka.journal_topic import Producer, ProducerFailed, TopicDestination, aiokafka_producer
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 
 KEY = b"/lethe/controller/1"
 LINES = [b"a\n", b"b\n", b"c\n"]
@@ -127,6 +128,8 @@ def test_haste_before_anything_is_written_lets_one_attempt_be(kafka: FakeKafka) 
 
 
 async def test_the_real_producer_says_when_no_broker_is_there(unused_tcp_port: int) -> None:
-    start: Callable[[], Awaitable[Producer]] = aiokafka_producer([f"127.0.0.1:{unused_tcp_port}"], "t", "lethe")
+    start: Callable[[], Awaitable[Producer]] = aiokafka_producer(
+        [f"127.0.0.1:{unused_tcp_port}"], "t", "lethe", PLAINTEXT_REACH
+    )
     with pytest.raises(ProducerFailed, match="no broker can be reached"):
         await start()

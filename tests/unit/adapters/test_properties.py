@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters import config_common
-from lethe.adapters.config_common import JournalTopicConfig
 from lethe.adapters.config_environment import environment_settings, property_name
 from lethe.adapters.config_listeners import with_ports
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.properties import ConfigError, Values, parse_properties, unknown_names
 from lethe.broker.runtime.configuration import BROKER_SCHEMA, BrokerConfig, load_broker_config
 from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA, ControllerConfig, load_controller_config
-from lethe.protocol.vocabulary import Endpoint
+from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 MINIMAL = "broker.id=3\nzookeeper.connect=localhost:2181\nlog.dirs=/var/lib/lethe\n"
 
@@ -351,9 +351,31 @@ def test_a_journal_that_goes_into_a_topic(tmp_path: Path) -> None:
     assert load_controller_config(path, {}).journal_topic is None
     path.write_text(base + "lethe.journal.kafka.bootstrap.servers=kafka-1:9092, [::1]:9093\n")
     found = load_controller_config(path, {}).journal_topic
-    assert found == JournalTopicConfig(("kafka-1:9092", "[::1]:9093"), "__lethe_journal")
+    assert found is not None
+    assert (found.servers, found.topic) == (("kafka-1:9092", "[::1]:9093"), "__lethe_journal")
+    assert found.reach.choice.spoken == (SecurityProtocol.PLAINTEXT,)
     config = load(MINIMAL + "lethe.journal.kafka.bootstrap.servers=k:1\nlethe.journal.kafka.topic=facts\n", tmp_path)
-    assert config.journal_topic == JournalTopicConfig(("k:1",), "facts")
+    assert config.journal_topic is not None
+    assert (config.journal_topic.servers, config.journal_topic.topic) == (("k:1",), "facts")
+
+
+def test_the_journal_connects_as_a_client_of_its_own(tmp_path: Path) -> None:
+    entry = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="j" password="hidden";'
+    text = (
+        "lethe.journal.kafka.bootstrap.servers=k:1\nlethe.journal.kafka.security.protocol=SASL_SSL\n"
+        "lethe.journal.kafka.sasl.mechanism=SCRAM-SHA-512\nlethe.journal.kafka.ssl.endpoint.identification.algorithm=\n"
+    )
+    found = load(f"{MINIMAL}{text}lethe.journal.kafka.sasl.jaas.config={entry}", tmp_path)
+    assert found.warnings == ()
+    assert found.journal_topic is not None
+    (security,) = found.journal_topic.reach.security.values()
+    assert security.protocol is SecurityProtocol.SASL_SSL
+    assert not security.endpoint_identification
+    assert security.login is not None
+    assert security.login.identity == "user j"
+    assert found.reach == PLAINTEXT_REACH
+    (problem,) = problems(f"{MINIMAL}{text}sasl.jaas.config={entry}", tmp_path)
+    assert "lethe.journal.kafka.sasl.jaas.config: is missing: SCRAM-SHA-512 needs user and password" in problem
 
 
 @pytest.mark.parametrize(
