@@ -56,6 +56,8 @@ class TakeoverSettings:
 
 _UNREACHED: Final = {
     "unreachable": CauseKind.BROKER_UNREACHABLE,
+    "login": CauseKind.BROKER_UNREACHABLE,
+    "tls": CauseKind.BROKER_UNREACHABLE,
     "lost": CauseKind.BROKER_UNREACHABLE,
     "timeout": CauseKind.BROKER_SILENT,
     "garbage": CauseKind.BROKER_ERROR,

@@ -113,4 +113,5 @@ def _channel(
     except ConfigError as error:
         values.problems += error.problems
         return ChannelSecurity(login=login)
-    return ChannelSecurity(material.client_context, settings.check_host, login)
+    certificate = None if settings.keystore is None else str(settings.keystore.path or settings.keystore.place.name)
+    return ChannelSecurity(material.client_context, settings.check_host, login, certificate)

@@ -45,6 +45,11 @@ class BrokerReach:
         """The same choice without secrets, as the cores need it."""
         return ListenerChoice(self.listener, tuple(sorted(self.security)), self.remedy)
 
+    @property
+    def principal(self) -> str:
+        """Whom brokers take this process for, for messages about rights."""
+        return self.security[min(self.security)].principal
+
     def endpoint_of(self, broker: Broker) -> Endpoint:
         """Return the broker's endpoint to connect to. Raises NoListener."""
         choice = self.choice

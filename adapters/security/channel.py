@@ -28,6 +28,8 @@ class ChannelSecurity:
     endpoint_identification: bool = True
     """The certificate must be for the name that is connected to (`ssl.endpoint.identification.algorithm=https`)."""
     login: SaslLogin | None = None
+    certificate: str | None = None
+    """Where the certificate stands that clients show, for messages; None: they show none."""
 
     @property
     def protocol(self) -> SecurityProtocol:
@@ -35,6 +37,13 @@ class ChannelSecurity:
         if self.login is None:
             return SecurityProtocol.PLAINTEXT if self.tls is None else SecurityProtocol.SSL
         return SecurityProtocol.SASL_PLAINTEXT if self.tls is None else SecurityProtocol.SASL_SSL
+
+    @property
+    def principal(self) -> str:
+        """Whom brokers take the client for, for messages about rights."""
+        if self.login is not None:
+            return self.login.principal
+        return ANONYMOUS if self.certificate is None else f"the principal of the certificate in {self.certificate}"
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for a new connection; None without TLS. Raises what `tls` raises.
@@ -51,5 +60,7 @@ class ChannelSecurity:
         return context
 
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Kafka's principal of clients that do not say who they are."""
 PLAINTEXT: Final = ChannelSecurity()
 """Neither TLS nor SASL."""

@@ -91,6 +91,8 @@ class SaslLogin:
     mechanism: str
     identity: str
     """Who logs in, for messages."""
+    principal: str
+    """Whom brokers take it for, unless they map names: `User:lethe`, for messages about rights."""
     remedy: str
     """What to check after a refusal."""
     credentials: Callable[[], Awaitable[Credentials]] = field(repr=False)
@@ -124,7 +126,7 @@ class SaslLogin:
         async def credentials() -> Credentials:
             return Credentials(username, Secret(await asyncio.to_thread(password)), is_token)
 
-        return cls(mechanism, f"user {username}", _CHECK_PASSWORD, credentials)
+        return cls(mechanism, f"user {username}", f"User:{username}", _CHECK_PASSWORD, credentials)
 
     @classmethod
     def oauthbearer(cls, source: TokenSource, extensions: Mapping[str, str] | None = None) -> Self:
@@ -133,7 +135,8 @@ class SaslLogin:
         async def credentials() -> Credentials:
             return Credentials("", Secret(await source.token()), extensions=extensions)
 
-        return cls(OAUTHBEARER, str(source), f"check {source}: its expiry, issuer and audience", credentials)
+        remedy = f"check {source}: its expiry, issuer and audience"
+        return cls(OAUTHBEARER, str(source), f"the principal of {source}", remedy, credentials)
 
     @classmethod
     def from_jaas(cls, mechanism: str, entry: JaasEntry, source: TokenSource | None = None) -> Self:

@@ -40,6 +40,8 @@ class CoreConfig:
     unclean_leader_election_enable: bool = False
     listener_choice: ListenerChoice = ANY_PLAINTEXT
     """Which listener of a broker the controller connects to, and the security protocols that it is configured for."""
+    principal: str = "User:ANONYMOUS"
+    """Whom brokers take this controller for, for messages about rights."""
     endpoints: tuple[Endpoint, ...] = ()
     """Endpoints at which brokers reach this controller. If any, UpdateMetadata lists it among the live brokers."""
     retry_min_ms: int = 500

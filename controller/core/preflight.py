@@ -132,8 +132,8 @@ def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutco
     elif refused:
         _stay(
             step,
-            f"the authorizer of {listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant its "
-            "principal ClusterAction on the cluster",
+            f"the authorizer of {listed(refused)} refuses this controller (CLUSTER_AUTHORIZATION_FAILED): grant "
+            f"{step.context.config.principal} ClusterAction on the cluster",
         )
     elif len(silent) == len(outcomes):
         why = listed([f"broker {each.broker} ({_why(each)})" for each in silent])

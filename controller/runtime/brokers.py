@@ -6,6 +6,8 @@ connection and waits: 100 ms at first, then twice as long each time, up to 5 s. 
 
     attempt                               reason         next step
     connection refused                    unreachable    wait, connect, send again
+    login refused                         login          the same
+    no TLS                                tls            the same
     connection closed before the answer   lost           the same
     no answer within the request timeout  timeout        the same
     undecodable or unrelated answer       garbage        the same
@@ -37,7 +39,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, assert_never
 
-from lethe.adapters.kafka.client import ConnectionFailed, RequestTimedOut
+from lethe.adapters.kafka.client import AuthenticationRefused, ConnectionFailed, RequestTimedOut, TlsFailed
 from lethe.adapters.logs import fields
 from lethe.controller.core.effects import OpenChannel, Send
 from lethe.controller.core.events import (
@@ -107,7 +109,7 @@ class ChannelProblem(NamedTuple):
     """Why the requests of a channel fail at present."""
 
     reason: str
-    """`unreachable`, `lost`, `timeout` or `garbage`."""
+    """`unreachable`, `login`, `tls`, `lost`, `timeout` or `garbage`."""
     what: str
     attempts: int
     lasts_ms: int
@@ -219,12 +221,12 @@ class _Channel:
             except RequestTimedOut as error:
                 reason, problem = "timeout", str(error)
             except ConnectionFailed as error:
-                reason, problem = "unreachable" if self._wire is None else "lost", str(error)
+                reason, problem = _reason(error, was_open=self._wire is not None), str(error)
             else:
                 self._failures, self._problem = 0, None
                 return response
             await self._back_off(body, reason, problem)
-            unanswered += reason != "unreachable"
+            unanswered += reason not in ("unreachable", "login", "tls")
             if body.api is ApiKey.DESCRIBE_LOG_DIRS and unanswered >= MAX_UNANSWERED_QUESTIONS:
                 return DescribeLogDirsResponse((), ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -264,6 +266,14 @@ class _Channel:
         wire, self._wire = self._wire, None
         if wire is not None:
             await wire.close()
+
+
+def _reason(error: ConnectionFailed, *, was_open: bool) -> str:
+    if isinstance(error, AuthenticationRefused):
+        return "login"
+    if isinstance(error, TlsFailed):
+        return "tls"
+    return "lost" if was_open else "unreachable"
 
 
 def _answer(send: Send, response: ChannelResponse) -> Answer:

@@ -30,6 +30,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,
         leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
         listener_choice=config.reach.choice,
+        principal=config.reach.principal,
         endpoints=endpoints,
         takeover=config.takeover,
         takeover_grace_ms=config.takeover_grace_ms,

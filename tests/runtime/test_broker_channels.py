@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.client import AuthenticationRefused, ConnectionFailed, KafkaConnection, TlsFailed
 from lethe.controller.core.effects import OpenChannel, Send
 from lethe.controller.core.events import (
     Answer,
@@ -66,6 +66,8 @@ class Bench:
         self.connects = 0
         self.impatient = impatient
         """So many connections wait only a moment for an answer."""
+        self.refusals: list[ConnectionFailed] = []
+        """Why the next connections cannot be opened."""
         settings = ChannelSettings(InterBrokerProtocol.parse(ibp), max_request_bytes, QUICK, log_every_ms=0)
         self.channels = Channels(
             tasks,
@@ -78,6 +80,8 @@ class Bench:
 
     async def _connect(self, endpoint: Endpoint) -> BrokerConnection:
         self.connects += 1
+        if self.refusals:
+            raise self.refusals.pop(0)
         limit_ms = 40 if self.connects <= self.impatient else 60_000
         return await KafkaConnection.open(
             endpoint.host, endpoint.port, str(ME), request_timeout_ms=limit_ms, max_response_bytes=1 << 20
@@ -209,6 +213,16 @@ async def test_the_same_content_is_sent_until_it_is_answered(act: Act, reason: s
         assert len(bodies) == 1
         assert broker.connections == 4
         assert not b.faults
+
+
+async def test_a_refused_login_and_missing_tls_are_counted_apart_and_tried_again() -> None:
+    async with FakeBroker() as broker, bench() as b:
+        b.refusals = [AuthenticationRefused("user lethe"), AuthenticationRefused("again"), TlsFailed("no authority")]
+        b.open(broker.endpoint)
+        number = b.send(update())
+        await reach(lambda: b.answers)
+        assert b.numbers() == [number]
+        assert b.counts().retries == {"login": 2, "tls": 1}
 
 
 async def test_a_broker_that_does_not_listen_yet_is_tried_until_it_does() -> None:

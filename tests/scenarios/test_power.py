@@ -394,6 +394,7 @@ def test_one_authorizer_that_refuses_is_enough_not_to_take_control() -> None:
     world.elect()
     assert role(world) is Role.REFUSED
     assert "the authorizer of broker 3 refuses this controller" in (world.context.refusal or "")
+    assert "grant User:ANONYMOUS ClusterAction" in (world.context.refusal or "")
     world.probe_answer = lambda _: STALE
     world.advance(10_000)
     assert role(world) is Role.ACTIVE

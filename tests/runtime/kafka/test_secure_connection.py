@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -451,7 +452,7 @@ def test_the_failures_are_failures_of_the_connection() -> None:
 
 def again(random: Callable[[], float] = lambda: 0.0, password: Callable[[], str] = lambda: PASSWORD) -> SaslLogin:
     login = SaslLogin.scram(SHA_512, "lethe", password)
-    return SaslLogin(login.mechanism, login.identity, login.remedy, login.credentials, random)
+    return replace(login, random=random)
 
 
 async def requested_at(connection: KafkaConnection, after_s: float) -> None:

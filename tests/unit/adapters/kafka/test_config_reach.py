@@ -86,6 +86,18 @@ def test_a_listeners_own_properties_come_first(tmp_path: Path) -> None:
     assert security.login.identity == "user own"
 
 
+def test_who_connects_is_named_for_messages_about_rights(tmp_path: Path) -> None:
+    assert between("").principal == "User:ANONYMOUS"
+    assert between(f"security.inter.broker.protocol=SASL_PLAINTEXT\n{LOGIN}").principal == "User:lethe"
+    assert between("security.inter.broker.protocol=SSL").principal == "User:ANONYMOUS"
+    own = Authority().client().pem_file(tmp_path / "own.pem")
+    ssl = f"security.inter.broker.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location={own}\n"
+    assert between(ssl).principal == f"the principal of the certificate in {own}"
+    token = "sasl.oauthbearer.token.endpoint.url=file:///t\nsasl.mechanism.inter.broker.protocol=OAUTHBEARER\n"
+    found = between(f"{token}security.inter.broker.protocol=SASL_PLAINTEXT")
+    assert found.principal == "the principal of the token in /t"
+
+
 def test_what_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     (found,) = refusals(f"{MAP}inter.broker.listener.name=OTHER")
     assert found == (
