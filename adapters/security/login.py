@@ -16,6 +16,7 @@ import asyncio
 import random
 import re
 import secrets
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self, cast
@@ -41,7 +42,7 @@ from lethe.protocol.security.exchange import AuthenticationFailed, SaslClient
 from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.oauthbearer import OAUTHBEARER, OAuthBearerClient
 from lethe.protocol.security.plain import PLAIN, PlainClient
-from lethe.protocol.security.scram import ScramClient, ScramMechanism
+from lethe.protocol.security.scram import Derive, ScramClient, ScramMechanism, salted_password
 
 Ask = Callable[[Request, int], Awaitable[Response]]
 """(request, version) -> response, on the connection that logs in"""
@@ -53,6 +54,7 @@ _NONCE_BYTES: Final = 24
 _EARLIEST: Final = 0.85
 _SPREAD: Final = 0.10
 _MAX_SHOWN: Final = 300
+_MAX_REMEMBERED: Final = 4
 _SHORTEST_MASKED: Final = 3
 """Shorter texts occur in any sentence."""
 MODULES: Final = {
@@ -68,6 +70,46 @@ MECHANISMS: Final = tuple(MODULES)
 
 class LoginUnusable(ValueError):
     """The configuration gives no login. The text says what is wrong with it, and contains no secret."""
+
+
+class _Derived:
+    """One salted password, once it is derived."""
+
+    __slots__ = ("lock", "salted")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.salted: bytes | None = None
+
+
+class SaltedPasswords:
+    """Remembers salted passwords of SCRAM: all brokers of a cluster have the same credential of a user.
+
+    Without it a controller that logs in at a hundred brokers derives the same bytes a hundred times, which takes longer
+    than a preflight waits. A broker that makes up salts makes only its own logins wait.
+    """
+
+    __slots__ = ("_derive", "_found", "_lock")
+
+    def __init__(self, derive: Derive = salted_password) -> None:
+        self._derive = derive
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str, bytes, int], _Derived] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def derive(self, digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+        """Return `salted_password`. May be called from any thread; others with the same arguments wait meanwhile."""
+        key = (digest, password, salt, iterations)
+        with self._lock:
+            derived = self._found.setdefault(key, _Derived())
+            if len(self._found) > _MAX_REMEMBERED:
+                del self._found[next(iter(self._found))]
+        with derived.lock:
+            if derived.salted is None:
+                derived.salted = self._derive(*key)
+            return derived.salted
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +141,7 @@ class SaslLogin:
     """Returns them as of now. Raises TokenUnavailable, Unusable, OSError and ValueError."""
     random: Callable[[], float] = field(default=random.random, repr=False)
     """A number from 0 to 1 for the time of the next login."""
+    _salted: SaltedPasswords = field(default_factory=SaltedPasswords, repr=False, compare=False)
 
     async def client(self) -> SaslClient:
         """Return the client's side of one exchange. Raises what `credentials` raises."""
@@ -109,7 +152,10 @@ class SaslLogin:
         if self.mechanism == OAUTHBEARER:
             return OAuthBearerClient(secret, found.extensions)
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        return ScramClient(ScramMechanism(self.mechanism), found.username, secret, nonce, is_token=found.is_token)
+        mechanism = ScramMechanism(self.mechanism)
+        return ScramClient(
+            mechanism, found.username, secret, nonce, is_token=found.is_token, derive=self._salted.derive
+        )
 
     @classmethod
     def plain(cls, username: str, password: Password) -> Self:

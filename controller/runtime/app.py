@@ -45,7 +45,7 @@ from lethe.controller.runtime.board.board import Board, BoardMemory
 from lethe.controller.runtime.brokers import ChannelProblem, Channels, ChannelSettings, Connect
 from lethe.controller.runtime.caches import CacheReader
 from lethe.controller.runtime.configuration import ControllerConfig
-from lethe.controller.runtime.configured import connector, core_config, listener_for
+from lethe.controller.runtime.configured import connector, core_config, listener_for, prober
 from lethe.controller.runtime.group_offsets import GroupOffsetsClient
 from lethe.controller.runtime.instance import ControllerIdTaken, Instance
 from lethe.controller.runtime.invariant_checks import checked
@@ -53,7 +53,6 @@ from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ControllerMetrics
 from lethe.controller.runtime.perform import Background, Performer
 from lethe.controller.runtime.powers import PowerWatch
-from lethe.controller.runtime.probing import Prober
 from lethe.controller.runtime.queue import EventQueue
 from lethe.controller.runtime.recorder import Recorder
 from lethe.controller.runtime.sessions import SessionKeeper
@@ -216,7 +215,6 @@ class ControllerApp:
             offsets = GroupOffsetsClient(
                 connector(self._config), queue.post, lambda error, where: loop.fault(error, where)
             )
-            prober = Prober(self._connect, self._config.inter_broker_protocol)
             performer = Performer(
                 sessions,
                 channels,
@@ -226,7 +224,7 @@ class ControllerApp:
                 subject,
                 listener,
                 caches.read,
-                prober.probe,
+                prober(self._config, self._connect).probe,
                 Background(tasks.create_task, queue.post, lambda error, where: loop.fault(error, where)),
                 offsets.perform,
             )

@@ -9,10 +9,12 @@ from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
+from lethe.controller.runtime.brokers import Connect
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.controller.runtime.listener import BrokerListener, proxy_for
 from lethe.controller.runtime.metrics import ControllerMetrics
-from lethe.protocol.vocabulary import Endpoint
+from lethe.controller.runtime.probing import SECURE_AFTER_FIRST_MS, SECURE_LIMIT_MS, Prober
+from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 
 def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) -> CoreConfig:
@@ -54,6 +56,13 @@ def connector(config: ControllerConfig) -> Callable[[Endpoint], Awaitable[KafkaC
         )
 
     return connect
+
+
+def prober(config: ControllerConfig, connect: Connect) -> Prober:
+    """Return the prober, which waits longer where connections take handshakes and logins."""
+    if config.reach.choice.spoken == (SecurityProtocol.PLAINTEXT,):
+        return Prober(connect, config.inter_broker_protocol)
+    return Prober(connect, config.inter_broker_protocol, SECURE_LIMIT_MS, SECURE_AFTER_FIRST_MS)
 
 
 def listener_for(

@@ -28,6 +28,9 @@ LIMIT_MS: Final = 3_000
 """For all probes, connecting included."""
 AFTER_FIRST_MS: Final = 500
 """For the remaining probes, once a broker has answered."""
+SECURE_LIMIT_MS: Final = 6_000
+SECURE_AFTER_FIRST_MS: Final = 2_000
+"""With TLS or SASL: a hundred handshakes and logins keep a processor busy for a second."""
 
 
 class Prober:

@@ -72,6 +72,10 @@ def salted_password(digest: str, password: str, salt: bytes, iterations: int) ->
     return hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
 
 
+Derive = Callable[[str, str, bytes, int], bytes]
+"""`salted_password`: (digest, password, salt, iterations) -> SaltedPassword"""
+
+
 def _keys(digest: str, salted: bytes) -> tuple[bytes, bytes]:
     """Return the client's key and the server's key."""
     return hmac.digest(salted, b"Client Key", digest), hmac.digest(salted, b"Server Key", digest)
@@ -146,13 +150,21 @@ class ScramCredential:
 class ScramClient:
     """The client's side of one exchange. `nonce` is random, of printable ASCII without comma, and used once.
 
-    `is_token`: name and password are id and HMAC of a delegation token (KIP-48).
+    `is_token`: name and password are id and HMAC of a delegation token (KIP-48). `derive`: `salted_password`, or a
+    function that remembers what that returned.
     """
 
-    __slots__ = ("_bare", "_digest", "_expected", "_nonce", "_password", "_state")
+    __slots__ = ("_bare", "_derive", "_digest", "_expected", "_nonce", "_password", "_state")
 
     def __init__(
-        self, mechanism: ScramMechanism, username: str, password: str, nonce: str, *, is_token: bool = False
+        self,
+        mechanism: ScramMechanism,
+        username: str,
+        password: str,
+        nonce: str,
+        *,
+        is_token: bool = False,
+        derive: Derive = salted_password,
     ) -> None:
         if not username:
             raise ValueError("the user name is empty")
@@ -160,6 +172,7 @@ class ScramClient:
             raise ValueError("a nonce consists of printable ASCII characters without comma")
         self._digest = mechanism.digest
         self._password = password
+        self._derive = derive
         self._nonce = nonce
         self._bare = f"n={_sasl_name(username)},r={nonce}{',tokenauth=true' if is_token else ''}"
         self._expected = b""
@@ -189,7 +202,7 @@ class ScramClient:
                 f"the server requests {iterations:,} SCRAM iterations; from {MIN_ITERATIONS:,} to {MAX_ITERATIONS:,} "
                 f"are accepted"
             )
-        salted = salted_password(self._digest, self._password, salt, iterations)
+        salted = self._derive(self._digest, self._password, salt, iterations)
         without_proof = f"c={base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()},r={nonce}"
         auth_message = f"{self._bare},{message},{without_proof}".encode()
         proof = client_proof(self._digest, salted, auth_message)

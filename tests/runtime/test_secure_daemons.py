@@ -14,12 +14,10 @@ from lethe.broker.runtime.controller_connection import ControllerConnection
 from lethe.controller.core.effects import ProbeBrokers, ProbeTarget
 from lethe.controller.core.events import ProbeOutcome
 from lethe.controller.runtime.configuration import load_controller_config
-from lethe.controller.runtime.configured import connector
-from lethe.controller.runtime.probing import Prober
+from lethe.controller.runtime.configured import connector, prober
 from lethe.protocol.kafka.control import probe_request
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import MetadataRequest
-from lethe.protocol.kafka.versions import LATEST
 from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
 from tests.fakes.certificates import Authority
@@ -62,7 +60,7 @@ class Place:
         async with asyncio.timeout(30), self.broker.running() as port:
             target = Endpoint("INTERNAL", "127.0.0.1", port, SASL_SSL)._replace(**endpoint)  # type: ignore[arg-type]
             probe = ProbeBrokers(1, probe_request(config.controller_id), (ProbeTarget(BrokerId(1), target),))
-            (outcome,) = await Prober(connector(config), LATEST, 20_000).probe(probe)
+            (outcome,) = await prober(config, connector(config)).probe(probe)
         assert PASSWORD not in str(outcome)
         return outcome
 

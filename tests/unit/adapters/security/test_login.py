@@ -1,13 +1,24 @@
 """Logins from JAAS entries: which mechanism goes with which module, and what is refused."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lethe.adapters.security.login import MECHANISMS, LoginUnusable, SaslLogin, check_mechanism, masked, shown
+from lethe.adapters.security.login import (
+    MECHANISMS,
+    LoginUnusable,
+    SaltedPasswords,
+    SaslLogin,
+    check_mechanism,
+    masked,
+    shown,
+)
 from lethe.adapters.security.tokens import TokenFile
 from lethe.protocol.security.exchange import SaslClient
 from lethe.protocol.security.jaas import JaasEntry, JaasError, parse_config
+from lethe.protocol.security.scram import ScramCredential, ScramMechanism, ScramServer, salted_password
 
 COMMON = "org.apache.kafka.common.security"
 PLAIN = parse_config(f'{COMMON}.plain.PlainLoginModule required username="alice" password="hunter2";')
@@ -29,6 +40,32 @@ async def test_a_login_for_each_mechanism(tmp_path: Path) -> None:
     oauth = SaslLogin.from_jaas("OAUTHBEARER", OAUTH, TokenFile(tmp_path / "token"))
     assert await first(oauth) == b"n,,\x01auth=Bearer abc\x01tenant=t1\x01\x01"
     assert oauth.identity == f"the token in {tmp_path}/token"
+
+
+async def test_a_salted_password_is_derived_once_for_all_brokers() -> None:
+    derived: list[bytes] = []
+
+    def slowly(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
+        derived.append(salt)
+        return salted_password(digest, password, salt, iterations)
+
+    passwords = SaltedPasswords(slowly)
+    login = replace(SaslLogin.from_jaas("SCRAM-SHA-256", SCRAM), _salted=passwords)
+
+    async def log_in(salt: bytes) -> None:
+        credential = ScramCredential.of(ScramMechanism.SHA_256, "hunter2", salt)
+        client, server = await login.client(), ScramServer(ScramMechanism.SHA_256, "n", lambda _: credential)
+        final = await asyncio.to_thread(client.answer, server.answer(client.first()))
+        assert final is not None
+        assert client.answer(server.answer(final)) is None
+        assert server.principal == "alice"
+
+    await asyncio.gather(*(log_in(b"of the cluster") for _ in range(20)))
+    assert derived == [b"of the cluster"]
+    for number in range(10):
+        await log_in(b"of another %d" % number)
+    assert len(derived) == 11
+    assert len(passwords) <= 4
 
 
 async def test_each_exchange_has_a_nonce_of_its_own() -> None:
