@@ -20,7 +20,7 @@ from typing import Final
 from lethe.adapters.properties import MAX_INT, ConfigError, Property, PropertyKind, Values
 from lethe.adapters.security.config import read_zookeeper_tls
 from lethe.adapters.security.config_names import ZOOKEEPER_TLS
-from lethe.adapters.security.files import read_file
+from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.tls import TlsMaterial
@@ -32,13 +32,12 @@ from lethe.adapters.zookeeper.config import (
     parse_connect_string,
 )
 from lethe.adapters.zookeeper.config import ZooKeeperConfig as SessionConfig
-from lethe.protocol.security.jaas import ZOOKEEPER_SECTION, JaasEntry, JaasError, parse_file
+from lethe.protocol.security.jaas import ZOOKEEPER_SECTION, JaasEntry, JaasError
 from lethe.protocol.zookeeper.operations import Credentials
 
 SET_ACL: Final = "zookeeper.set.acl"
-MAX_JAAS_BYTES: Final = 1024 * 1024
 _USERNAME, _PASSWORD = "lethe.zookeeper.sasl.username", "lethe.zookeeper.sasl.password"
-_JAAS, _SECTION, _ENABLED = "java.security.auth.login.config", "zookeeper.sasl.clientconfig", "zookeeper.sasl.client"
+_JAAS, _SECTION, _ENABLED = JAAS_FILE.name, "zookeeper.sasl.clientconfig", "zookeeper.sasl.client"
 _DIGEST_MODULE: Final = "DigestLoginModule"
 
 ACCESS: Final = with_files(
@@ -64,14 +63,8 @@ ACCESS: Final = with_files(
             "User that logs in to ZooKeeper by SASL DIGEST-MD5. With `zookeeper.set.acl` it has to be the brokers'.",
         ),
         Property(_PASSWORD, PropertyKind.SECRET, None, "Password of that user."),
-        Property(
-            _JAAS,
-            PropertyKind.TEXT,
-            None,
-            "JAAS file of the brokers, which has that user and password in its section `Client`; Java knows it by "
-            "`-Djava.security.auth.login.config`.",
-        ),
-        Property(_SECTION, PropertyKind.TEXT, ZOOKEEPER_SECTION, "Name of that section."),
+        JAAS_FILE,
+        Property(_SECTION, PropertyKind.TEXT, ZOOKEEPER_SECTION, "Name of its section for ZooKeeper."),
         Property(_ENABLED, PropertyKind.BOOLEAN, "true", "false: do not log in by SASL."),
     )
 )
@@ -256,13 +249,10 @@ def _user_in_file(values: Values) -> SaslLogin | None:
     if file is None:
         return None
     try:
-        sections = parse_file(read_file(Path(file), MAX_JAAS_BYTES).decode())
-        entries = sections.get(values.text(_SECTION) or ZOOKEEPER_SECTION)
+        entries = read_sections(Path(file)).get(values.text(_SECTION) or ZOOKEEPER_SECTION)
         return None if entries is None else _user_of(entries)
     except Unusable as error:
         values.wrong(_JAAS, error.reason, error.remedy)
-    except UnicodeDecodeError:
-        values.wrong(_JAAS, "is not text in UTF-8", "name the JAAS file of the brokers")
     except JaasError as error:
         values.wrong(_JAAS, str(error), "mend that line, or name another file")
     return None

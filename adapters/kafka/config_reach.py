@@ -25,12 +25,12 @@ from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
 from lethe.adapters.security.config_names_sasl import (
     CLIENT_PROTOCOL,
     INTER_BROKER_PROTOCOL,
-    JAAS_FILE,
     SASL_BETWEEN_BROKERS,
     SASL_OF_CLIENTS,
     TOKEN_COMMAND,
 )
 from lethe.adapters.security.config_sasl import read_client_login, read_login_between_brokers
+from lethe.adapters.security.jaas_file import JAAS_FILE
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
 from lethe.adapters.security.tls import TlsMaterial, TlsSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.adapters.properties import Property, PropertyKind
+from lethe.adapters.security.jaas_file import JAAS_FILE
 from lethe.protocol.vocabulary import SecurityProtocol
 
 GSSAPI_DEFAULT: Final = "GSSAPI"
@@ -13,14 +14,6 @@ _MECHANISMS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; GSSAPI
 
 JAAS_CONFIG: Final = "sasl.jaas.config"
 
-JAAS_FILE: Final = Property(
-    "java.security.auth.login.config",
-    PropertyKind.TEXT,
-    None,
-    "A JAAS file, as Java knows it by `-Djava.security.auth.login.config`. Between brokers its section "
-    "`<listener in small letters>.KafkaServer` or `KafkaServer` counts, for clients `KafkaClient`. It is read at each "
-    "login.",
-)
 TOKEN_URL: Final = Property(
     "sasl.oauthbearer.token.endpoint.url",
     PropertyKind.TEXT,
@@ -82,11 +75,10 @@ SASL_BETWEEN_BROKERS: Final = (
         "`listener.name.<listener>.<mechanism>.sasl.jaas.config` (all in small letters) comes first, then the JAAS "
         "file; this one, which Kafka's brokers ignore, comes last."
     ),
-    JAAS_FILE,
     TOKEN_URL,
     TOKEN_COMMAND,
 )
-"""For daemons, which connect to brokers as these do to each other."""
+"""For daemons, which connect to brokers as these do to each other. `JAAS_FILE` is among those for ZooKeeper."""
 
 SASL_OF_CLIENTS: Final = (
     CLIENT_PROTOCOL,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -28,19 +28,17 @@ from lethe.adapters.security.config_names_sasl import (
     CLIENT_MECHANISM,
     INTER_BROKER_MECHANISM,
     JAAS_CONFIG,
-    JAAS_FILE,
     TOKEN_COMMAND,
     TOKEN_URL,
 )
-from lethe.adapters.security.files import read_file
+from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.login import MECHANISMS, MODULES, Credentials, LoginUnusable, SaslLogin, check_mechanism
 from lethe.adapters.security.prefixed import Given, Place, PlacedSecret, PrefixedValues, listener_prefix
 from lethe.adapters.security.tokens import TokenCommand, TokenFile, TokenSource
 from lethe.adapters.security.unusable import Unusable
-from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config, parse_file
+from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
 
-MAX_JAAS_BYTES: Final = 1024 * 1024
 _EXAMPLE: Final = (
     'write it as org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";'
 )
@@ -164,7 +162,7 @@ def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> _Entr
         return None
     path = Path(given.text)
     try:
-        section = next((name for name in sections if name in _sections(path)), None)
+        section = next((name for name in sections if name in read_sections(path)), None)
     except Unusable as error:
         reader.wrong(given, error.reason, error.remedy)
         return None
@@ -175,20 +173,12 @@ def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> _Entr
         return None
 
     def read() -> JaasEntry:
-        entries = _sections(path).get(section)
+        entries = read_sections(path).get(section)
         if not entries:
             raise Unusable(f"has no login module in a section {section}", "add it")
         return next((each for each in entries if each.module_name == MODULES[mechanism]), entries[0])
 
     return _Entry(given.place, path, read)
-
-
-def _sections(path: Path) -> Mapping[str, Sequence[JaasEntry]]:
-    """Return the sections of a JAAS file. Raises Unusable and JaasError."""
-    try:
-        return parse_file(read_file(path, MAX_JAAS_BYTES).decode())
-    except UnicodeDecodeError:
-        raise Unusable("is not text in UTF-8", "name a JAAS file") from None
 
 
 # --- tokens -------------------------------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def test_a_missing_or_unfitting_entry_is_a_sentence(tmp_path: Path) -> None:
     assert f"f:2: {file}='{tmp_path / 'none'}': does not exist" in found
     (tmp_path / "jaas").write_bytes(b"\xff")
     (found,) = refusals(f"{mechanism}{file}={tmp_path / 'jaas'}")
-    assert "is not text in UTF-8; name a JAAS file" in found
+    assert "is not text in UTF-8; name the JAAS file of the brokers" in found
     (tmp_path / "jaas").write_text(f"KafkaServer {{ {SCRAM} required password={SECRET} }};")
     (found,) = refusals(f"{mechanism}{file}={tmp_path / 'jaas'}")
     assert f"f:2: {file}=" in found
