@@ -34,6 +34,7 @@ from lethe.adapters.security.jaas_file import JAAS_FILE
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
 from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+from lethe.protocol.security.principals import PrincipalRefused, certificate_principal
 from lethe.protocol.vocabulary import SecurityProtocol
 
 INTER_BROKER_LISTENER: Final = "inter.broker.listener.name"
@@ -113,5 +114,12 @@ def _channel(
     except ConfigError as error:
         values.problems += error.problems
         return ChannelSecurity(login=login)
-    certificate = None if settings.keystore is None else str(settings.keystore.path or settings.keystore.place.name)
-    return ChannelSecurity(material.client_context, settings.check_host, login, certificate)
+    return ChannelSecurity(material.client_context, settings.check_host, login, _principal_of(material))
+
+
+def _principal_of(material: TlsMaterial) -> str:
+    try:
+        return str(certificate_principal(material.certificate))
+    except PrincipalRefused:
+        # It only matters to brokers, which may map such names.
+        return "the principal of the certificate in ssl.keystore.location"

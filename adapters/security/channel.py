@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.security.login import SaslLogin
+from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import SecurityProtocol
 
 
@@ -28,8 +29,8 @@ class ChannelSecurity:
     endpoint_identification: bool = True
     """The certificate must be for the name that is connected to (`ssl.endpoint.identification.algorithm=https`)."""
     login: SaslLogin | None = None
-    certificate: str | None = None
-    """Where the certificate stands that clients show, for messages; None: they show none."""
+    certificate_principal: str = str(ANONYMOUS)
+    """Principal of the certificate that is shown; without one that of clients that do not say who they are."""
 
     @property
     def protocol(self) -> SecurityProtocol:
@@ -40,10 +41,8 @@ class ChannelSecurity:
 
     @property
     def principal(self) -> str:
-        """Whom brokers take the client for, for messages about rights."""
-        if self.login is not None:
-            return self.login.principal
-        return ANONYMOUS if self.certificate is None else f"the principal of the certificate in {self.certificate}"
+        """Whom brokers take the client for, unless they map names; for messages about rights."""
+        return self.certificate_principal if self.login is None else self.login.principal
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for a new connection; None without TLS. Raises what `tls` raises.
@@ -60,7 +59,5 @@ class ChannelSecurity:
         return context
 
 
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""Kafka's principal of clients that do not say who they are."""
 PLAINTEXT: Final = ChannelSecurity()
 """Neither TLS nor SASL."""

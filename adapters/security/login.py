@@ -42,6 +42,7 @@ from lethe.protocol.security.exchange import AuthenticationFailed, SaslClient
 from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.oauthbearer import OAUTHBEARER, OAuthBearerClient
 from lethe.protocol.security.plain import PLAIN, PlainClient
+from lethe.protocol.security.principals import sasl_principal
 from lethe.protocol.security.scram import Derive, ScramClient, ScramMechanism, salted_password
 
 Ask = Callable[[Request, int], Awaitable[Response]]
@@ -172,7 +173,7 @@ class SaslLogin:
         async def credentials() -> Credentials:
             return Credentials(username, Secret(await asyncio.to_thread(password)), is_token)
 
-        return cls(mechanism, f"user {username}", f"User:{username}", _CHECK_PASSWORD, credentials)
+        return cls(mechanism, f"user {username}", str(sasl_principal(username)), _CHECK_PASSWORD, credentials)
 
     @classmethod
     def oauthbearer(cls, source: TokenSource, extensions: Mapping[str, str] | None = None) -> Self:

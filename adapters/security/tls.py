@@ -114,6 +114,12 @@ class TlsMaterial:
         identity = self._current().identity
         return None if identity is None else identity.expires_ms()
 
+    @property
+    def certificate(self) -> bytes | None:
+        """The own certificate, as DER; None without a key store."""
+        identity = self._current().identity
+        return None if identity is None else identity.chain[0].public_bytes(Encoding.DER)
+
     def client_context(self) -> ssl.SSLContext:
         """Return the context for connections to others; it checks the host that is passed as `server_hostname`."""
         return self._current().client

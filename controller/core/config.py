@@ -10,10 +10,12 @@ from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
 from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
+from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
 DEFAULT_PARTITIONS_PER_SLICE: Final = 10_000
+_ANONYMOUS: Final = str(ANONYMOUS)
 
 
 class Takeover(enum.Enum):
@@ -40,7 +42,7 @@ class CoreConfig:
     unclean_leader_election_enable: bool = False
     listener_choice: ListenerChoice = ANY_PLAINTEXT
     """Which listener of a broker the controller connects to, and the security protocols that it is configured for."""
-    principal: str = "User:ANONYMOUS"
+    principal: str = _ANONYMOUS
     """Whom brokers take this controller for, for messages about rights."""
     endpoints: tuple[Endpoint, ...] = ()
     """Endpoints at which brokers reach this controller. If any, UpdateMetadata lists it among the live brokers."""
