@@ -13,13 +13,12 @@ from __future__ import annotations
 import functools
 import importlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lethe.protocol.counting import counted
-from lethe.protocol.kafka import codec_control, codec_group_offsets, codec_queries, codec_sasl, codec_to_controller
+from lethe.protocol.kafka.codec_bindings import BINDINGS
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import compile_layout, fixed_offset
 from lethe.protocol.kafka.codec_primitives import Layout, Malformed, Unencodable, skip_tagged_fields
@@ -96,70 +95,6 @@ class UnsupportedVersion(ProtocolError):
 
 # --- the messages -------------------------------------------------------------------------------------------------
 
-_BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[int], Binding]]]] = MappingProxyType(
-    {
-        ApiKey.LEADER_AND_ISR: (
-            "LeaderAndIsr",
-            codec_control.leader_and_isr_request,
-            codec_control.leader_and_isr_response,
-        ),
-        ApiKey.STOP_REPLICA: ("StopReplica", codec_control.stop_replica_request, codec_control.stop_replica_response),
-        ApiKey.UPDATE_METADATA: (
-            "UpdateMetadata",
-            codec_control.update_metadata_request,
-            codec_control.update_metadata_response,
-        ),
-        ApiKey.CONTROLLED_SHUTDOWN: (
-            "ControlledShutdown",
-            codec_to_controller.controlled_shutdown_request,
-            codec_to_controller.controlled_shutdown_response,
-        ),
-        ApiKey.ALTER_PARTITION: (
-            "AlterPartition",
-            codec_to_controller.alter_partition_request,
-            codec_to_controller.alter_partition_response,
-        ),
-        ApiKey.ALLOCATE_PRODUCER_IDS: (
-            "AllocateProducerIds",
-            codec_to_controller.allocate_producer_ids_request,
-            codec_to_controller.allocate_producer_ids_response,
-        ),
-        ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
-        ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),
-        ApiKey.DESCRIBE_CONFIGS: (
-            "DescribeConfigs",
-            codec_queries.describe_configs_request,
-            codec_queries.describe_configs_response,
-        ),
-        ApiKey.DESCRIBE_LOG_DIRS: (
-            "DescribeLogDirs",
-            codec_queries.describe_log_dirs_request,
-            codec_queries.describe_log_dirs_response,
-        ),
-        ApiKey.LIST_GROUPS: ("ListGroups", codec_queries.list_groups_request, codec_queries.list_groups_response),
-        ApiKey.LIST_TRANSACTIONS: (
-            "ListTransactions",
-            codec_queries.list_transactions_request,
-            codec_queries.list_transactions_response,
-        ),
-        ApiKey.OFFSET_FETCH: (
-            "OffsetFetch",
-            codec_group_offsets.offset_fetch_request,
-            codec_group_offsets.offset_fetch_response,
-        ),
-        ApiKey.OFFSET_COMMIT: (
-            "OffsetCommit",
-            codec_group_offsets.offset_commit_request,
-            codec_group_offsets.offset_commit_response,
-        ),
-        ApiKey.SASL_HANDSHAKE: ("SaslHandshake", codec_sasl.handshake_request, codec_sasl.handshake_response),
-        ApiKey.SASL_AUTHENTICATE: (
-            "SaslAuthenticate",
-            codec_sasl.authenticate_request,
-            codec_sasl.authenticate_response,
-        ),
-    }
-)
 """(Kafka's name, request, response)"""
 
 
@@ -199,7 +134,7 @@ class _Message:
 def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
     if version not in SPOKEN[api]:
         raise UnsupportedVersion(api, version, SPOKEN[api])
-    name, request, response = _BINDINGS[api]
+    name, request, response = BINDINGS[api]
     kind, bind = ("Response", response) if is_response else ("Request", request)
     package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
     schema = getattr(importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}"), name + kind)
@@ -332,7 +267,7 @@ def decode_request(payload: bytes, served: Mapping[ApiKey, VersionRange] = SPOKE
         api_key, version, correlation_id = _KEYS.unpack_from(payload)
     except struct.error as error:
         raise Malformed(f"a request of {counted(len(payload), 'byte')} has no complete header") from error
-    if api_key not in _BINDINGS or api_key not in served:
+    if api_key not in BINDINGS or api_key not in served:
         raise UnknownApi(api_key, version, correlation_id)
     api = ApiKey(api_key)
     if version not in served[api] or version not in SPOKEN[api]:

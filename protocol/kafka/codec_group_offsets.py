@@ -24,7 +24,7 @@ from lethe.protocol.kafka.group_offsets import (
 def offset_fetch_request(_version: int) -> Binding:
     return Binding(
         shapes={
-            "OffsetFetchRequest": Shape(OffsetFetchRequest, ("group_id", "topics", "require_stable")),
+            "OffsetFetchRequest": Shape(OffsetFetchRequest, ("group_id", "topics", "require_stable"), (False,)),
             "OffsetFetchRequestTopic": Shape(FetchTopic, ("name", "partition_indexes")),
         },
         items=attrgetter("group", "topics", "require_stable"),

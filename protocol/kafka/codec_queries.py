@@ -9,8 +9,8 @@ from typing import Any
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import Shape
 from lethe.protocol.kafka.codec_primitives import Unencodable
+from lethe.protocol.kafka.consumers import NO_AUTHORIZED_OPERATIONS
 from lethe.protocol.kafka.queries import (
-    NO_AUTHORIZED_OPERATIONS,
     UNKNOWN_BYTES,
     ApiVersion,
     ApiVersionsRequest,

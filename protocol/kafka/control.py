@@ -26,6 +26,7 @@ from lethe.protocol.vocabulary import (
 class ApiKey(enum.IntEnum):
     """The APIs that Lethe speaks."""
 
+    LIST_OFFSETS = 2
     METADATA = 3
     LEADER_AND_ISR = 4
     STOP_REPLICA = 5
@@ -33,6 +34,7 @@ class ApiKey(enum.IntEnum):
     CONTROLLED_SHUTDOWN = 7
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
+    DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18

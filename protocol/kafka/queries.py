@@ -11,6 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lethe.protocol.kafka.consumers import (
+    NO_AUTHORIZED_OPERATIONS,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from lethe.protocol.kafka.control import Addressed, ApiKey, ControlRequest, ControlResponse, api_of
 from lethe.protocol.kafka.group_offsets import (
     OffsetCommitRequest,
@@ -32,9 +39,6 @@ from lethe.protocol.kafka.to_controller import (
     ControllerResponse,
 )
 from lethe.protocol.vocabulary import BrokerId, TopicId
-
-NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""The bit field of permitted operations if the request did not ask for it."""
 
 UNKNOWN_BYTES: Final = -1
 """Size of a volume that the broker did not report."""
@@ -305,6 +309,8 @@ ClientRequest = (
     | DescribeConfigsRequest
     | ListGroupsRequest
     | ListTransactionsRequest
+    | DescribeGroupsRequest
+    | ListOffsetsRequest
     | OffsetFetchRequest
     | OffsetCommitRequest
     | SaslHandshakeRequest
@@ -317,6 +323,8 @@ ClientResponse = (
     | DescribeConfigsResponse
     | ListGroupsResponse
     | ListTransactionsResponse
+    | DescribeGroupsResponse
+    | ListOffsetsResponse
     | OffsetFetchResponse
     | OffsetCommitResponse
     | SaslHandshakeResponse
@@ -347,13 +355,25 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.ALTER_PARTITION
         case AllocateProducerIdsRequest():
             return ApiKey.ALLOCATE_PRODUCER_IDS
-        case ListGroupsRequest():
-            return ApiKey.LIST_GROUPS
         case ListTransactionsRequest():
             return ApiKey.LIST_TRANSACTIONS
+        case ListOffsetsRequest():
+            return ApiKey.LIST_OFFSETS
+        case ListGroupsRequest() | DescribeGroupsRequest() | OffsetFetchRequest() | OffsetCommitRequest():
+            return _api_of_groups(request)
+        case SaslHandshakeRequest() | SaslAuthenticateRequest():
+            return ApiKey.SASL_HANDSHAKE if isinstance(request, SaslHandshakeRequest) else ApiKey.SASL_AUTHENTICATE
+
+
+def _api_of_groups(
+    request: ListGroupsRequest | DescribeGroupsRequest | OffsetFetchRequest | OffsetCommitRequest,
+) -> ApiKey:
+    match request:
+        case ListGroupsRequest():
+            return ApiKey.LIST_GROUPS
+        case DescribeGroupsRequest():
+            return ApiKey.DESCRIBE_GROUPS
         case OffsetFetchRequest():
             return ApiKey.OFFSET_FETCH
         case OffsetCommitRequest():
             return ApiKey.OFFSET_COMMIT
-        case SaslHandshakeRequest() | SaslAuthenticateRequest():
-            return ApiKey.SASL_HANDSHAKE if isinstance(request, SaslHandshakeRequest) else ApiKey.SASL_AUTHENTICATE

@@ -29,11 +29,13 @@ class VersionRange(NamedTuple):
 
 SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
     {
+        ApiKey.LIST_OFFSETS: VersionRange(1, 7),
         ApiKey.METADATA: VersionRange(0, 12),
         ApiKey.LEADER_AND_ISR: VersionRange(0, 7),
         ApiKey.STOP_REPLICA: VersionRange(0, 4),
         ApiKey.UPDATE_METADATA: VersionRange(0, 8),
         ApiKey.CONTROLLED_SHUTDOWN: VersionRange(0, 3),
+        ApiKey.DESCRIBE_GROUPS: VersionRange(0, 5),
         ApiKey.LIST_GROUPS: VersionRange(0, 5),
         ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
         ApiKey.API_VERSIONS: VersionRange(0, 4),
@@ -42,8 +44,8 @@ SPOKEN: Final[Mapping[ApiKey, VersionRange]] = MappingProxyType(
         ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
         ApiKey.ALTER_PARTITION: VersionRange(0, 3),
         ApiKey.LIST_TRANSACTIONS: VersionRange(0, 1),
-        ApiKey.OFFSET_FETCH: VersionRange(7, 7),
-        ApiKey.OFFSET_COMMIT: VersionRange(8, 8),
+        ApiKey.OFFSET_FETCH: VersionRange(5, 7),
+        ApiKey.OFFSET_COMMIT: VersionRange(7, 8),
         ApiKey.ALLOCATE_PRODUCER_IDS: VersionRange(0, 0),
     }
 )

@@ -31,6 +31,8 @@ MODULES = {
     ApiKey.ALTER_PARTITION: "AlterPartition",
     ApiKey.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
     ApiKey.LIST_GROUPS: "ListGroups",
+    ApiKey.DESCRIBE_GROUPS: "DescribeGroups",
+    ApiKey.LIST_OFFSETS: "ListOffsets",
     ApiKey.LIST_TRANSACTIONS: "ListTransactions",
     ApiKey.OFFSET_FETCH: "OffsetFetch",
     ApiKey.OFFSET_COMMIT: "OffsetCommit",
