@@ -20,8 +20,9 @@ from typing import Final
 
 from lethe.admin.candidates import Candidate
 from lethe.admin.candidates_look import CurrentTopic
+from lethe.admin.group_readers import Group
 from lethe.admin.topic_plans import TopicDescription
-from lethe.admin.topic_usage import Group, TopicUsage
+from lethe.admin.topic_usage import TopicUsage
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, matching_glob

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicDescription
@@ -39,7 +40,7 @@ class CurrentTopics(NamedTuple):
     brokers: tuple[Broker, ...]
 
 
-async def look_now(session: ZooKeeperSession, names: Sequence[str]) -> CurrentTopics:
+async def look_now(session: ZooKeeperSession, reach: BrokerReach, names: Sequence[str]) -> CurrentTopics:
     """Look at these topics. Each broker is asked once."""
     there = await topic_znodes.list_topics(session)
     stats = await session.read([Exists(paths.topic(name)) for name in names])
@@ -52,7 +53,7 @@ async def look_now(session: ZooKeeperSession, names: Sequence[str]) -> CurrentTo
             unread[name] = str(error)
     described = await topic_znodes.describe(session, [*znodes], there.marked)
     brokers, _ = await topic_znodes.live_brokers(session)
-    asked = await ask_all(brokers, broker_asker(topics=frozenset(names)))
+    asked = await ask_all(brokers, broker_asker(reach, topics=frozenset(names)))
     answers = {int(answer.broker): answer for answer in asked}
     found = {}
     for topic in described:

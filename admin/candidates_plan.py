@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.candidates import Candidate
 from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate, judge, judge_readers, unwritten_since_ms
@@ -28,6 +29,7 @@ class CandidateDeletionRequest:
     """The options of the command."""
 
     path: Path
+    reach: BrokerReach
     protected: tuple[str, ...] = ()
     max_age_days: float = MAX_AGE_DAYS
     pace: Pace = field(default_factory=lambda: Pace(AT_ONCE))
@@ -63,7 +65,7 @@ async def judge_all(
 ) -> tuple[list[SelectedCandidate | SkippedCandidate], tuple[str, ...]]:
     """Judge all candidates by znodes and sizes, and the remaining ones by consumer groups and offsets. Return the
     judgements and the unanswered questions."""
-    found, unread, brokers = await look_now(session, [candidate.topic for candidate in candidates])
+    found, unread, brokers = await look_now(session, wanted.reach, [candidate.topic for candidate in candidates])
     protected = (*wanted.protected, *(await read_protected(session)).patterns)
     first = [
         SkippedCandidate(candidate.topic, f"its existence is unseen: {unread[candidate.topic]}")
@@ -72,7 +74,7 @@ async def judge_all(
         for candidate in candidates
     ]
     able = [each for each in first if isinstance(each, SelectedCandidate)]
-    readers = await _readers(session, brokers, able, found) if able else TopicUsage()
+    readers = await _readers(session, wanted.reach, brokers, able, found) if able else TopicUsage()
 
     def second(each: SelectedCandidate) -> SelectedCandidate | SkippedCandidate:
         partitions = [partition.partition for partition in found[each.candidate.topic].description.partitions]
@@ -92,6 +94,7 @@ async def demand_this_cluster(session: ZooKeeperSession, path: Path, of_table: s
 
 async def _readers(
     session: ZooKeeperSession,
+    reach: BrokerReach,
     brokers: Sequence[Broker],
     able: Sequence[SelectedCandidate],
     found: Mapping[str, CurrentTopic],
@@ -102,4 +105,4 @@ async def _readers(
         for partition in found[each.candidate.topic].description.partitions:
             where = TopicPartition(each.candidate.topic, partition.partition)
             asked[where] = LeaderQuery(-1 if partition.leader is None else partition.leader, since_ms)
-    return await ask_readers(session, brokers, asked)
+    return await ask_readers(session, reach, brokers, asked)

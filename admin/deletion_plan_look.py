@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.candidates_look import CurrentTopic, look_now
@@ -24,7 +25,7 @@ from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.hold_causes import held_back
 from lethe.admin.last_writes import ask_last_writes
 from lethe.admin.outcomes import Outcome, outcome_of
-from lethe.admin.topic_usage import LeaderQuery, TopicUsage, ask_readers
+from lethe.admin.topic_usage import LeaderQuery, TopicUsage, ask_readers, connector
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition, topic_id_to_text
@@ -58,13 +59,17 @@ _KEPT: Final = "a controller of Lethe drops the mark, which names the planned to
 _DELETED: Final = "a controller of Kafka deletes the topic, whichever one the mark names"
 
 
-async def look(session: ZooKeeperSession, names: Sequence[str], ask: AskAbout) -> TopicDeletionPlan:
+async def look(session: ZooKeeperSession, reach: BrokerReach, names: Sequence[str], ask: AskAbout) -> TopicDeletionPlan:
     """Return the plan for these topics by the present state, without those that do not exist. `ask` is for debts."""
     now_ms = time.time_ns() // 1_000_000
-    found, unread, brokers = await look_now(session, names)
+    found, unread, brokers = await look_now(session, reach, names)
     leaders = _leaders(found.values())
-    usage = await ask_readers(session, brokers, {each: LeaderQuery(led, now_ms) for each, led in leaders.items()})
-    writes = await ask_last_writes(brokers, {each: led for each, led in leaders.items() if led >= 0}, now_ms)
+    usage = await ask_readers(
+        session, reach, brokers, {each: LeaderQuery(led, now_ms) for each, led in leaders.items()}
+    )
+    writes = await ask_last_writes(
+        brokers, {each: led for each, led in leaders.items() if led >= 0}, now_ms, connector(reach)
+    )
     debts = await forecast(session, sorted(found), ask)
     blockers, unseen = await _blockers(session)
     topics = (_topic(topic, usage, writes, brokers) for _, topic in sorted(found.items()))

@@ -72,7 +72,7 @@ class ControlRepairs:
             )
         # Only these topics are deleted, also if none of them is among the ills.
         topics = topics_of(ills)
-        seen = await look(self.session, topics, self.options.broker_timeout_ms)
+        seen = await look(self.session, self.options.reach, topics, self.options.broker_timeout_ms)
         outlooks = [outlook(each, even_if_disabled=False) for each in seen.found]
         refuse_forbidden_rescue(seen, self.options, outlooks, {})
         means = means_for(self.options, seen)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.doctor_znodes import OtherZnodes, PendingZnode, read_others, read_pending
 from lethe.admin.rescue_snapshot import (
@@ -28,7 +29,7 @@ from lethe.protocol.vocabulary import Broker, ControllerEpoch
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData
 from lethe.survey.broker_settings import BrokerSettings, EpochAnswer, ask_about_epoch, read_settings
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, ask_all, broker_asker
 from lethe.survey.evidence import ControllerReport, Evidence
 from lethe.survey.examine import gather_evidence
 from lethe.survey.take import SETTLE_S, take_survey
@@ -43,21 +44,24 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 class BrokerQuestions:
     """How brokers are asked. Their failures never raise."""
 
+    reach: BrokerReach
     places: AskAbout
     settings: Callable[[Broker], Awaitable[BrokerSettings]]
     epoch: Callable[[Broker, ControllerEpoch], Awaitable[EpochAnswer]]
 
 
-def questions(timeout_ms: int) -> BrokerQuestions:
+def questions(reach: BrokerReach, timeout_ms: int) -> BrokerQuestions:
     """Return questions to real brokers, which connect within `timeout_ms`."""
     return BrokerQuestions(
+        reach,
         lambda scope: broker_asker(
+            reach,
             connect_timeout_ms=timeout_ms,
             request_timeout_ms=max(timeout_ms, REQUEST_TIMEOUT_MS),
             topics=scope.topics,
         ),
-        lambda broker: read_settings(broker, timeout_ms, ASKING_ID),
-        lambda broker, epoch: ask_about_epoch(broker, timeout_ms, ASKING_ID, epoch),
+        lambda broker: read_settings(broker, reach, timeout_ms, ASKING_ID),
+        lambda broker, epoch: ask_about_epoch(broker, reach, timeout_ms, ASKING_ID, epoch),
     )
 
 
@@ -98,7 +102,7 @@ async def examine(
     require_cluster(ids)
     began_s, first, before = time.monotonic(), await read_pending(session), await epoch_now(session)
     survey = await take_survey(
-        session, log_dirs=log_dirs, ask=ask.places(QueryScope()), read_local_disks=True, settle_s=settle_s
+        session, ask.reach, log_dirs=log_dirs, ask=ask.places, read_local_disks=True, settle_s=settle_s
     )
     tree = survey.zookeeper
     evidence = await gather_evidence(session, None, ask.places, reported=reported, log_dirs=log_dirs)

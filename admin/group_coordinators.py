@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.adapters.kafka.groups import coordinator_metadata, hiding_problem
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import describe
 from lethe.protocol.counting import plural
@@ -49,8 +50,15 @@ class Coordinators(NamedTuple):
         return {number: led.leader_epoch for number, led in self.leaders.items() if led.leader == broker}
 
 
-AskCoordinator = Callable[[Broker], Awaitable[MetadataResponse]]
-"""Asks a live broker for `__consumer_offsets` and the authorized operations. Raises ClientError and ProtocolError."""
+class CoordinatorAnswer(NamedTuple):
+    """A broker's answer about `__consumer_offsets` and the authorized operations, and who has asked it."""
+
+    metadata: MetadataResponse
+    principal: str
+
+
+AskCoordinator = Callable[[Broker], Awaitable[CoordinatorAnswer]]
+"""Asks a live broker. Raises ClientError and ProtocolError."""
 
 
 async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]) -> Coordinators:
@@ -74,26 +82,28 @@ async def read_coordinators(session: ZooKeeperSession, brokers: Sequence[Broker]
     return Coordinators(leaders, tuple(problems))
 
 
-async def hidden_groups(
-    coordinators: Coordinators, brokers: Sequence[Broker], ask: AskCoordinator | None = None
-) -> tuple[str, ...]:
+async def hidden_groups(coordinators: Coordinators, brokers: Sequence[Broker], ask: AskCoordinator) -> tuple[str, ...]:
     """Return why coordinators may leave groups out of their lists; empty where they do not."""
     there = {int(broker.id): broker for broker in brokers}
 
     async def one(broker: Broker) -> str | None:
         try:
-            answer = await (ask or ask_coordinator)(broker)
+            answer = await ask(broker)
         except (ClientError, ProtocolError) as error:
             return f"consumer groups of broker {broker.id}: {error}"
-        return hiding_problem(broker.id, answer, coordinators.led_by(broker.id))
+        return hiding_problem(broker.id, answer.metadata, coordinators.led_by(broker.id), answer.principal)
 
     asked = await ask_all([there[broker] for broker in coordinators.brokers], one, at_once=MAX_AT_ONCE_BRIEFLY)
     return (*coordinators.problems, *(problem for problem in asked if problem is not None))
 
 
-async def ask_coordinator(broker: Broker, timeout_ms: int = 10_000) -> MetadataResponse:
-    """Ask through the broker's PLAINTEXT listener."""
-    async with await open_connection(
-        broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
-    ) as connection:
-        return await coordinator_metadata(connection)
+def coordinator_asker(reach: BrokerReach, timeout_ms: int = 10_000) -> AskCoordinator:
+    """Return a function that asks brokers over new connections."""
+
+    async def ask(broker: Broker) -> CoordinatorAnswer:
+        async with await open_connection(
+            broker, reach, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
+        ) as connection:
+            return CoordinatorAnswer(await coordinator_metadata(connection), connection.principal)
+
+    return ask

@@ -7,50 +7,41 @@ some 40 requests to each leader, whatever the number of partitions. They work wi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from lethe.admin.topic_usage import LIMIT_MS, REQUEST_MS
+from lethe.adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
+from lethe.admin.partition_offsets import list_offsets
+from lethe.admin.topic_usage import LIMIT_MS, Connect
 from lethe.protocol.vocabulary import Broker, TopicPartition
+from lethe.survey.brokers import ask_all
 
-_NO_REPLICA: Final = -1
-_UNCOMMITTED: Final = 0
 EXACT_MS: Final = 1_000
 """The time found is at most this much older than the newest record."""
 
 
 async def ask_last_writes(
-    brokers: Sequence[Broker], leaders: Mapping[TopicPartition, int], now_ms: int
+    brokers: Sequence[Broker], leaders: Mapping[TopicPartition, int], now_ms: int, connect: Connect
 ) -> dict[TopicPartition, int | None]:
     """Return the time of the newest record by partition, None for a partition without records. Partitions that could
     not be asked are left out. Failures never raise."""
-    from aiokafka.client import AIOKafkaClient
-
-    ends = [end for end in (broker.plaintext_endpoint for broker in brokers) if end is not None]
-    if not ends or not leaders:
-        return {}
-    servers = [f"{end.host}:{end.port}" for end in ends]
-    client = AIOKafkaClient(bootstrap_servers=servers, client_id="lethe-plan", request_timeout_ms=REQUEST_MS)
-    found: dict[TopicPartition, int | None] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
     for partition, leader in leaders.items():
         by_leader.setdefault(leader, []).append(partition)
-    try:
-        async with asyncio.timeout(LIMIT_MS / 1000):
-            await client.bootstrap()
-            for leader, led in by_leader.items():
-                found |= await _newest(client, leader, led, now_ms)
-    except Exception:  # noqa: BLE001 -- a library's errors of every kind: what was not answered is not known
-        return found
-    finally:
-        with contextlib.suppress(Exception):
-            await client.close()
-    return found
+
+    async def one(broker: Broker) -> dict[TopicPartition, int | None]:
+        try:
+            async with asyncio.timeout(LIMIT_MS / 1000), await connect(broker) as connection:
+                return await newest_times(connection, by_leader[int(broker.id)], now_ms)
+        except (ClientError, ProtocolError, TimeoutError):
+            return {}  # what was not answered is not known
+
+    found = await ask_all([broker for broker in brokers if int(broker.id) in by_leader], one)
+    return {partition: at_ms for each in found for partition, at_ms in each.items()}
 
 
-async def _newest(
-    client: Any, leader: int, led: Sequence[TopicPartition], now_ms: int
+async def newest_times(
+    connection: KafkaConnection, led: Sequence[TopicPartition], now_ms: int
 ) -> dict[TopicPartition, int | None]:
     """Halve the time between the newest record that is known and the earliest time without a later one."""
     newest: dict[TopicPartition, int | None] = {}
@@ -58,7 +49,7 @@ async def _newest(
     failed: dict[TopicPartition, None] = {}
     asking = dict.fromkeys(led, 0)
     while asking:
-        answers = await _first_since(client, leader, asking)
+        answers = await list_offsets(connection, asking)
         for each, since_ms in asking.items():
             match answers.get(each, "no answer"):
                 case str():
@@ -66,28 +57,11 @@ async def _newest(
                 case None:
                     high[each] = since_ms
                     newest.setdefault(each, None)
-                case at_ms:
-                    newest[each] = low[each] = max(at_ms, since_ms)
+                case record:
+                    newest[each] = low[each] = max(record.timestamp_ms, since_ms)
         asking = {
             each: (low[each] + high[each]) // 2
             for each in asking
             if each not in failed and newest[each] is not None and high[each] - low[each] > EXACT_MS
         }
     return {each: at_ms for each, at_ms in newest.items() if each not in failed}
-
-
-async def _first_since(
-    client: Any, leader: int, times: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int | str | None]:
-    """Return the time of the first record at or after each time, None where there is none, or the error."""
-    from aiokafka.protocol.offset import OffsetRequest
-
-    topics: dict[str, list[tuple[int, int]]] = {}
-    for (topic, number), time in times.items():
-        topics.setdefault(topic, []).append((number, time))
-    answer = await client.send(leader, OffsetRequest(_NO_REPLICA, _UNCOMMITTED, list(topics.items())))
-    found: dict[TopicPartition, int | str | None] = {}
-    for topic, numbers in answer.topics:
-        for number, error, time, offset in numbers:
-            found[TopicPartition(topic, number)] = str(error) if error else (int(time) if offset >= 0 else None)
-    return found

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.admin.refusal import Exit, Refusal
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.config import Takeover
@@ -45,7 +46,8 @@ class TakeoverSettings:
     connect: str
     controller_id: BrokerId
     ibp: InterBrokerProtocol
-    listener: str
+    reach: BrokerReach
+    """How the controller reaches brokers; it names their listener."""
     grace_ms: int = GRACE_MS
     """Grace period before the present controller is fenced."""
     access: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -191,7 +193,7 @@ def _configuration(means: TakeoverSettings) -> ControllerConfig:
         "KAFKA_ZOOKEEPER_CONNECT": means.connect,
         "KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
         "KAFKA_INTER_BROKER_PROTOCOL_VERSION": str(means.ibp),
-        "KAFKA_INTER_BROKER_LISTENER_NAME": means.listener,
+        "KAFKA_INTER_BROKER_LISTENER_NAME": means.reach.listener or "PLAINTEXT",
         "KAFKA_AUTO_LEADER_REBALANCE_ENABLE": "false",
         "KAFKA_CONTROLLER_SOCKET_TIMEOUT_MS": "10000",
         "KAFKA_CONTROLLER_TAKEOVER": Takeover.ONCE.value,

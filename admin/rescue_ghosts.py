@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.controller.core.caches import unseen
 from lethe.controller.core.context import Context, Role
@@ -18,7 +19,7 @@ from lethe.protocol.findings import Place as FindingPlace
 from lethe.protocol.findings import Reason
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import Broker, BrokerId
-from lethe.survey.brokers import QueryScope, broker_asker, reused_connections
+from lethe.survey.brokers import AskBroker, QueryScope, broker_asker, reused_connections
 from lethe.survey.causes import ranges
 from lethe.survey.leftovers import is_in_service, leftovers
 from lethe.survey.take import take_survey
@@ -87,27 +88,36 @@ class CacheReport:
         }
 
 
-async def compare(session: ZooKeeperSession, mute: Collection[BrokerAnswers], timeout_ms: int) -> CacheReport:
+async def compare(
+    session: ZooKeeperSession, reach: BrokerReach, mute: Collection[BrokerAnswers], timeout_ms: int
+) -> CacheReport:
     """Compare the caches from outside. Not asked are brokers in `mute`, which have just failed to answer, and those
     that do not answer an empty request within `timeout_ms`. Waiting longer for them would exceed the session timeout.
 
     Raises SessionLost.
     """
     silent = {answer.broker: answer for answer in mute}
-    asking = broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=max(timeout_ms, REQUEST_LIMIT_MS))
+    limit_ms = max(timeout_ms, REQUEST_LIMIT_MS)
 
-    async with reused_connections(timeout_ms=timeout_ms) as about:
+    async with reused_connections(reach, timeout_ms=timeout_ms) as about:
         probe = about(QueryScope((), {}))
 
-        async def ask(broker: Broker) -> BrokerAnswers:
-            if broker.id not in silent:
-                first = await probe(broker)
-                if first.failure not in MUTE:
-                    return await asking(broker)
-                silent[broker.id] = first
-            return replace(silent[broker.id], cache=None, log_dirs=None)
+        def asker(scope: QueryScope) -> AskBroker:
+            asking = broker_asker(
+                reach, connect_timeout_ms=timeout_ms, request_timeout_ms=limit_ms, topics=scope.topics
+            )
 
-        return compared(await take_survey(session, ask=ask))
+            async def ask(broker: Broker) -> BrokerAnswers:
+                if broker.id not in silent:
+                    first = await probe(broker)
+                    if first.failure not in MUTE:
+                        return await asking(broker)
+                    silent[broker.id] = first
+                return replace(silent[broker.id], cache=None, log_dirs=None)
+
+            return ask
+
+        return compared(await take_survey(session, reach, ask=asker))
 
 
 def compared(seen: Survey) -> CacheReport:

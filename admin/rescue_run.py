@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
 from lethe.admin.forgetting import forget
@@ -27,7 +28,7 @@ from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
-from lethe.protocol.vocabulary import NO_BROKER, BrokerId, SecurityProtocol
+from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId
 from lethe.survey.broker_settings import common_protocol
 from lethe.survey.evidence import ControllerReport
 
@@ -45,6 +46,8 @@ class RescueOptions:
     """The options of the command."""
 
     connect: str
+    reach: BrokerReach
+    """How brokers are reached, by questions and by the controller of the rescue."""
     topics: tuple[str, ...] = ()
     even_if_disabled: bool = False
     dry_run: bool = False
@@ -128,7 +131,7 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
     ended_s = time.monotonic()
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
     election_rate = await turns_within(session, WATCH_MS)
-    last = state.last or await look(session, topics, options.broker_timeout_ms)
+    last = state.last or await look(session, options.reach, topics, options.broker_timeout_ms)
     caches = state.caches.after(seen.caches)
     held_ms = 0 if state.taken_at_s is None else int((ended_s - state.taken_at_s) * 1000)
     return RescueResult(
@@ -157,12 +160,13 @@ def chosen_topics(options: RescueOptions, seen: RescueSnapshot) -> frozenset[str
 def means_for(options: RescueOptions, seen: RescueSnapshot) -> TakeoverSettings:
     """Return the settings for taking control. Raises Refusal where brokers could not be commanded with them."""
     ibp = InterBrokerProtocol.parse(options.ibp) if options.ibp is not None else _protocol(seen)
-    listener = options.listener or next((each.listener for each in seen.settings if each.listener), None) or "PLAINTEXT"
-    _demand_listener(seen, listener.upper())
+    listener = _listener(options, seen)
+    reach = replace(options.reach, listener=listener)
+    _demand_listener(seen, reach)
     number = guest_id(options, seen)
     if options.controller_id is not None and number in seen.known_ids:
         raise Refusal(f"--controller-id {number} is the id of a broker: choose one that no broker has", Exit.USAGE)
-    return TakeoverSettings(options.connect, number, ibp, listener.upper(), access=options.access, owe=options.owe)
+    return TakeoverSettings(options.connect, number, ibp, reach, access=options.access, owe=options.owe)
 
 
 def guest_id(options: RescueOptions, seen: RescueSnapshot) -> BrokerId:
@@ -170,18 +174,28 @@ def guest_id(options: RescueOptions, seen: RescueSnapshot) -> BrokerId:
     return free_id(seen.known_ids) if options.controller_id is None else BrokerId(options.controller_id)
 
 
-def _demand_listener(seen: RescueSnapshot, listener: str) -> None:
-    """Raise Refusal if a broker has no such PLAINTEXT listener: its controller could send it nothing."""
-    without_listener = [
-        broker.id
-        for broker in seen.evidence.survey.zookeeper.brokers
-        if not any(e.listener == listener and e.protocol is SecurityProtocol.PLAINTEXT for e in broker.endpoints)
-    ]
+def _listener(options: RescueOptions, seen: RescueSnapshot) -> str:
+    """Return the requested listener, or that of the brokers for controllers, or the one they are asked through."""
+    told = (each.listener for each in seen.settings if each.listener)
+    asked = (seen_by.listener for broker in _brokers(seen) if (seen_by := options.reach.choice.endpoint_of(broker)))
+    return (options.listener or options.reach.listener or next(told, None) or next(asked, "PLAINTEXT")).upper()
+
+
+def _demand_listener(seen: RescueSnapshot, reach: BrokerReach) -> None:
+    """Raise Refusal if a broker has no such listener that is spoken: its controller could send it nothing."""
+    choice = reach.choice
+    without_listener = [broker for broker in _brokers(seen) if choice.endpoint_of(broker) is None]
     if without_listener:
+        first = without_listener[0]
+        others = "" if len(without_listener) == 1 else f", and so it is with {len(without_listener) - 1} more"
         raise Refusal(
-            f"brokers {', '.join(map(str, without_listener))} have no listener {listener} with PLAINTEXT, the only "
-            "protocol that Lethe speaks: name another one with --listener"
+            f"the controller of the rescue could send broker {first.id} nothing: {choice.reason(first.endpoints)}"
+            f"{others}. Name another listener with --listener, or give its security.protocol in --command-config"
         )
+
+
+def _brokers(seen: RescueSnapshot) -> tuple[Broker, ...]:
+    return seen.evidence.survey.zookeeper.brokers
 
 
 def _protocol(seen: RescueSnapshot) -> InterBrokerProtocol:
@@ -236,7 +250,7 @@ async def _work(
     told = await ask_controller(guest.url, None, options.broker_timeout_ms)
     state.caches = cache_report(await guest.context())
     state.quarantined = tuple(f"{each.path}: {each.reason}" for each in guest.quarantined)
-    state.last = await look(session, topics, options.broker_timeout_ms, told if told.is_known else None)
+    state.last = await look(session, options.reach, topics, options.broker_timeout_ms, told if told.is_known else None)
 
 
 class _CacheComparison:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import look_at_brokers
 from lethe.admin.debt_forecast import forecast
@@ -101,18 +102,15 @@ class RescueSnapshot:
     def beyond_command(self) -> tuple[str, ...]:
         """Registered brokers that the rescue's controller could not command, and why, as texts. Silent brokers are left
         out: they may be the reason for the rescue."""
-        spoken = {broker.id for broker in self.evidence.survey.zookeeper.brokers if broker.plaintext_endpoint}
-        mute = tuple(
-            f"broker {each.broker} has no PLAINTEXT listener" for each in self.settings if each.broker not in spoken
-        )
+        closed = tuple(f"broker {each.broker}: {each.refusal}" for each in self.settings if each.refusal is not None)
         refusing = tuple(
-            f"broker {each.broker} refuses a controller's requests (CLUSTER_AUTHORIZATION_FAILED"
+            f"broker {each.broker} refuses {each.principal} the requests of a controller (CLUSTER_AUTHORIZATION_FAILED"
             + (f"; its authorizer is {each.authorizer}" if each.authorizer else "")
             + ")"
             for each in self.settings
             if each.refuses_commands
         )
-        return mute + refusing
+        return closed + refusing
 
     @property
     def holder_is_lethe(self) -> bool:
@@ -141,17 +139,21 @@ class RescueSnapshot:
 
 
 async def look(
-    session: ZooKeeperSession, topics: Sequence[str] | None, timeout_ms: int, reported: ControllerReport | None = None
+    session: ZooKeeperSession,
+    reach: BrokerReach,
+    topics: Sequence[str] | None,
+    timeout_ms: int,
+    reported: ControllerReport | None = None,
 ) -> RescueSnapshot:
     """Return the state of these topics, or (None) of all marked ones. Raises NoCluster and SessionLost."""
     began_s, epoch = time.monotonic(), await epoch_now(session)
     listed = await list_topics(session)
-    evidence = await gather_evidence(session, topics, evidence_asker(timeout_ms), reported=reported)
+    evidence = await gather_evidence(session, topics, evidence_asker(reach, timeout_ms), reported=reported)
     tree = evidence.survey.zookeeper
     if not tree.brokers and not listed.names:
         raise NoCluster("ZooKeeper has neither brokers nor topics here: is the chroot the one of zookeeper.connect?")
     settings = await ask_all(
-        tree.brokers, lambda broker: read_settings(broker, timeout_ms, ASKING_ID), at_once=MAX_AT_ONCE_BRIEFLY
+        tree.brokers, lambda broker: read_settings(broker, reach, timeout_ms, ASKING_ID), at_once=MAX_AT_ONCE_BRIEFLY
     )
     there = frozenset(listed.names)
     zombies = tuple(sorted(partition for partition in tree.reassigning if partition.topic not in there))
@@ -163,10 +165,10 @@ async def look(
 
 
 async def with_caches(
-    session: ZooKeeperSession, seen: RescueSnapshot, topics: Collection[str], timeout_ms: int
+    session: ZooKeeperSession, reach: BrokerReach, seen: RescueSnapshot, topics: Collection[str], timeout_ms: int
 ) -> RescueSnapshot:
     """Add the metadata caches; with `topics`, only the part about these. Raises SessionLost."""
-    found = await compare(session, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
+    found = await compare(session, reach, [a for a in seen.evidence.survey.answers if a.failure in MUTE], timeout_ms)
     return replace(seen, caches=found.of(topics) if topics else found)
 
 
@@ -190,11 +192,13 @@ def _with_cause(found: Explanation, cause: ObservedCause | None) -> Explanation:
     return replace(found, causes=(cause, *(each for each in found.causes if each.kind is not cause.kind)))
 
 
-async def with_owing(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:
+async def with_owing(
+    session: ZooKeeperSession, reach: BrokerReach, seen: RescueSnapshot, timeout_ms: int
+) -> RescueSnapshot:
     """Take from the topics the cause that an absent broker is waited for, and add what it will owe. Raises
     SessionLost."""
     wanted = [each.topic for each in seen.found if is_to_be_deleted(each)]
-    expected = await forecast(session, wanted, evidence_asker(timeout_ms)) if wanted else None
+    expected = await forecast(session, wanted, evidence_asker(reach, timeout_ms)) if wanted else None
     found = (
         replace(each, causes=tuple(cause for cause in each.causes if cause.kind is not CauseKind.BROKER_TO_RETURN))
         for each in seen.found
@@ -222,9 +226,11 @@ async def with_forgetting(session: ZooKeeperSession, seen: RescueSnapshot, broke
     return replace(seen, found=tuple(found), will_lose=plan.lines())
 
 
-async def with_similar(session: ZooKeeperSession, seen: RescueSnapshot, timeout_ms: int) -> RescueSnapshot:
+async def with_similar(
+    session: ZooKeeperSession, reach: BrokerReach, seen: RescueSnapshot, timeout_ms: int
+) -> RescueSnapshot:
     """Add similar names for topics without a trace. Raises SessionLost."""
-    survey, ask = seen.evidence.survey, evidence_asker(timeout_ms)
+    survey, ask = seen.evidence.survey, evidence_asker(reach, timeout_ms)
     missing = [each.topic for each in seen.found if is_without_trace(each)]
     return replace(seen, similar={name: await similar_names(session, name, survey, ask) for name in missing})
 

@@ -89,7 +89,7 @@ async def settle(
     over. Raises Refusal where control cannot be taken, or debts cannot be read."""
     if not plan.takes_control:
         return await _wait(session, plan.broker, options.timeout_ms, lambda: None)
-    seen = await look(session, sorted({each.topic for each in plan.debts}), options.broker_timeout_ms)
+    seen = await look(session, options.reach, sorted({each.topic for each in plan.debts}), options.broker_timeout_ms)
     _demand_possible(seen)
 
     async def work(guest: RescueController) -> tuple[OpenDebt, ...]:

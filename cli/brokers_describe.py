@@ -21,7 +21,7 @@ from lethe.cli.brokers_look import (
     unseen_debts_lines,
     utc,
 )
-from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.options import AsJson, CommandConfig, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, listed
@@ -32,15 +32,23 @@ if TYPE_CHECKING:
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
 
 
-def describe(zookeeper: ZooKeeper, broker: Id, offline: Offline = False, as_json: AsJson = False) -> None:
+def describe(
+    zookeeper: ZooKeeper,
+    broker: Id,
+    offline: Offline = False,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Describe one broker: registration, partitions, log directories.
 
     Exit code 1 where it is not registered, 3 where it did not answer.
     """
-    finish(
-        lambda: with_session(zookeeper, lambda session: broker_description(session, broker, asker(offline=offline))),
-        as_json=as_json,
-    )
+
+    async def command() -> Answer:
+        ask = asker(command_config, offline=offline)
+        return await with_session(zookeeper, lambda session: broker_description(session, broker, ask))
+
+    finish(command, as_json=as_json)
 
 
 async def broker_description(session: ZooKeeperSession, number: int, ask: AskBroker | None) -> Answer:

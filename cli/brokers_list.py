@@ -18,7 +18,7 @@ from lethe.cli.brokers_look import (
     unseen_debts_lines,
     utc,
 )
-from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.options import AsJson, CommandConfig, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
@@ -30,14 +30,19 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "endpoints", "rack", "since (UTC)", "leads", "follows", "not in sync", "imbalance", "bytes", "remarks")
 
 
-def list_brokers(zookeeper: ZooKeeper, offline: Offline = False, as_json: AsJson = False) -> None:
+def list_brokers(
+    zookeeper: ZooKeeper, offline: Offline = False, command_config: CommandConfig = None, as_json: AsJson = False
+) -> None:
     """List brokers: what they lead, follow and store, and ids that assignments name although nobody is registered.
 
     Exit code 3 where a broker did not answer, or debts could not be read.
     """
-    finish(
-        lambda: with_session(zookeeper, lambda session: broker_list(session, asker(offline=offline))), as_json=as_json
-    )
+
+    async def command() -> Answer:
+        ask = asker(command_config, offline=offline)
+        return await with_session(zookeeper, lambda session: broker_list(session, ask))
+
+    finish(command, as_json=as_json)
 
 
 async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answer:

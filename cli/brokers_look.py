@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from lethe.admin.broker_loads import (
     BrokerLoad,
     ClusterLoad,
 )
+from lethe.cli.broker_access import reach_from
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.survey.debts import debt_json, settling_text
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 Offline = Annotated[bool, typer.Option("--offline", help="Look at ZooKeeper only, and ask no broker.")]
 
 
-def asker(*, offline: bool) -> AskBroker | None:
-    """Return how brokers are asked; None with `--offline`."""
+def asker(command_config: Path | None, *, offline: bool) -> AskBroker | None:
+    """Return how brokers are asked; None with `--offline`. Raises Refusal for a `--command-config` that is wrong."""
     if offline:
         return None
     from lethe.survey.brokers import broker_asker
 
-    return broker_asker()
+    return broker_asker(reach_from(command_config))
 
 
 def size_of(log_dir: LogDirView) -> int:

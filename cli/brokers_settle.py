@@ -12,7 +12,8 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, TimeoutMs, Yes, ZooKeeper
+from lethe.cli.broker_access import reach_from
+from lethe.cli.options import AsJson, CommandConfig, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import access_variables, with_session
@@ -38,6 +39,7 @@ def settle(
     script: Script = False,
     yes: Yes = False,
     timeout_ms: TimeoutMs = 120_000,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Have a broker that is back delete what it owes of deleted topics.
@@ -51,14 +53,19 @@ def settle(
     from lethe.admin.rescue_run import RescueOptions
 
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    options = RescueOptions(zookeeper, timeout_ms=timeout_ms, access=access_variables(os.environ))
 
-    async def command(session: ZooKeeperSession) -> Answer:
-        if script:
-            return await printed(session, broker)
-        return await settled(session, broker, options, confirm=None if yes else ask_user, say=note)
+    async def checked() -> Answer:
+        reach, access = reach_from(command_config), access_variables(os.environ)
+        options = RescueOptions(zookeeper, reach, timeout_ms=timeout_ms, access=access)
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+        async def command(session: ZooKeeperSession) -> Answer:
+            if script:
+                return await printed(session, broker)
+            return await settled(session, broker, options, confirm=None if yes else ask_user, say=note)
+
+        return await with_session(zookeeper, command)
+
+    finish(checked, as_json=as_json)
 
 
 async def printed(session: ZooKeeperSession, broker: int) -> Answer:

@@ -17,6 +17,7 @@ from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.broker_access import reach_from
 from lethe.cli.log_dirs import (
     LogDirLists,
     LogDirs,
@@ -25,7 +26,7 @@ from lethe.cli.log_dirs import (
     parse_log_dir_lists,
     parse_log_dirs,
 )
-from lethe.cli.options import AsJson, Yes, ZooKeeper
+from lethe.cli.options import AsJson, CommandConfig, Yes, ZooKeeper
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import access_variables, with_session
@@ -87,6 +88,7 @@ def doctor(
     broker_timeout_ms: AskMs = 2_000,
     log_dir: LogDirs = None,
     log_dirs: LogDirLists = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """List what is wrong in a cluster under any controller: severity, evidence, and what repairs it.
@@ -110,7 +112,7 @@ def doctor(
             raise ValueError("--only and --backup belong to --fix")
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
         owned = await asyncio.to_thread(owned_log_dirs, known, named)
-        ask, confirm = questions(broker_timeout_ms), None if yes else ask_user
+        ask, confirm = questions(reach_from(command_config), broker_timeout_ms), None if yes else ask_user
 
         async def answer(session: ZooKeeperSession) -> Answer:
             if restore is not None:
@@ -245,6 +247,7 @@ def _control(
     def of(seen: Diagnosis) -> TakeControl:
         options = RescueOptions(
             connect,
+            ask.reach,
             timeout_ms=timeout_ms,
             patience_ms=patience_ms,
             broker_timeout_ms=broker_timeout_ms,

@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 import typer
 
 from lethe.adapters.http_client import CA_VARIABLE, TOKEN_VARIABLE, HttpCredentials
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import require_cluster
 from lethe.cli.answer import Answer
+from lethe.cli.broker_access import reach_from
 from lethe.cli.log_dirs import LogDirs, parse_log_dirs
-from lethe.cli.options import AsJson, Names, TopicNames, ZooKeeper, given
+from lethe.cli.options import AsJson, CommandConfig, Names, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.vocabulary import topic_name_problem
@@ -77,6 +79,7 @@ def explain(
     timeout_ms: TimeoutMs = 2_000,
     interval_ms: IntervalMs = 2_000,
     log_dir: LogDirs = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a topic is not gone yet: what it waits for, since when, and what would unblock it.
@@ -103,9 +106,10 @@ def explain(
         if controller_url is not None and (problem := url_problem(controller_url)) is not None:
             raise ValueError(f"--controller-url {controller_url!r} {problem}")
         directories = parse_log_dirs(log_dir or ())
-        return await with_session(zookeeper, lambda session: command(session, directories))
+        reach = reach_from(command_config)
+        return await with_session(zookeeper, lambda session: command(session, reach, directories))
 
-    async def command(session: ZooKeeperSession, directories: dict[int, list[Path]]) -> Answer:
+    async def command(session: ZooKeeperSession, reach: BrokerReach, directories: dict[int, list[Path]]) -> Answer:
         from lethe.admin.controllers import ask_active_controller
         from lethe.survey.evidence import ControllerReport
 
@@ -117,7 +121,9 @@ def explain(
                 reported = await ask_active_controller(
                     session, topic, controller_url, timeout_ms, credentials=credentials
                 )
-            return await explained(session, topic, reported=reported, timeout_ms=timeout_ms, log_dirs=directories)
+            return await explained(
+                session, reach, topic, reported=reported, timeout_ms=timeout_ms, log_dirs=directories
+            )
 
         if not watch:
             return await look()
@@ -140,6 +146,7 @@ def url_problem(url: str) -> str | None:
 
 async def explained(
     session: ZooKeeperSession,
+    reach: BrokerReach,
     topic: str | None,
     *,
     reported: ControllerReport | None = None,
@@ -154,15 +161,16 @@ async def explained(
 
     (ids,) = await session.read([Exists(paths.BROKER_IDS)])
     require_cluster(ids)
+    ask = evidence_asker(reach, timeout_ms)
     evidence = await gather_evidence(
-        session, None if topic is None else [topic], evidence_asker(timeout_ms), reported=reported, log_dirs=log_dirs
+        session, None if topic is None else [topic], ask, reported=reported, log_dirs=log_dirs
     )
     found = explain_all(evidence)
     if topic is None:
         return explain_show.many(evidence, found)
     has_no_trace = found[0].verdict in (DeletionVerdict.GONE, DeletionVerdict.UNSEEN)
     is_missing = has_no_trace and not evidence.survey.zookeeper.debts
-    similar = await similar_names(session, topic, evidence.survey, evidence_asker(timeout_ms)) if is_missing else ()
+    similar = await similar_names(session, topic, evidence.survey, ask) if is_missing else ()
     return explain_show.one(evidence, found[0], similar)
 
 

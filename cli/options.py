@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,17 @@ ZooKeeper = Annotated[
         metavar="HOST:PORT[,HOST:PORT][/CHROOT]",
         envvar="LETHE_ZOOKEEPER_CONNECT",
         help="Where ZooKeeper is: the brokers' zookeeper.connect. LETHE_ZOOKEEPER_DIGEST may hold user:password.",
+        show_default=False,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        envvar="LETHE_COMMAND_CONFIG",
+        help="How brokers are reached: a client.properties of Kafka, with security.protocol, ssl.… and sasl.…; "
+        "PLAINTEXT without it.",
         show_default=False,
     ),
 ]

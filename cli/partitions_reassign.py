@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.assignment_proposal import proposal
 from lethe.admin.controller_identity import acting_controller
@@ -24,7 +25,8 @@ from lethe.admin.reassignment_plans import Move, parse_reassignment_file, planne
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, DisableRackAware, DryRun, TimeoutMs, Yes, ZooKeeper
+from lethe.cli.broker_access import reach_from
+from lethe.cli.options import AsJson, CommandConfig, DisableRackAware, DryRun, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.partitions_progress import list_reassignments, verification, wait_until_moved
 from lethe.cli.render import note
 from lethe.cli.running import finish
@@ -107,6 +109,7 @@ def reassign(
     wait: Wait = False,
     timeout_ms: TimeoutMs = 3_600_000,
     dry_run: DryRun = False,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Move replicas of partitions to other brokers: shows the plan, asks, and requests it from the controller.
@@ -125,9 +128,9 @@ def reassign(
             raise ValueError("say what to move: TOPIC:PARTITION=1,2,3, or --file, or --topics with --brokers")
         if (topics is None) != (brokers is None) or (generate and topics is None):
             raise ValueError("--topics and --brokers belong together, and --generate needs both")
-        return await with_session(zookeeper, command())
+        return await with_session(zookeeper, command(reach_from(command_config)))
 
-    def command() -> Command:
+    def command(reach: BrokerReach) -> Command:
         """Choose what to do, after checking the command line and its files."""
         if list_them or cancel:
             selectors = [parse_selector(text) for text in moves or ()]
@@ -140,16 +143,16 @@ def reassign(
         if topics is not None:
             names = parse_topics(topics, "--topics")
             ids = parse_brokers(brokers or "", "--brokers")
-            return lambda session: spread(session, names, ids)
+            return lambda session: spread(session, reach, names, ids)
         targets = _read("--file", file) if file is not None else _parsed(moves or ())
-        return lambda session: reassignment(session, targets, _with_ask(doing, targets))
+        return lambda session: reassignment(session, targets, _with_ask(doing, reach, targets))
 
-    async def spread(session: ZooKeeperSession, names: Sequence[str], ids: Sequence[int]) -> Answer:
+    async def spread(session: ZooKeeperSession, reach: BrokerReach, names: Sequence[str], ids: Sequence[int]) -> Answer:
         current, targets = await proposal(session, names, ids, disable_rack_aware=disable_rack_aware)
         return (
             _generated(current, targets)
             if generate
-            else await reassignment(session, targets, _with_ask(doing, targets))
+            else await reassignment(session, targets, _with_ask(doing, reach, targets))
         )
 
     finish(run, as_json=as_json)
@@ -307,9 +310,12 @@ def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
     return parse_reassignment_file(data, str(path))
 
 
-def _with_ask(doing: ReassignmentOptions, targets: dict[TopicPartition, tuple[int, ...]]) -> ReassignmentOptions:
+def _with_ask(
+    doing: ReassignmentOptions, reach: BrokerReach, targets: dict[TopicPartition, tuple[int, ...]]
+) -> ReassignmentOptions:
     """Add an AskBroker for sizes. Its import is slow, so it is deferred."""
     from lethe.survey.brokers import broker_asker
 
-    ask = broker_asker(connect_timeout_ms=2_000, request_timeout_ms=10_000, topics={tp.topic for tp in targets})
+    topics = {tp.topic for tp in targets}
+    ask = broker_asker(reach, connect_timeout_ms=2_000, request_timeout_ms=10_000, topics=topics)
     return ReassignmentOptions(doing.confirm, ask, doing.dry_run, doing.may_merge, doing.wait_ms, doing.quiet)

@@ -14,7 +14,8 @@ import typer
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, DryRun, Names, TopicNames, Yes, ZooKeeper, given
+from lethe.cli.broker_access import reach_from
+from lethe.cli.options import AsJson, CommandConfig, DryRun, Names, TopicNames, Yes, ZooKeeper, given
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import access_variables, with_session
@@ -88,6 +89,7 @@ def rescue(
     controller_id: ControllerId = None,
     inter_broker_protocol: Protocol = None,
     listener: Listener = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Finish the deletions that hang, under any controller, and hand control back.
@@ -106,29 +108,31 @@ def rescue(
 
     # The result at the end has the refusals and what the controller quarantined.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    options = RescueOptions(
-        zookeeper,
-        given(names, topic),
-        even_if_disabled,
-        dry_run,
-        timeout_ms,
-        patience_ms,
-        broker_timeout_ms,
-        controller_id,
-        inter_broker_protocol,
-        listener,
-        access_variables(os.environ),
-        owe,
-        forget,
-    )
-
-    async def command(session: ZooKeeperSession) -> Answer:
-        return await rescued(session, options, confirm=None if yes else ask_user, say=note)
 
     async def checked() -> Answer:
         from lethe.admin.rescue_limits import check_options
 
+        options = RescueOptions(
+            zookeeper,
+            reach_from(command_config),
+            given(names, topic),
+            even_if_disabled,
+            dry_run,
+            timeout_ms,
+            patience_ms,
+            broker_timeout_ms,
+            controller_id,
+            inter_broker_protocol,
+            listener,
+            access_variables(os.environ),
+            owe,
+            forget,
+        )
         check_options(options)
+
+        async def command(session: ZooKeeperSession) -> Answer:
+            return await rescued(session, options, confirm=None if yes else ask_user, say=note)
+
         return await with_session(zookeeper, command)
 
     finish(checked, as_json=as_json)
@@ -152,11 +156,12 @@ async def rescued(
     )
     from lethe.cli import rescue_show
 
-    seen = await look(session, options.topics or None, options.broker_timeout_ms)
-    seen = await with_caches(session, seen, options.topics, options.broker_timeout_ms)
-    seen = await with_similar(session, seen, options.broker_timeout_ms)
+    reach, limit_ms = options.reach, options.broker_timeout_ms
+    seen = await look(session, reach, options.topics or None, limit_ms)
+    seen = await with_caches(session, reach, seen, options.topics, limit_ms)
+    seen = await with_similar(session, reach, seen, limit_ms)
     if options.owe:
-        seen = await with_owing(session, seen, options.broker_timeout_ms)
+        seen = await with_owing(session, reach, seen, limit_ms)
     if options.forget is not None:
         seen = await with_forgetting(session, seen, options.forget)
     seen = await with_configuration(session, seen, guest_id(options, seen))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
+from lethe.cli.broker_access import reach_from
 from lethe.cli.log_dirs import (
     LogDirLists,
     LogDirs,
@@ -21,7 +23,7 @@ from lethe.cli.log_dirs import (
     parse_log_dir_lists,
     parse_log_dirs,
 )
-from lethe.cli.options import AsJson, ZooKeeper
+from lethe.cli.options import AsJson, CommandConfig, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
@@ -61,6 +63,7 @@ def survey(
     log_dirs: LogDirLists = None,
     out: Out = None,
     textfile: Textfile = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at ZooKeeper, at every broker's metadata cache and at the disks, and list what is left over.
@@ -78,13 +81,14 @@ def survey(
     async def command() -> Answer:
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
         owned = await asyncio.to_thread(owned_log_dirs, known, named)
+        reach = reach_from(command_config)
         if textfile is not None:
             await _demand_textfile(textfile)
         if out is not None:
             await _demand_out(out)
 
         async def answer(session: ZooKeeperSession) -> Answer:
-            return await survey_answer(session, await of_this_cluster(session, owned), out, textfile)
+            return await survey_answer(session, reach, await of_this_cluster(session, owned), out, textfile)
 
         return await with_session(zookeeper, answer)
 
@@ -92,7 +96,11 @@ def survey(
 
 
 async def survey_answer(
-    session: ZooKeeperSession, log_dirs: dict[int, list[Path]], out: Path | None = None, textfile: Path | None = None
+    session: ZooKeeperSession,
+    reach: BrokerReach,
+    log_dirs: dict[int, list[Path]],
+    out: Path | None = None,
+    textfile: Path | None = None,
 ) -> Answer:
     """Take a survey and return its findings; keep it below `out`, and write counts for Prometheus to `textfile`. Raises
     Refusal where that fails."""
@@ -101,7 +109,7 @@ async def survey_answer(
     from lethe.survey.take import take_survey
     from lethe.survey.views import printable
 
-    taken = await take_survey(session, log_dirs=log_dirs, read_local_disks=True, with_times=out is not None)
+    taken = await take_survey(session, reach, log_dirs=log_dirs, read_local_disks=True, with_times=out is not None)
     kept = None if out is None else printable(str(await _keep(taken, out)))
     findings = leftovers(taken)
     if textfile is not None:

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
@@ -32,10 +33,21 @@ from lethe.admin.topic_znodes import ListedTopics
 from lethe.admin.trash import mark_for_trash
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.broker_access import reach_from
 from lethe.cli.deletion_display import progress_display
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from lethe.cli.explain import why_waiting
-from lethe.cli.options import AsJson, DryRun, Expressions, IfExists, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import (
+    AsJson,
+    CommandConfig,
+    DryRun,
+    Expressions,
+    IfExists,
+    TimeoutMs,
+    TopicNames,
+    ZooKeeper,
+    given,
+)
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import candidates_deletion
@@ -176,6 +188,7 @@ def delete(
     timeout_ms: TimeoutMs = 300_000,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics. Exit code 1 where one does not exist or is protected.
@@ -186,12 +199,6 @@ def delete(
     With --from-candidates deletions are always waited for: 4 says that none ended within --timeout-ms.
     """
 
-    wanted: CandidateDeletionRequest | None = None
-    if from_candidates is not None:
-        pace = Pace(at_once, rate)
-        wanted = CandidateDeletionRequest(
-            from_candidates, tuple(protect or ()), max_age, pace, dry_run, timeout_ms, as_json, allow_unasked
-        )
     for_candidates = {
         "--protect": bool(protect),
         "--max-age": max_age != MAX_AGE_DAYS,
@@ -216,26 +223,32 @@ def delete(
     async def command() -> Answer:
         detail = Detail.of(quiet=quiet, verbose=verbose)
         if grace is not None:
-            demand_grace(grace, no_trash=unreadable or owe or wanted is not None or plan is not None)
-        if wanted is not None:
+            no_trash = unreadable or owe or from_candidates is not None or plan is not None
+            demand_grace(grace, no_trash=no_trash)
+        reach = reach_from(command_config)
+        if from_candidates is not None:
             if expressions or unreadable or owe or plan is not None:
                 raise ValueError(
                     "--from-candidates says which topics: give neither topics nor --plan, --unreadable or --owe with it"
                 )
-            table = await candidates_table(wanted.path, max_age_days=wanted.max_age_days)
+            protected, pace = tuple(protect or ()), Pace(at_once, rate)
+            wanted = CandidateDeletionRequest(
+                from_candidates, reach, protected, max_age, pace, dry_run, timeout_ms, as_json, allow_unasked
+            )
+            table = await candidates_table(from_candidates, max_age_days=max_age)
             confirm = None if yes else ask_user
             return await with_session(
                 zookeeper, lambda session: candidates_deletion(session, wanted, table, confirm=confirm)
             )
         if planned is not None:
             planned.demand_alone(named=bool(expressions) or unreadable or if_exists)
-            return await with_session(zookeeper, lambda session: planned_deletion(session, planned, detail))
+            return await with_session(zookeeper, lambda session: planned_deletion(session, reach, planned, detail))
         if allow_writes or accept_unseen:
             raise ValueError("--allow-writes and --accept-unseen go with --plan, and have no effect without it")
         demand_sense(expressions, unreadable=unreadable, owe=owe, wait=wait, for_candidates=for_candidates)
-        return await with_session(zookeeper, by_name)
+        return await with_session(zookeeper, lambda session: by_name(session, reach))
 
-    async def by_name(session: ZooKeeperSession) -> Answer:
+    async def by_name(session: ZooKeeperSession, reach: BrokerReach) -> Answer:
         detail = Detail.of(quiet=quiet, verbose=verbose)
         if unreadable:
             return await unreadable_deletion(
@@ -247,7 +260,7 @@ def delete(
             return Answer([], ("Nothing to delete.",))
         if grace is not None and parse_duration_ms(grace) and not dry_run:
             return await deletion_with_grace(session, names, grace, wait=wait, timeout_ms=timeout_ms)
-        async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
+        async with reused_connections(reach, timeout_ms=min(ASK_TIMEOUT_MS, timeout_ms)) as ask:
             expected = (await forecast(session, names, ask)).lines() if owe else ()
             if dry_run:
                 return Answer([*names], (*(f"Would delete topic {name}." for name in names), *expected))
@@ -323,12 +336,14 @@ def _matches(expression: str, there: ListedTopics) -> tuple[str, ...]:
     return topics_matching(expression, there.names, exclude_internal=True)
 
 
-async def planned_deletion(session: ZooKeeperSession, wanted: PlanOptions, detail: Detail) -> Answer:
+async def planned_deletion(
+    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, detail: Detail
+) -> Answer:
     """Carry out the plan if nothing has changed. Raises Refusal that names each change."""
     if wanted.owe:
         await demand_obedience(session)
-    async with reused_connections(timeout_ms=min(ASK_TIMEOUT_MS, wanted.timeout_ms)) as ask:
-        agreed = await checked_plan(session, wanted, ask)
+    async with reused_connections(reach, timeout_ms=min(ASK_TIMEOUT_MS, wanted.timeout_ms)) as ask:
+        agreed = await checked_plan(session, reach, wanted, ask)
         names = [each.topic for each in agreed.topics]
         if wanted.dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from lethe.adapters.atomic_files import demand_replaceable, replace_file
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.deletion_plan import (
     MAX_TOPICS,
@@ -26,7 +27,8 @@ from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import Confirm, demand_agreement
-from lethe.cli.options import AsJson, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.broker_access import reach_from
+from lethe.cli.options import AsJson, CommandConfig, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
@@ -45,6 +47,7 @@ def plan(
     topic: TopicNames = None,
     out: Out = None,
     timeout_ms: TimeoutMs = 5_000,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan a deletion: what would go, who uses it, what it would wait for. Changes nothing.
@@ -61,14 +64,15 @@ def plan(
             raise ValueError("which topics? Name them, or give a regular expression")
         if out is not None:
             demand_replaceable(out)
-        return await with_session(zookeeper, lambda session: planned(session, expressions))
+        reach = reach_from(command_config)
+        return await with_session(zookeeper, lambda session: planned(session, reach, expressions))
 
-    async def planned(session: ZooKeeperSession, expressions: Sequence[str]) -> Answer:
+    async def planned(session: ZooKeeperSession, reach: BrokerReach, expressions: Sequence[str]) -> Answer:
         chosen = await selected(session, expressions, if_exists=False, confirm=None)
         if len(chosen) > MAX_TOPICS:
             raise Refusal(f"a plan has at most {MAX_TOPICS} topics, and these are {len(chosen)}: plan them in parts")
-        async with reused_connections(timeout_ms=timeout_ms) as ask:
-            made = await look(session, chosen, ask)
+        async with reused_connections(reach, timeout_ms=timeout_ms) as ask:
+            made = await look(session, reach, chosen, ask)
         if out is not None:
             replace_file(out, encode_plan(made).decode())
         return plan_answer(made, out)
@@ -149,12 +153,14 @@ def plan_options(path: Path | None, *, allow_writes: bool, accept_unseen: bool, 
     return PlanOptions(path, allow_writes, accept_unseen, **others)
 
 
-async def checked_plan(session: ZooKeeperSession, wanted: PlanOptions, ask: AskAbout) -> TopicDeletionPlan:
+async def checked_plan(
+    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, ask: AskAbout
+) -> TopicDeletionPlan:
     """Return the plan if the cluster is as it was, and the user agrees. Raises Refusal that names each change."""
     agreed = await asyncio.to_thread(_read_plan, wanted.path)
     names = [each.topic for each in agreed.topics]
     await demand_unprotected(session, names)
-    now = await look(session, names, ask)
+    now = await look(session, reach, names, ask)
     demand_unchanged(agreed, now, allow_writes=wanted.allow_writes, accept_unseen=wanted.accept_unseen)
     question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}, as planned?"
     demand_agreement((*(f"  {name}" for name in names), *summary(agreed)), question, wanted.confirm)

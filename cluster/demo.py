@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
@@ -78,7 +79,7 @@ class DemoRun:
 
     async def look(self) -> Survey:
         """Take a survey of everything, the disks included."""
-        survey = await take_survey(self.session, log_dirs=self.cluster.log_dirs)
+        survey = await take_survey(self.session, PLAINTEXT_REACH, log_dirs=self.cluster.log_dirs)
         if self.cluster.kafka_brokers and self.before is not None:
             note_freed(self.totals, self.before, survey)
         return survey

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin import topic_znodes
 from lethe.admin.outcomes import Outcome
 from lethe.admin.topic_plans import TopicPlan
@@ -67,7 +68,7 @@ class _ChaosWithSurveys(Chaos):
 
     async def _keep(self, cluster: LocalCluster, watcher: ProgressWatcher) -> None:
         async with cluster.session() as session:
-            survey = await take_survey(session, log_dirs=cluster.log_dirs, with_times=True)
+            survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs, with_times=True)
         kept = await asyncio.to_thread(save_survey, survey, self._surveys)
         watcher.note(f"a survey is kept in {kept}")
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.adapters.kafka.client import AuthenticationRefused, ClientError, KafkaConnection, TlsFailed
+from lethe.adapters.kafka.reach import BrokerReach, NoListener
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.kafka.control import (
     NO_CONTROLLER_EPOCH,
@@ -58,6 +59,10 @@ class BrokerSettings:
     """Class of its authorizer; None: it has none, or did not say."""
     command_error: int | None = None
     """Its answer to a controller's request that changes nothing; None: no answer, or not asked."""
+    principal: str = ""
+    """Who has asked it, as its authorizer sees it; empty where no connection was had."""
+    refusal: str | None = None
+    """Why none of its listeners takes this client. Asking again is useless: the configuration has to change."""
 
     @property
     def refuses_commands(self) -> bool:
@@ -65,18 +70,23 @@ class BrokerSettings:
         return self.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-async def read_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId | None = None) -> BrokerSettings:
-    """Return the broker's settings, read through its PLAINTEXT listener; its failures never raise. `as_controller` also
-    tests whether it obeys a controller with this id."""
+async def read_settings(
+    broker: Broker, reach: BrokerReach, timeout_ms: int, as_controller: BrokerId | None = None
+) -> BrokerSettings:
+    """Return the broker's settings; its failures never raise. `as_controller` also tests whether it obeys a controller
+    with this id."""
     try:
         async with await open_connection(
-            broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
+            broker, reach, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
         ) as connection:
             offered = await connection.offered_versions()
             settings: Mapping[str, str] = {}
             if ApiKey.DESCRIBE_CONFIGS in offered:
                 settings = await _settings(connection, broker.id)
             refused = None if as_controller is None else await _command_error(connection, as_controller)
+            principal = connection.principal
+    except (NoListener, AuthenticationRefused, TlsFailed) as error:
+        return BrokerSettings(broker.id, problem=str(error), refusal=str(error))
     except (ClientError, ProtocolError) as error:
         return BrokerSettings(broker.id, problem=str(error))
     return BrokerSettings(
@@ -87,6 +97,7 @@ async def read_settings(broker: Broker, timeout_ms: int, as_controller: BrokerId
         delete_delay_ms=_number(settings.get(DELETE_DELAY)),
         authorizer=settings.get(AUTHORIZER),
         command_error=refused,
+        principal=principal,
     )
 
 
@@ -115,13 +126,13 @@ class EpochAnswer(NamedTuple):
 
 
 async def ask_about_epoch(
-    broker: Broker, timeout_ms: int, as_controller: BrokerId, epoch: ControllerEpoch
+    broker: Broker, reach: BrokerReach, timeout_ms: int, as_controller: BrokerId, epoch: ControllerEpoch
 ) -> EpochAnswer:
     """Return whether the broker accepts this epoch, which has to be the one of `/controller_epoch`: the broker has seen
     it from the present controller, or sees it now. Its failures never raise."""
     try:
         async with await open_connection(
-            broker, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
+            broker, reach, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
         ) as connection:
             await connection.offered_versions()
             error = await _command_error(connection, as_controller, epoch)

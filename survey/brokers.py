@@ -8,9 +8,11 @@ An error, a refusal and silence are values (`UnansweredQuestion`), and never the
     TOPIC_AUTHORIZATION_FAILED                    unseen (REFUSED)
     DescribeLogDirs with an error                 unseen (REFUSED or ERROR)
     DescribeLogDirs without any log directory     unseen (REFUSED): a broker has one or more
+    Metadata of all topics, and PROBE is refused  unseen (REFUSED): it leaves topics out, or all of them
     Metadata with another error for a topic       unseen (ERROR)
     Metadata without the requested topic          unseen (ERROR)
     no answer in time; connection lost            unseen (SILENT; UNREACHABLE)
+    no listener; login or certificate refused     unseen (UNASKED)
     a log directory with KAFKA_STORAGE_ERROR      that directory is unseen, the others are seen
 """
 
@@ -22,9 +24,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
+from lethe.adapters.kafka.client import (
+    AuthenticationRefused,
+    ClientError,
+    KafkaConnection,
+    RequestTimedOut,
+    TlsFailed,
+)
 from lethe.adapters.kafka.metadata import ask_metadata
-from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
+from lethe.adapters.kafka.reach import BrokerReach, NoListener
+from lethe.protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
+from lethe.protocol.kafka.connection import highest_common_version
+from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
@@ -58,6 +69,11 @@ MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
 MAX_AT_ONCE_BRIEFLY: Final = 64
 """The same for small answers: silent brokers must not delay the others."""
+PROBE: Final = "zz-lethe-may-it-see-all-topics"
+"""A name that no topic has, and that no right to some prefix of names includes. In a list of all topics a broker leaves
+out, without an error, those that the client may not describe; asked for this one by name, it refuses such a client."""
+_GRANT_DESCRIBE: Final = "grant it Describe on all topics"
+_GRANT_LOG_DIRS: Final = "grant it Describe on the cluster"
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -77,13 +93,17 @@ AskAbout = Callable[[QueryScope], AskBroker]
 
 
 def broker_asker(
-    *, connect_timeout_ms: int = 5_000, request_timeout_ms: int = 30_000, topics: Collection[str] | None = None
+    reach: BrokerReach,
+    *,
+    connect_timeout_ms: int = 5_000,
+    request_timeout_ms: int = 30_000,
+    topics: Collection[str] | None = None,
 ) -> AskBroker:
-    """Return an AskBroker that uses the PLAINTEXT listener, a new connection per broker, and the highest common
-    versions. With `topics`, it asks only about these."""
+    """Return an AskBroker that uses a new connection per broker, and the highest common versions. With `topics`, it
+    asks only about these."""
 
     async def ask(broker: Broker) -> BrokerAnswers:
-        connection = await _open(broker, connect_timeout_ms, request_timeout_ms)
+        connection = await _open(broker, reach, connect_timeout_ms, request_timeout_ms)
         if isinstance(connection, UnansweredQuestion):
             return BrokerAnswers(broker.id, unseen=(connection,))
         async with connection:
@@ -93,7 +113,7 @@ def broker_asker(
 
 
 @asynccontextmanager
-async def reused_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
+async def reused_connections(reach: BrokerReach, *, timeout_ms: int = 5_000) -> AsyncIterator[AskAbout]:
     """Yield an AskAbout that works as `broker_asker` and keeps connections open until the context ends. `timeout_ms`
     limits connecting and each answer."""
     kept: dict[tuple[BrokerId, BrokerEpoch], KafkaConnection] = {}
@@ -102,7 +122,7 @@ async def reused_connections(*, timeout_ms: int = 5_000) -> AsyncIterator[AskAbo
         async def ask(broker: Broker) -> BrokerAnswers:
             key = (broker.id, broker.epoch)
             if (found := kept.get(key)) is None or not found.is_open:
-                opened = await _open(broker, timeout_ms, timeout_ms)
+                opened = await _open(broker, reach, timeout_ms, timeout_ms)
                 if found is not None:
                     await kept.pop(key).close()
                 if isinstance(opened, UnansweredQuestion):
@@ -134,26 +154,18 @@ async def ask_all(
     return [task.result() for task in asked]
 
 
-class NoListener(ClientError):
-    """The broker has no listener that commands can use."""
-
-
 async def open_connection(
     broker: Broker,
+    reach: BrokerReach,
     *,
     connect_timeout_ms: int,
     request_timeout_ms: int,
     client_id: str = CLIENT_ID,
     max_response_bytes: int = DEFAULT_MAX_FRAME_BYTES,
 ) -> KafkaConnection:
-    """Connect to the broker's PLAINTEXT listener. Raises ClientError."""
-    endpoint = broker.plaintext_endpoint
-    if endpoint is None:
-        listeners = ", ".join(e.listener for e in broker.endpoints)
-        raise NoListener(f"it has no PLAINTEXT listener to ask it by (it has {listeners or 'none'})")
-    return await KafkaConnection.open(
-        endpoint.host,
-        endpoint.port,
+    """Connect to the listener that the configuration chooses, and log in. Raises ClientError; NoListener as such."""
+    return await reach.open(
+        reach.endpoint_of(broker),
         client_id,
         connect_timeout_ms=connect_timeout_ms,
         request_timeout_ms=request_timeout_ms,
@@ -162,19 +174,18 @@ async def open_connection(
 
 
 async def _open(
-    broker: Broker, connect_timeout_ms: int, request_timeout_ms: int
+    broker: Broker, reach: BrokerReach, connect_timeout_ms: int, request_timeout_ms: int
 ) -> KafkaConnection | UnansweredQuestion:
     try:
         return await open_connection(
             broker,
+            reach,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=request_timeout_ms,
             max_response_bytes=MAX_ANSWER_BYTES,
         )
-    except NoListener as error:
-        return UnansweredQuestion(BrokerFailure.UNASKED, str(error))
     except ClientError as error:
-        return UnansweredQuestion(BrokerFailure.UNREACHABLE, str(error))
+        return UnansweredQuestion(_failure(error), str(error))
 
 
 async def _ask(connection: KafkaConnection, broker: BrokerId, scope: QueryScope) -> BrokerAnswers:
@@ -209,6 +220,9 @@ def _failure(error: ClientError | ProtocolError) -> BrokerFailure:
             return BrokerFailure.SILENT
         case ProtocolError():
             return BrokerFailure.ERROR
+        case NoListener() | AuthenticationRefused() | TlsFailed():
+            # The broker's process may be well: nothing follows from it.
+            return BrokerFailure.UNASKED
         case _:
             return BrokerFailure.UNREACHABLE
 
@@ -220,8 +234,8 @@ async def _metadata(
     for topic in undecided_topics(answer.topics):
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Metadata omits a topic that the client may not describe, unless the request names the topic.
-            why = f"Metadata: it does not let this client ask about topic {topic.name}, nor perhaps others"
-            return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.CACHE)
+            why = f"Metadata: it does not let {connection.principal} ask about topic {topic.name}, nor perhaps others"
+            return UnansweredQuestion(BrokerFailure.REFUSED, f"{why}; {_GRANT_DESCRIBE}", BrokerPlace.CACHE)
         if topic.error == ErrorCode.NONE:
             return UnansweredQuestion(
                 BrokerFailure.ERROR,
@@ -231,7 +245,19 @@ async def _metadata(
         return UnansweredQuestion(
             BrokerFailure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", BrokerPlace.CACHE
         )
+    if topics is None and await _hides_topics(connection):
+        why = f"Metadata: it does not let {connection.principal} see all topics; {_GRANT_DESCRIBE}"
+        return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.CACHE)
     return answer
+
+
+async def _hides_topics(connection: KafkaConnection) -> bool:
+    """Return whether the broker leaves topics out of its list: whether it refuses to speak of `PROBE`."""
+    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
+    if version < FIRST_WITHOUT_CREATION:
+        return False  # asked by name, such a broker could create the topic
+    probed = await ask_metadata(connection, (PROBE,))
+    return any(topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED for topic in probed.topics)
 
 
 async def _log_dirs(
@@ -242,11 +268,14 @@ async def _log_dirs(
         partitions = tuple(DescribableTopic(topic, tuple(numbers)) for topic, numbers in scope.partitions.items())
     described = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
     if described.error != ErrorCode.NONE:
-        failure = BrokerFailure.REFUSED if described.error in _REFUSALS else BrokerFailure.ERROR
-        return UnansweredQuestion(failure, f"DescribeLogDirs: {error_name(described.error)}", BrokerPlace.LOGS)
+        why = f"DescribeLogDirs: {error_name(described.error)}"
+        if described.error in _REFUSALS:
+            why += f" for {connection.principal}; {_GRANT_LOG_DIRS}"
+            return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
+        return UnansweredQuestion(BrokerFailure.ERROR, why, BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.
-        why = "DescribeLogDirs: it names no log directory; does it let this client ask?"
+        why = f"DescribeLogDirs: it names no log directory; does it let {connection.principal} ask? {_GRANT_LOG_DIRS}"
         return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
     ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)
     return tuple(_log_dir(broker, log_dir, scope.topics) for log_dir in ordered)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.deletion_grace import DELETION_GRACE, parse_grace
 from lethe.protocol.kafka.config_values import parse_boolean
@@ -47,9 +48,11 @@ DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
 
 
-def evidence_asker(timeout_ms: int) -> AskAbout:
+def evidence_asker(reach: BrokerReach, timeout_ms: int) -> AskAbout:
     """Return a function that asks each broker for at most about twice `timeout_ms`."""
-    return lambda scope: broker_asker(connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=scope.topics)
+    return lambda scope: broker_asker(
+        reach, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, topics=scope.topics
+    )
 
 
 async def gather_evidence(

@@ -21,16 +21,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.vocabulary import Broker, BrokerId
+from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import registered_at_ms
-from lethe.survey.broker_settings import BrokerSettings
-from lethe.survey.broker_settings import read_settings as ask_broker_settings
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskBroker, ask_all, broker_asker
+from lethe.survey.broker_settings import read_settings
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all, broker_asker
 from lethe.survey.directories import is_owned_by, read_log_dir, with_answers
 from lethe.survey.leftovers import leftovers
 from lethe.survey.removal import Removal
@@ -54,21 +54,17 @@ _TRANSIENT: Final = frozenset(
 """Findings that may only mean that a broker has not yet executed a request."""
 
 
-async def _settings(broker: Broker) -> BrokerSettings:
-    """Ask one live broker for its configuration; the broker's failures never raise."""
-    return await ask_broker_settings(broker, SETTINGS_TIMEOUT_MS)
-
-
 async def take_survey(
     session: ZooKeeperSession,
+    reach: BrokerReach,
     *,
     log_dirs: Mapping[int, Sequence[Path]] | None = None,
-    ask: AskBroker | None = None,
+    ask: AskAbout | None = None,
     read_local_disks: bool = False,
     with_times: bool = False,
     settle_s: float = SETTLE_S,
 ) -> Survey:
-    """Return the three places as they are now.
+    """Return the three places as they are now; `ask` asks brokers in another way than `reach` alone.
 
     `log_dirs` are directories of this machine by owning broker, which may be down; all others are as their brokers
     describe them. `read_local_disks` also reads those that are provably on this machine. `with_times` also reads when
@@ -78,9 +74,9 @@ async def take_survey(
     began = time.monotonic()
     taken_at_ms = time.time_ns() // 1_000_000
     tree, before = await read_tree(session, with_times=with_times)
-    reader = _PlaceReader(log_dirs or {}, ask, read_local_disks)
+    reader = _PlaceReader(log_dirs or {}, ask or _asker(reach), read_local_disks)
     answers, views = await reader.read(tree)
-    removals = await _removals(session, tree, views)
+    removals = await _removals(session, reach, tree, views)
     seen = Survey(taken_at_ms, 0, tree, answers, views, host=socket.gethostname(), removals=removals)
     moved = await _moved(session, seen, before)
     passed, again = await _disappeared(session, replace(seen, in_motion=tuple(moved)), reader, settle_s)
@@ -92,12 +88,16 @@ async def take_survey(
     )
 
 
+def _asker(reach: BrokerReach) -> AskAbout:
+    return lambda scope: broker_asker(reach, topics=scope.topics)
+
+
 @dataclass(frozen=True, slots=True)
 class _PlaceReader:
     """How brokers and disks are read."""
 
     log_dirs: Mapping[int, Sequence[Path]]
-    ask: AskBroker | None
+    ask: AskAbout
     read_local_disks: bool
 
     async def read(
@@ -105,9 +105,8 @@ class _PlaceReader:
     ) -> tuple[tuple[BrokerAnswers, ...], tuple[LogDirView, ...]]:
         """Return the answers of the registered brokers, and all log directories; with `topics`, at least what belongs
         to these."""
-        asking = self.ask or broker_asker(topics=topics)
         async with asyncio.TaskGroup() as tasks:
-            asked = tasks.create_task(ask_all(tree.brokers, asking), name="survey-brokers")
+            asked = tasks.create_task(ask_all(tree.brokers, self.ask(QueryScope(topics))), name="survey-brokers")
             read = tasks.create_task(_read_all(self.log_dirs, topics), name="survey-disks")
         answers = tuple(asked.result())
         views = _all_log_dirs(read.result(), answers)
@@ -117,12 +116,14 @@ class _PlaceReader:
 
 
 async def _removals(
-    session: ZooKeeperSession, tree: ZooKeeperTree, views: Sequence[LogDirView]
+    session: ZooKeeperSession, reach: BrokerReach, tree: ZooKeeperTree, views: Sequence[LogDirView]
 ) -> dict[BrokerId, Removal]:
     """Return when the registered brokers remove renamed directories. Only brokers that have some are asked."""
     having = {view.broker for view in views for each in view.directories if each.kind is DirectoryKind.DELETED}
     brokers = [broker for broker in tree.brokers if broker.id in having]
-    asked = await ask_all(brokers, _settings, at_once=MAX_AT_ONCE_BRIEFLY)
+    asked = await ask_all(
+        brokers, lambda broker: read_settings(broker, reach, SETTINGS_TIMEOUT_MS), at_once=MAX_AT_ONCE_BRIEFLY
+    )
     found = await session.read([GetData(paths.broker_id(broker.id)) for broker in brokers]) if brokers else ()
     return {
         broker.id: Removal(settings.delete_delay_ms, registered_at_ms(read.data) if isinstance(read, Data) else None)

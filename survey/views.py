@@ -116,7 +116,7 @@ class ZooKeeperTree:
 class BrokerFailure(enum.Enum):
     """How a broker failed to answer."""
 
-    UNASKED = "it has no listener to ask it by"
+    UNASKED = "none of its listeners takes this client"
     UNREACHABLE = "no connection to it can be had"
     SILENT = "it accepts the connection and does not answer"
     REFUSED = "it does not let this client ask"

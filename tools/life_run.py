@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_plans import TopicPlan
 from lethe.admin.topic_znodes import create_topics, mark_for_deletion
@@ -162,7 +163,7 @@ async def _create(cluster: LocalCluster, session: ZooKeeperSession, topic_id: To
         raise RecordingFailed(outcome.problem)
 
     async def is_created() -> bool:
-        survey = await take_survey(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         filled = [view for view in survey.log_dirs if any(d.size_bytes >= FILL_BYTES for d in view.directories)]
         known = [answer.cache is not None and TOPIC in answer.cache for answer in survey.answers]
         return len(filled) == len(BROKERS) and all(known)

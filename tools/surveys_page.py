@@ -28,8 +28,9 @@ followed. Run it on each broker host: the report uses each host's newest survey.
 
 **What could not be seen** is in the manifest (`problems`, with `complete` false), and nothing is concluded from it. A
 broker counts as not seen if it has replicas, is not registered, and has no named log directory. A log directory that
-only its broker reports counts as seen (column `source`). A broker that refuses anonymous clients `DESCRIBE` on a topic
-omits it; a second look asks by name and reports a problem.
+only its broker reports counts as seen (column `source`). A broker omits topics that the survey's user may not
+`DESCRIBE`, without an error. So it is also asked for a name that no topic has, and in a second look for those that it
+omits; what it hides is a problem.
 
 **What changes meanwhile** is in the manifest's `in_motion`. Differences that may be on their way (a topic in a cache, a
 replica's directory) are looked at again two seconds later.

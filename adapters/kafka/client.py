@@ -220,6 +220,11 @@ class KafkaConnection:
         raise ConnectionFailed(f"{self.peer} closed the connection without an answer{self._closed_hint()}")
 
     @property
+    def principal(self) -> str:
+        """Whom the broker takes this side for, for messages about rights."""
+        return self._security.principal
+
+    @property
     def _place(self) -> str:
         return f"{self.peer} ({self._security.protocol.name})"
 

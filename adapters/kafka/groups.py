@@ -69,12 +69,12 @@ async def coordinator_metadata(connection: KafkaConnection, topics: Collection[s
     return cast(MetadataResponse, await connection.request(request, version))
 
 
-def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int, int]) -> str | None:
+def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int, int], principal: str) -> str | None:
     """Return why a broker's list of groups may be incomplete, by its own answer. `led` are the leader epochs of its
-    partitions of `__consumer_offsets` in ZooKeeper."""
+    partitions of `__consumer_offsets` in ZooKeeper; `principal` is who has asked."""
     of = f"consumer groups of broker {broker}"
     if not answer.cluster_authorized_operations & DESCRIBE:
-        return f"{of}: it may hide groups, because its authorizer does not let anonymous clients DESCRIBE the cluster"
+        return f"{of}: it may hide groups, because its authorizer does not let {principal} DESCRIBE the cluster"
     topic = next((topic for topic in answer.topics if topic.name == GROUP_METADATA_TOPIC), None)
     if topic is None or topic.error != ErrorCode.NONE:
         why = "it does not know the topic" if topic is None else error_name(topic.error)
@@ -85,7 +85,7 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
     return None
 
 
-def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collection[str]) -> str | None:
+def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collection[str], principal: str) -> str | None:
     """Return why a broker may hide what its groups have committed for these topics, by its own answer."""
     errors = {topic.name: topic.error for topic in answer.topics}
     for name in topics:
@@ -94,7 +94,7 @@ def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collectio
         if errors[name] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             return (
                 f"consumer groups of broker {broker}: it hides what they have committed for topic {name}, because its "
-                "authorizer does not let anonymous clients DESCRIBE the topic"
+                f"authorizer does not let {principal} DESCRIBE the topic"
             )
     return None
 
@@ -106,7 +106,9 @@ async def read_offsets(
 
     Raises GroupsUnseen, ClientError and ProtocolError."""
     answer = await coordinator_metadata(connection, topics)
-    if (problem := hiding_problem(broker, answer, led) or _topic_problem(broker, answer, topics)) is not None:
+    principal = connection.principal
+    problem = hiding_problem(broker, answer, led, principal) or _topic_problem(broker, answer, topics, principal)
+    if problem is not None:
         raise GroupsUnseen(problem)
     listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
     if listed.error != ErrorCode.NONE:
@@ -126,6 +128,11 @@ async def _committed(connection: KafkaConnection, group: str) -> tuple[FetchedTo
     if answer.error != ErrorCode.NONE:
         raise GroupsUnseen(f"consumer group {group}: {error_name(answer.error)}")
     return answer.topics
+
+
+async def committed_topics(connection: KafkaConnection, group: str) -> frozenset[str]:
+    """Return the topics of which the group has committed offsets. Raises GroupsUnseen, ClientError, ProtocolError."""
+    return frozenset(topic.topic for topic in await _committed(connection, group) if _offsets_of(topic, group))
 
 
 def _offsets_of(topic: FetchedTopic, group: str) -> dict[int, CommittedOffset]:

@@ -42,6 +42,9 @@ class AnsweringBroker:
     stored: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Partitions by topic, all in its second log directory."""
     failed_dirs: tuple[str, ...] = ()
+    may_describe: frozenset[str] | None = None
+    """Topics that its authorizer lets the client describe; None: all. It leaves others out of a list, and refuses to
+    speak of one that is named."""
     metadata_error: int = ErrorCode.NONE
     """The error with which it answers for every topic that it is asked about by name."""
     log_dirs_error: int = ErrorCode.NONE
@@ -56,7 +59,9 @@ class AnsweringBroker:
             return Close("told to")
         match request:
             case MetadataRequest(topics=topics):
-                names = [*self.cached] if topics is None else [str(topic.name) for topic in topics]
+                names = [str(topic.name) for topic in topics or ()]
+                if topics is None:
+                    names = [name for name in self.cached if self._may_describe(name)]
                 return MetadataResponse((), None, BrokerId(-1), tuple(map(self._metadata, names)))
             case DescribeLogDirsRequest():
                 return self._log_dirs()
@@ -68,7 +73,12 @@ class AnsweringBroker:
             case _:
                 return Close(f"unexpected {request}")
 
+    def _may_describe(self, name: str) -> bool:
+        return self.may_describe is None or name in self.may_describe
+
     def _metadata(self, name: str) -> MetadataTopic:
+        if not self._may_describe(name):
+            return MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, None, False, ())
         if self.metadata_error:
             return MetadataTopic(self.metadata_error, name, None, False, ())
         if name not in self.cached:

@@ -65,7 +65,7 @@ class GroupBroker:
     failure: Exception | None = None
     """Raised instead of any answer."""
     asked: list[Request] = field(default_factory=list)
-    identity: str = "User:ANONYMOUS"
+    principal: str = "User:ANONYMOUS"
 
     @property
     def connection(self) -> KafkaConnection:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.doctor_ills import IllKind
 from lethe.admin.doctor_look import BrokerQuestions
@@ -97,7 +98,7 @@ class FakeBrokers:
 
     @property
     def questions(self) -> BrokerQuestions:
-        return BrokerQuestions(lambda _: self._places, self._settings, self._epoch)
+        return BrokerQuestions(PLAINTEXT_REACH, lambda _: self._places, self._settings, self._epoch)
 
     async def _places(self, broker: Broker) -> BrokerAnswers:
         if broker.id in self.silent:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.local import ClusterSettings, LocalCluster, WorkDirectoryInUse
 from lethe.survey.take import take_survey
@@ -36,7 +37,7 @@ async def test_daemons_are_killed_paused_and_started_again(zookeeper_chroot: str
         (controller,), (broker,) = cluster.controllers, cluster.brokers
         assert await cluster.active_controller() is controller
         async with cluster.session() as session:
-            survey = await take_survey(session, log_dirs=cluster.log_dirs)
+            survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         assert [b.id for b in survey.zookeeper.brokers] == [broker.id]
         assert survey.is_complete
         first_pid, first_url = broker.pid, broker.http_url

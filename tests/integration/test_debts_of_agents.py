@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.debts import read_debts
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.marker_orders import order_owing
@@ -206,7 +207,7 @@ async def test_what_is_owed_goes_when_they_return_and_nothing_else(
                 assert now[directory] == before[broker][directory], "what nobody wanted gone is as it was"
 
         async def is_clean() -> bool:
-            seen = await take_survey(session, log_dirs=cluster.log_dirs)
+            seen = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
             return seen.is_complete and not leftovers(seen)
 
         await until(is_clean, "the survey is clean", size.limit_s)

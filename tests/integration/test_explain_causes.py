@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.controllers import ask_controller
@@ -88,7 +89,7 @@ async def answer_for(session: ZooKeeperSession, topic: str, controller: Controll
         assert controller.http_url is not None
         reported = await ask_controller(controller.http_url, topic, 60_000)
         assert reported.is_known, reported.problem
-    return await explained(session, topic, reported=reported, timeout_ms=500)
+    return await explained(session, PLAINTEXT_REACH, topic, reported=reported, timeout_ms=500)
 
 
 def causes_in(answer: Answer) -> dict[Named, str]:
@@ -116,7 +117,7 @@ async def names(
 
 
 async def has_gone(session: ZooKeeperSession, topic: str) -> bool:
-    return (await explained(session, topic)).exit is Exit.NO
+    return (await explained(session, PLAINTEXT_REACH, topic)).exit is Exit.NO
 
 
 async def test_causes_that_are_brokers(zookeeper_chroot: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.journal import time_from_text
 from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ROW_FILES, ZNODES, row_problems
@@ -75,7 +76,7 @@ async def test_rows_are_what_was_seen(zookeeper_chroot: str, tmp_path: Path) -> 
         await cluster.controllers[0].kill()
         await apply(session, Create(paths.delete_topic("orders"), None))
 
-        survey = await take_survey(session, log_dirs=cluster.log_dirs, with_times=True)
+        survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs, with_times=True)
         kept = await asyncio.to_thread(save_survey, survey, tmp_path)
         assert [rows(kept, file.name) for file in ROW_FILES] == [list(rows_of(file, survey)) for file in ROW_FILES]
         assert len(list(well_formed(kept))) > 10

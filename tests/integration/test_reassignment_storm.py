@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_plans import TopicPlan
 from lethe.admin.topic_znodes import create_topics, mark_for_deletion
@@ -17,7 +18,6 @@ from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
-from lethe.survey.brokers import broker_asker
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
 
@@ -128,6 +128,6 @@ async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_
         assert sorted(await names(session, paths.broker_topics())) == sorted(LIVING)
 
         async def clean() -> bool:
-            return not leftovers(await take_survey(session, log_dirs=cluster.log_dirs, ask=broker_asker()))
+            return not leftovers(await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs))
 
         await until(clean, "the survey finds nothing left over")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
@@ -93,7 +94,7 @@ async def asleep(
 
         async def are_known() -> bool:
             brokers, _ = await topic_znodes.live_brokers(session)
-            answers = await ask_all(brokers, broker_asker())
+            answers = await ask_all(brokers, broker_asker(PLAINTEXT_REACH))
             return all(topics.keys() <= (answer.cache or {}).keys() for answer in answers)
 
         await until(are_led, "topics are led")

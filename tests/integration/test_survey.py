@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.refusal import Exit
@@ -53,13 +54,17 @@ async def create(session: ZooKeeperSession, cluster: LocalCluster, *plans: Topic
     assert [outcome.problem for outcome in await topic_znodes.create_topics(session, plans)] == [None] * len(plans)
 
     async def is_everywhere() -> bool:
-        survey = await take_survey(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         kept = [d for view in survey.log_dirs for d in view.directories if d.kind is DirectoryKind.REPLICA]
         replicas = [d for d in kept if d.size_bytes > 1_000]
         names = {each.name for each in plans}
         known = all(answer.cache is not None and answer.cache.keys() >= names for answer in survey.answers)
         stored = sum(d.topic_partition is not None and d.topic_partition.topic in names for d in replicas)
-        return known and stored == 4 * len(plans) and sizes_told(await take_survey(session)) == sizes_found(survey)
+        return (
+            known
+            and stored == 4 * len(plans)
+            and sizes_told(await take_survey(session, PLAINTEXT_REACH)) == sizes_found(survey)
+        )
 
     await until(is_everywhere, "the topics are everywhere")
 
@@ -93,16 +98,16 @@ async def test_every_kind_of_leftover_is_found_and_nothing_else(zookeeper_chroot
     )
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         await create(session, cluster, plan("alive", 1), plan("lost", 2), plan("renewed", 3))
-        healthy = await take_survey(session, log_dirs=cluster.log_dirs)
+        healthy = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         assert leftovers(healthy) == ()
         assert healthy.problems == ()
-        _agrees_with_what_brokers_tell(healthy, await take_survey(session))
-        assert (await survey_answer(session, {})).exit is Exit.OK
+        _agrees_with_what_brokers_tell(healthy, await take_survey(session, PLAINTEXT_REACH))
+        assert (await survey_answer(session, PLAINTEXT_REACH, {})).exit is Exit.OK
 
         # The controller would mend some of it.
         await cluster.controllers[0].kill()
         await _plant(session, cluster)
-        survey = await take_survey(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         findings = leftovers(survey)
         assert summary(findings) == {
             (Place.ZOOKEEPER, Reason.MARKER_WITHOUT_TOPIC, "ghost", None),
@@ -129,14 +134,16 @@ async def test_every_kind_of_leftover_is_found_and_nothing_else(zookeeper_chroot
         assert len(lost) == 4
         assert all(found.size_bytes > 5000 for found in lost)
 
-        answer = await survey_answer(session, {number: [*dirs] for number, dirs in cluster.log_dirs.items()})
+        answer = await survey_answer(
+            session, PLAINTEXT_REACH, {number: [*dirs] for number, dirs in cluster.log_dirs.items()}
+        )
         assert answer.exit is Exit.NO
         assert isinstance(answer.data, dict)
         assert json.loads(json.dumps(answer.data))["counts"]["zookeeper"]["left_over"] == 3
 
         # A dead broker is not missed where ZooKeeper does not have it any more; its disks are still seen.
         await cluster.broker(2).stop()
-        without = await take_survey(session, log_dirs=cluster.log_dirs)
+        without = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         assert [answer.broker for answer in without.answers] == [1]
         assert (Place.DISK, Reason.STRAY_DIRECTORY, "odd", 2) in summary(leftovers(without))
         assert (Place.DISK, Reason.REPLICA_WITHOUT_DIRECTORY, "alive", 2) not in summary(leftovers(without))
@@ -190,10 +197,10 @@ async def test_a_broker_that_does_not_answer_is_a_problem_and_not_an_end(zookeep
     async with LocalCluster(settings) as cluster, cluster.session() as session:
         await create(session, cluster, plan("alive", 1))
         await cluster.broker(2).kill()
-        survey = await take_survey(session, log_dirs=cluster.log_dirs)
+        survey = await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
         assert [answer.cache is None for answer in survey.answers] == [False, True]
         (problem,) = survey.problems
         assert problem.where == "broker 2"
         assert "cannot connect" in problem.what
         assert leftovers(survey) == ()
-        assert (await survey_answer(session, {})).exit is Exit.UNREACHABLE
+        assert (await survey_answer(session, PLAINTEXT_REACH, {})).exit is Exit.UNREACHABLE

@@ -11,6 +11,7 @@ import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
@@ -111,7 +112,7 @@ async def answers(session: ZooKeeperSession) -> list[BrokerAnswers]:
     """What each live broker says, over its own listener."""
     brokers, unreadable = await topic_znodes.live_brokers(session)
     assert not unreadable
-    ask = broker_asker()
+    ask = broker_asker(PLAINTEXT_REACH)
     return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
 
 
@@ -193,7 +194,7 @@ def has_no_directories(cluster: LocalCluster, *topics: str) -> Callable[[], Awai
 
 async def survey(cluster: LocalCluster, session: ZooKeeperSession) -> Survey:
     """All three places, the disks of this cluster included."""
-    return await take_survey(session, log_dirs=cluster.log_dirs)
+    return await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs)
 
 
 async def gone_everywhere(

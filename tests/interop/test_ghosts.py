@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.cluster.local import LocalCluster
@@ -59,7 +60,7 @@ async def plant(operator: ZooKeeperSession, number: int, topic: str, *partitions
 async def caches(session: ZooKeeperSession) -> dict[int, dict[str, CachedTopic]]:
     """What every registered broker shows."""
     brokers, _ = await topic_znodes.live_brokers(session)
-    answers = await ask_all(brokers, broker_asker())
+    answers = await ask_all(brokers, broker_asker(PLAINTEXT_REACH))
     assert all(answer.cache is not None for answer in answers), answers
     return {int(answer.broker): dict(answer.cache or {}) for answer in answers}
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
@@ -116,7 +117,7 @@ async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster:
     chance = random.Random(f"{SEED} {version}")
     async with kafka_cluster(version, controllers=0) as cluster, cluster.session() as session:
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = TakeoverSettings(cluster.zookeeper_connect, LETHE, ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, LETHE, ibp, BrokerReach("PLAINTEXT"))
         await created(session, version, ["kept"])
         done: list[HandOver] = []
         while len(done) < HAND_OVERS:

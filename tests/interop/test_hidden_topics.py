@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.protocol.zookeeper.operations import Create
 from lethe.survey.brokers import broker_asker
 from lethe.survey.leftovers import leftovers
@@ -48,7 +49,7 @@ async def test_a_topic_that_brokers_hide_is_not_called_missing(kafka_cluster: Ma
 
         async def is_hidden() -> bool:
             tree, _ = await read_tree(zookeeper)
-            told = [(await broker_asker()(broker)).cache for broker in tree.brokers]
+            told = [(await broker_asker(PLAINTEXT_REACH)(broker)).cache for broker in tree.brokers]
             return len(told) == 2 and all(cache is not None and set(cache) == {"open"} for cache in told)
 
         await until(is_hidden, "no broker tells of the topic")

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
@@ -97,7 +98,7 @@ async def test_kafkas_controller_wakes_after_control_went_to_lethe_and_back(
         await in_service(session, version)
         old = cluster.kafka_broker(await kafka_leads(session))
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1000), ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1000), ibp, BrokerReach("PLAINTEXT"))
 
         async def work(guest: RescueController) -> BrokerId | None:
             taken_from = await guest.elected()

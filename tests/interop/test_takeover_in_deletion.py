@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
@@ -56,7 +57,7 @@ async def test_what_is_deleted_already_is_not_created_again(kafka_cluster: MakeC
             return time.monotonic() - since_s
 
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
-        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
+        means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1999), ibp, BrokerReach("PLAINTEXT"))
         took_s = await in_control(means, None, work)
         created, errors = 0, 0
         for broker, (output, states) in zip(cluster.kafka_brokers, before, strict=True):

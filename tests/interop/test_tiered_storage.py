@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
@@ -109,7 +110,7 @@ class Tiered:
     async def under_lethe(self, work: Callable[[], Awaitable[None]]) -> None:
         """Has Lethe take control, do this, and give control back."""
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(self.version).inter_broker_protocol)
-        means = TakeoverSettings(self.cluster.zookeeper_connect, BrokerId(1999), ibp, "PLAINTEXT")
+        means = TakeoverSettings(self.cluster.zookeeper_connect, BrokerId(1999), ibp, BrokerReach("PLAINTEXT"))
 
         async def elected(guest: RescueController) -> None:
             await guest.elected()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
@@ -74,30 +75,35 @@ async def test_a_broker_tells_what_concerns_its_controller() -> None:
         "control.plane.listener.name": None,
     }
     async with configured(config) as broker:
-        found = await read_settings(broker, 20_000)
-    assert found == BrokerSettings(BrokerId(3), False, InterBrokerProtocol.parse("2.8-IV1"), "INSIDE")
+        found = await read_settings(broker, PLAINTEXT_REACH, 20_000)
+    old = InterBrokerProtocol.parse("2.8-IV1")
+    assert found == BrokerSettings(BrokerId(3), False, old, "INSIDE", principal="User:ANONYMOUS")
 
 
 async def test_a_listener_for_controllers_comes_before_the_one_between_brokers() -> None:
     listeners = {"inter.broker.listener.name": "INSIDE", "control.plane.listener.name": "CONTROL"}
     async with configured(listeners) as broker:
-        assert (await read_settings(broker, 20_000)).listener == "CONTROL"
+        assert (await read_settings(broker, PLAINTEXT_REACH, 20_000)).listener == "CONTROL"
     async with configured({"security.inter.broker.protocol": "PLAINTEXT"}) as broker:
-        assert (await read_settings(broker, 20_000)).listener == "PLAINTEXT"
+        assert (await read_settings(broker, PLAINTEXT_REACH, 20_000)).listener == "PLAINTEXT"
 
 
 async def test_what_is_not_told_is_not_known_and_versions_speak_for_the_protocol() -> None:
     async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
-        found = await read_settings(broker, 20_000)
+        found = await read_settings(broker, PLAINTEXT_REACH, 20_000)
     assert (found.deletes_topics, found.listener, found.problem) == (None, None, None)
     assert found.inter_broker_protocol == InterBrokerProtocol.parse("3.9")
     async with configured({}, versions=OLD) as broker:
-        assert (await read_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+        assert (
+            await read_settings(broker, PLAINTEXT_REACH, 20_000)
+        ).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
 
 
 async def test_an_unknown_protocol_is_not_believed() -> None:
     async with configured({"inter.broker.protocol.version": "4.7-IV0"}, versions={**SPOKEN, **OLD}) as broker:
-        assert (await read_settings(broker, 20_000)).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+        assert (
+            await read_settings(broker, PLAINTEXT_REACH, 20_000)
+        ).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
 
 
 @pytest.mark.parametrize(
@@ -108,10 +114,11 @@ async def test_an_unknown_protocol_is_not_believed() -> None:
     ],
 )
 async def test_a_broker_that_cannot_be_asked_says_why(endpoint: Endpoint, problem: str) -> None:
-    found = await read_settings(Broker(BrokerId(3), BrokerEpoch(9), (endpoint,)), 2_000)
+    found = await read_settings(Broker(BrokerId(3), BrokerEpoch(9), (endpoint,)), PLAINTEXT_REACH, 2_000)
     assert found.problem is not None
     assert problem in found.problem
     assert found.inter_broker_protocol is None
+    assert (found.refusal is None) == (endpoint.protocol is SecurityProtocol.PLAINTEXT), "asking again may help"
 
 
 async def test_whether_a_broker_accepts_an_epoch() -> None:
@@ -119,13 +126,13 @@ async def test_whether_a_broker_accepts_an_epoch() -> None:
     asker = BrokerId(1000)
     async with configured({}) as broker:
         lower, same = [
-            await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(epoch))
+            await ask_about_epoch(broker, PLAINTEXT_REACH, 20_000, asker, ControllerEpoch(epoch))
             for epoch in (SEEN_EPOCH - 1, SEEN_EPOCH)
         ]
     assert [(each.is_known, each.refuses) for each in (lower, same)] == [(True, True), (True, False)]
     async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
-        denied = await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
+        denied = await ask_about_epoch(broker, PLAINTEXT_REACH, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
     assert (denied.is_known, denied.refuses, denied.why) == (False, False, "CLUSTER_AUTHORIZATION_FAILED")
-    gone = await ask_about_epoch(broker, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
+    gone = await ask_about_epoch(broker, PLAINTEXT_REACH, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
     assert (gone.error, gone.is_known) == (None, False)
     assert gone.why

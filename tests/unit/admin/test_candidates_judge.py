@@ -10,8 +10,9 @@ import pytest
 from lethe.admin.candidates import Candidate
 from lethe.admin.candidates_judge import SelectedCandidate, SkippedCandidate, judge, judge_readers
 from lethe.admin.candidates_look import CurrentTopic
+from lethe.admin.group_readers import Group
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
-from lethe.admin.topic_usage import Group, Offsets, TopicUsage
+from lethe.admin.topic_usage import Offsets, TopicUsage
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from tests.fakes.stale_topics import candidate
 

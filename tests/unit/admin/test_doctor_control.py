@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin.doctor_backup import BackupFile
 from lethe.admin.doctor_control import ControlRepairs, topics_of
 from lethe.admin.doctor_ills import Ill, IllKind
@@ -34,7 +35,7 @@ async def session() -> AsyncIterator[FakeSession]:
 
 async def refusal(session: FakeSession, tmp_path: Path, ills: tuple[Ill, ...], *others: Ill) -> str:
     backup = BackupFile(tmp_path / "backup", None, 0)
-    options = RescueOptions("127.0.0.1:1", broker_timeout_ms=1)
+    options = RescueOptions("127.0.0.1:1", PLAINTEXT_REACH, broker_timeout_ms=1)
     repairs = ControlRepairs(session, FakeBrokers(session).questions, options, (*ills, *others), lambda _: None)
     with pytest.raises(Refusal) as refused:
         await repairs.repair(ills, backup)

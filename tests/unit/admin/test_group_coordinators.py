@@ -8,14 +8,18 @@ import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.adapters.kafka.groups import DESCRIBE, hiding_problem
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin.group_coordinators import (
+    CoordinatorAnswer,
     Coordinators,
     PartitionLeader,
+    coordinator_asker,
     hidden_groups,
     read_coordinators,
 )
+from lethe.protocol.kafka.consumers import NO_AUTHORIZED_OPERATIONS
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import NO_AUTHORIZED_OPERATIONS, MetadataPartition, MetadataResponse, MetadataTopic
+from lethe.protocol.kafka.queries import MetadataPartition, MetadataResponse, MetadataTopic
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, Broker, BrokerEpoch, BrokerId, ReplicaAssignment
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
@@ -56,9 +60,9 @@ async def test_all_coordinators_tell_of_all_groups(session: FakeSession) -> None
     assert found.brokers == (1, 2)
     asked: list[int] = []
 
-    async def ask(broker: Broker) -> MetadataResponse:
+    async def ask(broker: Broker) -> CoordinatorAnswer:
         asked.append(broker.id)
-        return answer({0: (1, 0), 1: (2, 0), 2: (1, 0)})
+        return CoordinatorAnswer(answer({0: (1, 0), 1: (2, 0), 2: (1, 0)}), "User:lethe")
 
     assert await hidden_groups(found, BROKERS, ask) == ()
     assert sorted(asked) == [1, 2]
@@ -70,21 +74,21 @@ async def test_groups_of_partitions_without_a_live_leader_are_hidden(session: Fa
     (problem,) = found.problems
     assert "partitions 1-2 of __consumer_offsets have no live leader" in problem
 
-    async def ask(_: Broker) -> MetadataResponse:
-        return answer({0: (1, 0)})
+    async def ask(_: Broker) -> CoordinatorAnswer:
+        return CoordinatorAnswer(answer({0: (1, 0)}), "User:lethe")
 
     assert await hidden_groups(found, BROKERS, ask) == found.problems
 
 
 async def test_where_no_group_has_ever_been_nothing_is_hidden(session: FakeSession) -> None:
     assert await read_coordinators(session, BROKERS) == Coordinators({})
-    assert await hidden_groups(Coordinators({}), BROKERS) == ()
+    assert await hidden_groups(Coordinators({}), BROKERS, coordinator_asker(PLAINTEXT_REACH)) == ()
 
 
 async def test_a_coordinator_that_is_silent(session: FakeSession) -> None:
     await groups_led(session, {0: (1, 2)})
 
-    async def ask(_: Broker) -> MetadataResponse:
+    async def ask(_: Broker) -> CoordinatorAnswer:
         raise ConnectionFailed("cannot connect")
 
     found = await read_coordinators(session, BROKERS)
@@ -95,9 +99,9 @@ async def test_a_coordinator_that_is_silent(session: FakeSession) -> None:
     "told,words",
     [
         (answer({0: (1, 4)}), None),
-        (answer({0: (1, 4)}, operations=0), "anonymous clients DESCRIBE the cluster"),
-        (answer({0: (1, 4)}, operations=NO_AUTHORIZED_OPERATIONS), "anonymous clients DESCRIBE the cluster"),
-        (answer({0: (1, 4)}, operations=~DESCRIBE & 0xFFFF), "anonymous clients DESCRIBE the cluster"),
+        (answer({0: (1, 4)}, operations=0), "let User:lethe DESCRIBE the cluster"),
+        (answer({0: (1, 4)}, operations=NO_AUTHORIZED_OPERATIONS), "let User:lethe DESCRIBE the cluster"),
+        (answer({0: (1, 4)}, operations=~DESCRIBE & 0xFFFF), "let User:lethe DESCRIBE the cluster"),
         (answer({0: (1, 3)}), "its metadata does not show it yet as leader of partition 0"),
         (answer({0: (2, 4)}), "its metadata does not show it yet as leader of partition 0"),
         (answer({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -105,5 +109,5 @@ async def test_a_coordinator_that_is_silent(session: FakeSession) -> None:
     ],
 )
 def test_what_a_coordinator_says_of_itself(told: MetadataResponse, words: str | None) -> None:
-    problem = hiding_problem(BrokerId(1), told, {0: 4})
+    problem = hiding_problem(BrokerId(1), told, {0: 4}, "User:lethe")
     assert (problem is None) if words is None else (problem is not None and words in problem)

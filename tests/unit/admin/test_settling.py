@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from lethe.adapters.debts import OpenDebt
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_run import RescueOptions
@@ -209,7 +210,7 @@ class Meddling:
 async def settling(session: FakeSession, *writes: Operation, timeout_ms: int = 60_000) -> Answer:
     await elect(session, 1, admin="http://localhost:1")
     meddling = cast(ZooKeeperSession, Meddling(session, *writes))
-    options = RescueOptions("nowhere:1", timeout_ms=timeout_ms)
+    options = RescueOptions("nowhere:1", PLAINTEXT_REACH, timeout_ms=timeout_ms)
     return await settled(meddling, 3, options, confirm=None, say=lambda _: None)
 
 

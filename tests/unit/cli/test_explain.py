@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin.controllers import ask_controller, parse_explanation
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
@@ -42,7 +43,7 @@ async def mark(session: FakeSession, *topics: str, replicas: str = "[1]") -> Non
 
 
 async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
-    answer = await explained(alone, "orders")
+    answer = await explained(alone, PLAINTEXT_REACH, "orders")
     assert answer.exit is Exit.NO
     assert answer.lines == (f"There is no topic orders, and no trace of one: {CLEAN}.",)
 
@@ -50,7 +51,7 @@ async def test_nothing_of_it_is_left(alone: FakeSession) -> None:
 async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSession, tmp_path: Path) -> None:
     """What brokers there are is known by other topics alone."""
     await mark(alone, "others", replicas="[7,2]")
-    answer = await explained(alone, "orders")
+    answer = await explained(alone, PLAINTEXT_REACH, "orders")
     assert answer.exit is Exit.UNREACHABLE
     away = "brokers 2, 7 are not registered, and their disks were not seen"
     assert answer.lines == (
@@ -59,15 +60,15 @@ async def test_a_broker_that_is_away_may_still_have_what_is_gone(alone: FakeSess
     (unseen,) = answer.tables
     assert unseen.rows == (("broker 2", NOT_SEEN), ("broker 7", NOT_SEEN))
     named: dict[int, list[Path]] = {2: [tmp_path]}
-    answer = await explained(alone, "orders", log_dirs=named)
+    answer = await explained(alone, PLAINTEXT_REACH, "orders", log_dirs=named)
     assert "broker 7 is not registered, and its disks were not seen" in answer.lines[0]
     (tmp_path / "orders-0").mkdir()
-    assert "broker 2 still has" in (await explained(alone, "orders", log_dirs=named)).lines[0]
+    assert "broker 2 still has" in (await explained(alone, PLAINTEXT_REACH, "orders", log_dirs=named)).lines[0]
     shutil.rmtree(tmp_path / "orders-0")
-    answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
+    answer = await explained(alone, PLAINTEXT_REACH, "orders", log_dirs=named | {7: [tmp_path]})
     assert (answer.exit, answer.lines) == (Exit.NO, (f"There is no topic orders, and no trace of one: {CLEAN}.",))
     await apply(alone, Create(paths.topic("garbled"), b"nonsense"))
-    answer = await explained(alone, "orders", log_dirs=named | {7: [tmp_path]})
+    answer = await explained(alone, PLAINTEXT_REACH, "orders", log_dirs=named | {7: [tmp_path]})
     assert answer.exit is Exit.UNREACHABLE
     assert "but /brokers/topics/garbled was not seen (" in answer.lines[0]
 
@@ -80,7 +81,7 @@ def test_an_address_of_a_controller_that_is_none(url: str) -> None:
 
 async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) -> None:
     await mark(alone, "orders")
-    answer = await explained(alone, "orders")
+    answer = await explained(alone, PLAINTEXT_REACH, "orders")
     assert answer.exit is Exit.WAITS
     text = "\n".join(answer.lines)
     assert "orders waits for a controller: none is active: start one" in text
@@ -94,7 +95,7 @@ async def test_a_marked_topic_without_controller_and_broker(alone: FakeSession) 
 async def test_a_backlog_is_grouped_by_cause(alone: FakeSession) -> None:
     await mark(alone, *(f"t-{n}" for n in range(70)))
     await mark(alone, "other", replicas="[2]")
-    answer = await explained(alone, None)
+    answer = await explained(alone, PLAINTEXT_REACH, None)
     causes, topics = answer.tables
     assert [(row[0], row[1][:22]) for row in causes.rows] == [
         ("71", "waits for a controller"),
@@ -126,11 +127,11 @@ async def test_remote_segments_of_marked_topics_are_said_not_to_be_looked_at(alo
         ("off", [], False),
         ("garbled", [unknown], None),
     ):
-        answer = await explained(alone, topic)
+        answer = await explained(alone, PLAINTEXT_REACH, topic)
         assert [line.partition(":")[0] for line in answer.lines if "remote" in line] == expected
         assert isinstance(answer.data, dict)
         assert [each["remote_storage"] for each in answer.data["topics"]] == [tiered]  # type: ignore[index,union-attr,call-overload]
-    answer = await explained(alone, None)
+    answer = await explained(alone, PLAINTEXT_REACH, None)
     line, other = [line for line in answer.lines if "remote" in line]
     assert other == f"{unknown}: it may have segments in remote storage, unseen by lethe."
     assert line.startswith(f"1 topic has {said}: the leader of a partition deletes them")
@@ -141,20 +142,20 @@ async def test_remote_segments_of_marked_topics_are_said_not_to_be_looked_at(alo
 async def test_remote_storage_is_parsed_as_kafka_does(alone: FakeSession, value: str, tiered: bool | None) -> None:
     await mark(alone, "orders")
     await configure(alone, "orders", value)
-    answer = await explained(alone, "orders")
+    answer = await explained(alone, PLAINTEXT_REACH, "orders")
     assert isinstance(answer.data, dict)
     assert [each["remote_storage"] for each in answer.data["topics"]] == [tiered]  # type: ignore[index,union-attr,call-overload]
 
 
 async def test_no_backlog(alone: FakeSession) -> None:
-    answer = await explained(alone, None)
+    answer = await explained(alone, PLAINTEXT_REACH, None)
     assert (answer.exit, answer.lines) == (Exit.OK, ("No topic is marked for deletion.",))
     assert is_over(answer)
 
 
 async def test_a_controller_that_could_not_be_read_is_not_taken_for_absent(alone: FakeSession) -> None:
     await mark(alone, "orders")
-    answer = await explained(forbidding(alone, paths.CONTROLLER), "orders")
+    answer = await explained(forbidding(alone, paths.CONTROLLER), PLAINTEXT_REACH, "orders")
     text = "\n".join(answer.lines)
     assert "orders may wait for a controller: whether one is active is not known" in text
     assert "/controller cannot be read or understood (NO_AUTH): check the ACL and the content of /controller." in text
@@ -165,9 +166,9 @@ async def test_markers_that_may_not_be_read_are_not_taken_for_absent(alone: Fake
     await mark(alone, "orders")
     blind = forbidding(alone, paths.DELETE_TOPICS)
     where = "is not known: /admin/delete_topics cannot be read (NO_AUTH)"
-    backlog = await explained(blind, None)
+    backlog = await explained(blind, PLAINTEXT_REACH, None)
     assert (backlog.exit, backlog.lines) == (Exit.UNREACHABLE, (f"Which topics are marked for deletion {where}.",))
-    topic = await explained(blind, "orders")
+    topic = await explained(blind, PLAINTEXT_REACH, "orders")
     assert (topic.exit, topic.lines[0]) == (Exit.UNREACHABLE, f"Whether orders is marked for deletion {where}.")
     assert "lethe topics delete" not in " ".join(topic.lines)
 
@@ -176,7 +177,7 @@ async def test_a_marker_that_may_not_be_read_is_known_to_the_controller(alone: F
     await mark(alone, "orders")
     row = ReportedReplica(CauseKind.BROKER_TO_RETURN, 0, 1)
     word = ControllerReport({"orders": ReportedTopic("orders", replicas=(row,))}, 3, True)
-    answer = await explained(forbidding(alone, paths.DELETE_TOPICS), "orders", reported=word)
+    answer = await explained(forbidding(alone, paths.DELETE_TOPICS), PLAINTEXT_REACH, "orders", reported=word)
     assert (answer.exit, "orders waits for broker 1" in " ".join(answer.lines)) == (Exit.WAITS, True)
 
 
@@ -189,7 +190,7 @@ async def test_watching_ends_when_nothing_is_marked(alone: FakeSession, capsys: 
         looks += 1
         if looks == 3:
             await apply(alone, Delete(paths.topic("orders")), Delete(paths.delete_topic("orders")))
-        return await explained(alone, "orders")
+        return await explained(alone, PLAINTEXT_REACH, "orders")
 
     answer = await watched(look, interval_ms=1, as_json=False)
     assert (looks, answer.exit) == (3, Exit.NO)
@@ -208,7 +209,7 @@ async def test_watching_ends_when_nobody_reads_any_more(alone: FakeSession, monk
         monkeypatch.context() as patch,
     ):
         patch.setattr(sys, "stdout", closed)
-        answers.append(await watched(lambda: explained(alone, "orders"), interval_ms=1, as_json=True))
+        answers.append(await watched(lambda: explained(alone, PLAINTEXT_REACH, "orders"), interval_ms=1, as_json=True))
     assert [answer.exit for answer in answers] == [Exit.WAITS]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import TopicPlan, creation_operations
 from lethe.cli.answer import Answer
@@ -40,7 +41,7 @@ async def alone(session: FakeSession) -> FakeSession:
 
 
 async def test_nothing_left_over(alone: FakeSession, tmp_path: Path) -> None:
-    answer = await survey_answer(alone, {1: [tmp_path]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path]})
     assert answer.exit is Exit.OK
     assert answer.lines[-1] == "Nothing is left over."
     assert answer.tables == ()
@@ -58,7 +59,7 @@ async def test_left_over_in_two_places(alone: FakeSession, tmp_path: Path) -> No
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / "00000000000000000000.log").write_bytes(b"x" * 1500)
-    answer = await survey_answer(alone, {1: [tmp_path]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path]})
     assert answer.exit is Exit.NO
     assert _findings(answer) == [("zookeeper", "/config/topics/orders"), ("disk", str(directory))]
     (table,) = answer.tables
@@ -76,13 +77,13 @@ async def test_a_broker_that_is_down_is_no_success(alone: FakeSession, tmp_path:
     """Whatever its disks hold, nobody has looked."""
     await _orders_on_1_and_2(alone)
     (tmp_path / "orders-0").mkdir()
-    answer = await survey_answer(alone, {1: [tmp_path]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path]})
     assert (answer.exit, answer.lines[-1]) == (Exit.UNREACHABLE, "Nothing is left over, as far as could be seen.")
     (table,) = answer.tables
     assert (table.title, table.rows) == ("Could not be seen", (("broker 2", NOT_SEEN),))
     assert isinstance(answer.data, dict)
     assert (answer.data["complete"], answer.data["clean"]) == (False, False)
-    named = await survey_answer(alone, {1: [tmp_path], 2: [tmp_path]})
+    named = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path], 2: [tmp_path]})
     assert (named.exit, named.lines[-1], named.tables) == (Exit.OK, "Nothing is left over.", ())
 
 
@@ -102,7 +103,7 @@ def test_no_more_is_said_than_is_known_of_the_disks(read: int, said: str) -> Non
 
 
 async def test_what_could_not_be_seen_is_no_success(alone: FakeSession, tmp_path: Path) -> None:
-    answer = await survey_answer(alone, {1: [tmp_path / "missing"]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path / "missing"]})
     assert answer.exit is Exit.UNREACHABLE
     assert answer.lines[-1] == "Nothing is left over, as far as could be seen."
     (table,) = answer.tables
@@ -114,32 +115,32 @@ async def test_what_is_left_over_decides_where_not_everything_could_be_seen_eith
     alone: FakeSession, tmp_path: Path
 ) -> None:
     (tmp_path / "orders-0").mkdir()
-    answer = await survey_answer(alone, {1: [tmp_path, tmp_path / "missing"]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path, tmp_path / "missing"]})
     assert answer.exit is Exit.NO
     assert [table.title for table in answer.tables] == ["Left over", "Could not be seen"]
 
 
 async def test_a_survey_is_kept_where_it_was_asked_for(alone: FakeSession, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    answer = await survey_answer(alone, {1: [tmp_path / "logs"]}, tmp_path)
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path / "logs"]}, tmp_path)
     assert isinstance(answer.data, dict)
     kept = Path(str(answer.data["kept"]))
     assert (kept.parent, answer.exit, answer.lines[-1]) == (tmp_path, Exit.OK, f"Kept in {kept}")
     assert orjson.loads((kept / "survey.json").read_bytes())["survey_id"] == kept.name
-    assert (await survey_answer(alone, {})).data["kept"] is None  # type: ignore[index, call-overload]
+    assert (await survey_answer(alone, PLAINTEXT_REACH, {})).data["kept"] is None  # type: ignore[index, call-overload]
 
 
 async def test_what_cannot_be_kept_is_refused_in_words(alone: FakeSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match=f"--out: the survey cannot be kept in {tmp_path}/file/x: Not a dir") as refused:
-        await survey_answer(alone, {}, tmp_path / "file" / "x")
+        await survey_answer(alone, PLAINTEXT_REACH, {}, tmp_path / "file" / "x")
     assert refused.value.exit is Exit.USAGE
 
 
 async def test_names_that_are_no_text_are_shown(alone: FakeSession, tmp_path: Path) -> None:
     os.mkdir(os.fsencode(tmp_path) + b"/h\xe9")
     strange = tmp_path / "h\udce9"
-    answer = await survey_answer(alone, {1: [tmp_path, strange, strange / "gone"]}, strange)
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path, strange, strange / "gone"]}, strange)
     assert orjson.dumps(answer.data).count(b"h\\\\xe9") == 5
     "".join((*answer.lines, *(cell for table in answer.tables for row in table.rows for cell in row))).encode()
 
@@ -147,19 +148,19 @@ async def test_names_that_are_no_text_are_shown(alone: FakeSession, tmp_path: Pa
 async def test_counts_are_written_for_prometheus(alone: FakeSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "orders-0").mkdir(parents=True)
     file = tmp_path / "lethe.prom"
-    answer = await survey_answer(alone, {1: [tmp_path / "logs"]}, textfile=file)
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path / "logs"]}, textfile=file)
     assert answer.exit is Exit.NO
     text = file.read_text()
     assert 'lethe_survey_findings{standing="left_over",reason="directory_without_topic"} 1\n' in text
     with pytest.raises(Refusal, match="cannot be written"):
-        await survey_answer(alone, {}, textfile=tmp_path / "missing" / "lethe.prom")
+        await survey_answer(alone, PLAINTEXT_REACH, {}, textfile=tmp_path / "missing" / "lethe.prom")
 
 
 async def test_what_brokers_owe_stands_apart_and_is_no_leftover(alone: FakeSession, tmp_path: Path) -> None:
     await alone.ensure_path(paths.debts_of(3))
     debt = Debt(None, (0,), 0, 1_000, 64)
     await apply(alone, Create(paths.debt(3, "gone", 17), encode_debt(debt)))
-    answer = await survey_answer(alone, {1: [tmp_path]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path]})
     assert answer.exit is Exit.OK
     assert answer.lines[-2:] == (
         (
@@ -169,7 +170,7 @@ async def test_what_brokers_owe_stands_apart_and_is_no_leftover(alone: FakeSessi
         "Nothing is left over.",
     )
     (tmp_path / "gone-0").mkdir()
-    seen = await survey_answer(alone, {3: [tmp_path]})
+    seen = await survey_answer(alone, PLAINTEXT_REACH, {3: [tmp_path]})
     assert (seen.exit, seen.lines[-1]) == (Exit.OK, "Nothing is left over.")
     assert _findings(seen) == [("disk", f"{tmp_path}/gone-0")]
 
@@ -177,6 +178,6 @@ async def test_what_brokers_owe_stands_apart_and_is_no_leftover(alone: FakeSessi
 async def test_a_debt_that_cannot_be_read_is_not_passed_over(alone: FakeSession, tmp_path: Path) -> None:
     await alone.ensure_path(paths.debts_of(3))
     await apply(alone, Create(paths.debt(3, "gone", 17), b"?"))
-    answer = await survey_answer(alone, {1: [tmp_path]})
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path]})
     assert answer.exit is Exit.UNREACHABLE
     assert answer.tables[-1].rows[0][0] == "/lethe/debts/3/gone@17"

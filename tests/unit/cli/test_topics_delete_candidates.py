@@ -11,15 +11,17 @@ from typing import Any
 import orjson
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin import candidates_look, candidates_plan, topic_znodes
 from lethe.admin.candidates import TABLE, Candidate
 from lethe.admin.candidates_plan import CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.deletion_requests import pause_deletions
+from lethe.admin.group_readers import Group
 from lethe.admin.paced_marking import Pace
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
-from lethe.admin.topic_usage import Group, LeaderQuery, Offsets, TopicUsage
+from lethe.admin.topic_usage import LeaderQuery, Offsets, TopicUsage
 from lethe.cli.answer import Answer
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete_candidates import candidates_deletion
@@ -50,7 +52,7 @@ class ToldReaders:
         self.asked = 0
 
     async def __call__(
-        self, _session: object, _brokers: object, partitions: Mapping[TopicPartition, LeaderQuery]
+        self, _session: object, _reach: object, _brokers: object, partitions: Mapping[TopicPartition, LeaderQuery]
     ) -> TopicUsage:
         self.asked += 1
         groups = self.after if self.after and self.asked > 1 else self.groups
@@ -62,7 +64,7 @@ class ToldReaders:
 def told(monkeypatch: pytest.MonkeyPatch) -> ToldSizes:
     """What brokers tell of sizes."""
     sizes = ToldSizes({broker: {f"{name}-0": 100 for name in NAMES} for broker in (1, 2)})
-    monkeypatch.setattr(candidates_look, "broker_asker", lambda **_: sizes)
+    monkeypatch.setattr(candidates_look, "broker_asker", lambda _, **__: sizes)
     return sizes
 
 
@@ -102,7 +104,7 @@ async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -
         row["topic_id"] = None if found.topic_id is None else topic_id_to_text(found.topic_id)
         rows.append(orjson.dumps(row | changes))
     (path / "t.jsonl").write_bytes(b"\n".join(rows))
-    return CandidateDeletionRequest(path / "t.jsonl", pace=Pace(2), timeout_ms=30_000, quiet=True)
+    return CandidateDeletionRequest(path / "t.jsonl", PLAINTEXT_REACH, pace=Pace(2), timeout_ms=30_000, quiet=True)
 
 
 async def deleted(

@@ -26,6 +26,8 @@ from lethe.survey.views import BrokerFailure
 class Answering:
     """A connection to a broker; without `topics` it has none."""
 
+    principal = "User:lethe"
+
     def __init__(self, log_dirs: DescribeLogDirsResponse, topics: tuple[MetadataTopic, ...] = ()) -> None:
         self._log_dirs = log_dirs
         self._topics = topics
@@ -41,13 +43,17 @@ class Answering:
         return self._log_dirs
 
 
+REFUSED = "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED for User:lethe; grant it Describe on the cluster"
+NAMELESS = "DescribeLogDirs: it names no log directory; does it let User:lethe ask? grant it Describe on the cluster"
+
+
 @pytest.mark.parametrize(
     "answer, told, what",
     [
         (DescribeLogDirsResponse((LogDir(0, "/d", ()),)), ["/d"], None),
-        (DescribeLogDirsResponse((), 31), None, "DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED"),
+        (DescribeLogDirsResponse((), 31), None, REFUSED),
         # As brokers before 3.0 answer whom they do not let ask; a broker has one log directory or more.
-        (DescribeLogDirsResponse(()), None, "DescribeLogDirs: it names no log directory; does it let this client ask?"),
+        (DescribeLogDirsResponse(()), None, NAMELESS),
     ],
 )
 async def test_who_names_no_log_directory_has_told_none(
@@ -65,9 +71,8 @@ async def test_a_broker_that_may_not_be_asked_about_a_topic_has_not_told_its_cac
     connection = Answering(DescribeLogDirsResponse((LogDir(0, "/d", ()),)), (hidden,))
     found = await _ask(cast(KafkaConnection, connection), BrokerId(1), QueryScope({"secret"}))
     assert (found.cache, found.failure) == (None, BrokerFailure.REFUSED)
-    assert [problem.what for problem in found.problems] == [
-        "Metadata: it does not let this client ask about topic secret, nor perhaps others"
-    ]
+    why = "Metadata: it does not let User:lethe ask about topic secret, nor perhaps others"
+    assert [problem.what for problem in found.problems] == [f"{why}; grant it Describe on all topics"]
     assert found.log_dirs is not None
 
 

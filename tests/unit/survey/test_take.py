@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.cached_topics import CachedTopic
@@ -52,7 +53,7 @@ async def knows_orders(broker: Broker) -> BrokerAnswers:
 
 
 async def test_the_tree_is_read(session: FakeSession) -> None:
-    survey = await take_survey(session, ask=knows_orders)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: knows_orders)
     tree = survey.zookeeper
     orders = tree.topics["orders"]
     assert (orders.topic_id, orders.partition_znodes) == (TOPIC_ID, (0, 1))
@@ -68,7 +69,7 @@ async def test_malformed_znodes_are_problems_and_the_rest_is_seen(session: FakeS
     await apply(session, Create(paths.topic("broken"), b"nonsense"))
     await apply(session, SetData(paths.broker_id(2), b"[]", ANY_VERSION))
     await apply(session, Create(f"{paths.topic_partitions('orders')}/x", None))
-    survey = await take_survey(session, ask=knows_orders)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: knows_orders)
     assert {problem.where for problem in survey.problems} == {
         paths.partition_state("orders", 0),
         paths.topic("broken"),
@@ -86,7 +87,7 @@ async def test_without_the_list_of_topics_nothing_is_left_over_and_a_named_topic
 ) -> None:
     (tmp_path / "orders-0").mkdir()
     blind = forbidding(session, paths.BROKER_TOPICS)
-    survey = await take_survey(blind, ask=knows_orders, log_dirs={1: [tmp_path]})
+    survey = await take_survey(blind, PLAINTEXT_REACH, ask=lambda _: knows_orders, log_dirs={1: [tmp_path]})
     assert [problem.where for problem in survey.problems] == [paths.BROKER_TOPICS]
     assert leftovers(survey) == ()
     tree, _ = await read_tree(blind, ["orders", "unknown"])
@@ -108,14 +109,14 @@ async def test_a_topic_that_changes_after_it_was_read_is_in_motion(session: Fake
             await apply(session, SetData(paths.topic("orders"), data or b"", ANY_VERSION))
         return BrokerAnswers(broker.id)
 
-    survey = await take_survey(session, ask=meanwhile, log_dirs={1: [tmp_path]}, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: meanwhile, log_dirs={1: [tmp_path]}, settle_s=0)
     assert survey.in_motion == ("orders",)
     assert [(found.reason, found.topic) for found in leftovers(survey)] == [(Reason.DIRECTORY_NOT_ASSIGNED, "still")]
 
 
 async def test_a_survey_is_named_by_its_machine_too(session: FakeSession) -> None:
     """Two that are taken in one millisecond on two machines are two."""
-    survey = await take_survey(session, ask=knows_orders)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: knows_orders)
     assert survey.host == socket.gethostname()
     rows = [next(iter(rows_of(ZNODES, replace(survey, host=host))))["survey_id"] for host in ("kafka-1", "kafka-2")]
     assert rows == [survey_id(survey.taken_at_ms, host) for host in ("kafka-1", "kafka-2")]
@@ -124,7 +125,7 @@ async def test_a_survey_is_named_by_its_machine_too(session: FakeSession) -> Non
 
 async def test_a_chroot_without_cluster_is_a_problem() -> None:
     async with FakeZooKeeper().open_session(lambda _: None) as empty:
-        survey = await take_survey(empty, ask=knows_orders)
+        survey = await take_survey(empty, PLAINTEXT_REACH, ask=lambda _: knows_orders)
     assert not survey.is_complete
     assert "no Kafka cluster here" in survey.problems[0].what
     assert {problem.where for problem in survey.problems} == {paths.BROKER_TOPICS, paths.BROKER_IDS}
@@ -143,7 +144,7 @@ async def test_topics_that_come_and_go_meanwhile_are_in_motion(session: FakeSess
             await apply(session, Delete(paths.config_topic("orders")), Delete(paths.delete_topic("orders")))
         return BrokerAnswers(broker.id, {"late": CachedTopic(TOPIC_ID, (0,)), "ghost": CachedTopic(None, (0,))})
 
-    survey = await take_survey(session, ask=meanwhile, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: meanwhile, settle_s=0)
     assert survey.in_motion == ("late", "orders")
     assert {(found.reason, found.topic) for found in leftovers(survey)} == {(Reason.CACHED_WITHOUT_TOPIC, "ghost")}
 
@@ -156,7 +157,13 @@ async def test_local_directories_come_before_the_brokers_word(session: FakeSessi
         unseen = (UnansweredQuestion(BrokerFailure.ERROR, "it is tired"),) if broker.id == 2 else ()
         return BrokerAnswers(broker.id, log_dirs=views, unseen=unseen)
 
-    survey = await take_survey(session, ask=tells_disks, log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]}, settle_s=0)
+    survey = await take_survey(
+        session,
+        PLAINTEXT_REACH,
+        ask=lambda _: tells_disks,
+        log_dirs={1: [tmp_path], 9: [tmp_path / "gone"]},
+        settle_s=0,
+    )
     assert [(view.broker, view.path, view.source) for view in survey.log_dirs] == [
         (1, "/remote", LogDirSource.BROKER),
         (1, str(tmp_path), LogDirSource.LOCAL),
@@ -181,7 +188,7 @@ async def test_a_named_directory_that_its_broker_calls_failed_is_a_problem(
         answer = await knows_orders(broker)
         return replace(answer, log_dirs=(view,) if broker.id == 1 else None)
 
-    survey = await take_survey(session, ask=failed, log_dirs={1: [tmp_path]}, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: failed, log_dirs={1: [tmp_path]}, settle_s=0)
     (view,) = survey.log_dirs
     assert (view.source, view.has_failed, view.problem) == (LogDirSource.LOCAL, True, why)
     assert [directory.name for directory in view.directories] == ["orders-0", "orders-1"]
@@ -207,13 +214,13 @@ async def test_directories_that_are_provably_here_are_read_without_being_named(
         ]
         return BrokerAnswers(broker.id, log_dirs=tuple(views) if broker.id == 1 else ())
 
-    survey = await take_survey(session, ask=tells_disks, read_local_disks=True, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: tells_disks, read_local_disks=True, settle_s=0)
     assert [Path(view.path).name for view in survey.log_dirs if view.source is LogDirSource.LOCAL] == ["mine"]
     assert [found.what for found in leftovers(survey) if found.reason is Reason.STRAY_DIRECTORY] == [
         str(tmp_path / "mine" / f"old-0.{'0' * 32}-stray")
     ]
     assert survey.problems == ()
-    told = await take_survey(session, ask=tells_disks, settle_s=0)
+    told = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: tells_disks, settle_s=0)
     assert {view.source for view in told.log_dirs} == {LogDirSource.BROKER}
 
 
@@ -236,7 +243,7 @@ async def test_what_a_broker_has_not_done_yet_is_in_motion(session: FakeSession,
                 (tmp_path / "orders-5").rmdir()
         return BrokerAnswers(broker.id, cache)
 
-    survey = await take_survey(session, ask=catches_up, log_dirs={2: [tmp_path]}, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: catches_up, log_dirs={2: [tmp_path]}, settle_s=0)
     assert survey.in_motion == ("fresh", "orders")
     assert {(found.reason, found.topic, found.broker) for found in leftovers(survey)} == {
         (Reason.IN_NO_CACHE, "lost", None),
@@ -255,7 +262,7 @@ async def test_where_nothing_may_pass_brokers_are_asked_once(session: FakeSessio
         return await knows_orders(broker)
 
     (tmp_path / "gone-0").mkdir()
-    survey = await take_survey(session, ask=knows, log_dirs={1: [tmp_path]})
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: knows, log_dirs={1: [tmp_path]})
     assert [found.reason for found in leftovers(survey)] == [Reason.DIRECTORY_WITHOUT_TOPIC]
     assert asked == [1, 2]
 
@@ -273,7 +280,7 @@ async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_
             return BrokerAnswers(broker.id, {})
         return BrokerAnswers(broker.id, unseen=(UnansweredQuestion(BrokerFailure.REFUSED, "nobody may ask it"),))
 
-    survey = await take_survey(session, ask=hides, settle_s=0)
+    survey = await take_survey(session, PLAINTEXT_REACH, ask=lambda _: hides, settle_s=0)
     assert (leftovers(survey), survey.in_motion) == ((), ("orders",))
     assert [problem.where for problem in survey.problems] == ["broker 1", "broker 2"]
 

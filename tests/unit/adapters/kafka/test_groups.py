@@ -34,6 +34,8 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, BrokerId
 class Coordinator:
     """Broker 1 leads the only partition of the coordinators' topic. Group readers has committed for topic orders."""
 
+    principal = "User:lethe"
+
     def __init__(self, orders: int | None = ErrorCode.NONE, partition_error: int = 0, group_error: int = 0) -> None:
         self.orders = orders
         """The error of topic orders in Metadata; None: the topic is left out."""
@@ -73,7 +75,7 @@ async def test_offsets_of_the_topics() -> None:
             Coordinator(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
             (
                 "consumer groups of broker 1: it hides what they have committed for topic orders, because its "
-                "authorizer does not let anonymous clients DESCRIBE the topic"
+                "authorizer does not let User:lethe DESCRIBE the topic"
             ),
         ),
         (Coordinator(None), "consumer groups of broker 1: it does not say whether it hides those of topic orders"),
