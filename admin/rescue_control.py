@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from lethe.adapters.kafka.reach import BrokerReach
@@ -203,4 +203,4 @@ def _configuration(means: TakeoverSettings) -> ControllerConfig:
     }
     if means.owe:
         values["LETHE_DELETION_OFFLINE_REPLICAS"] = OfflineReplicas.OWE.value
-    return load_controller_config(None, {**means.access, **values})
+    return replace(load_controller_config(None, {**means.access, **values}), reach=means.reach)

@@ -195,7 +195,7 @@ class CauseKind(enum.Enum):
     )
     BROKER_UNASKABLE = CauseTexts(
         "may wait for broker {broker}, which lethe cannot ask{detail}",
-        "look at the broker's log and disks: lethe asks brokers through listeners without encryption only",
+        "look at the broker's log and disks; --command-config says how lethe connects to brokers",
     )
     BROKER_NOT_ASKED = CauseTexts(
         "waits for broker {broker}, which could not be asked when it was last tried{since}",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.protocol.kafka.codec import RequestHeader
-from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
     ConfigEntry,
@@ -50,10 +50,16 @@ class AnsweringBroker:
     log_dirs_error: int = ErrorCode.NONE
     names_no_log_dir: bool = False
     hangs_up: bool = False
+    command_error: int = ErrorCode.STALE_CONTROLLER_EPOCH
+    """Its answer to a controller's StopReplica."""
     config: dict[str, str] = field(default_factory=dict)
     asked: list[Request] = field(default_factory=list)
 
     async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        return self.answer(request)
+
+    def answer(self, request: Request) -> Response | Close:
+        """Return the response; Close closes the connection."""
         self.asked.append(request)
         if self.hangs_up:
             return Close("told to")
@@ -65,6 +71,8 @@ class AnsweringBroker:
                 return MetadataResponse((), None, BrokerId(-1), tuple(map(self._metadata, names)))
             case DescribeLogDirsRequest():
                 return self._log_dirs()
+            case Addressed(request=StopReplicaRequest()):
+                return StopReplicaResponse(self.command_error, ())
             case DescribeConfigsRequest(resources=(resource, *_)):
                 wanted = resource.names or ()
                 entries = tuple(ConfigEntry(name, self.config[name]) for name in wanted if name in self.config)

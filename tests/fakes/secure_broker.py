@@ -44,6 +44,8 @@ class SecureBroker:
     """Changes the server's token with this number, from 0 in each exchange."""
     garble: Callable[[ApiKey, bytes], bytes | None] = lambda _, frame: frame
     """Changes a whole frame of a response; None: the connection ends instead."""
+    handler: Callable[[Request], Response | None] | None = None
+    """Answers the requests of clients that are known; None closes the connection."""
     asked: list[tuple[int, str]] = field(default_factory=list)
     """(number of the connection, API), in order of arrival."""
     principals: list[str | None] = field(default_factory=list)
@@ -117,8 +119,10 @@ class _Conversation:
                 expired = self.ends_s is not None and asyncio.get_running_loop().time() > self.ends_s
                 return self.as_usual(value) if self.is_known and not expired else None
 
-    def as_usual(self, value: Request) -> Response:
+    def as_usual(self, value: Request) -> Response | None:
         """Return the response to a client that is known: to a controller's request, that its epoch is stale."""
+        if self.broker.handler is not None:
+            return self.broker.handler(value)
         return STALE if isinstance(value, Addressed) and isinstance(value.request, StopReplicaRequest) else METADATA
 
     def begin(self, mechanism: str) -> Response:
