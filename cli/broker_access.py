@@ -27,4 +27,9 @@ def reach_from(command_config: Path | None) -> BrokerReach:
     try:
         return load_client_reach(command_config)
     except ConfigError as error:
-        raise Refusal(f"--command-config cannot be used:\n{error}", Exit.USAGE) from error
+        raise unusable_config(error) from error
+
+
+def unusable_config(error: Exception) -> Refusal:
+    """Return the refusal of a file with these errors."""
+    return Refusal(f"--command-config cannot be used:\n{error}", Exit.USAGE)

@@ -9,13 +9,16 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
+from lethe.cli.broker_access import unusable_config
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
+from lethe.cli.options import CommandConfig
 from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
@@ -77,6 +80,7 @@ def stream_command(
     stuck_after: StuckAfter = None,
     master: Master = "local[*]",
     conf: Conf = None,
+    command_config: CommandConfig = None,
     json_lines: Annotated[bool, typer.Option("--json-lines", help="Print a JSON object for each batch.")] = False,
 ) -> None:
     """Follow growing journals and new surveys, and keep the tables current. Ends cleanly on Ctrl-C and SIGTERM.
@@ -91,7 +95,7 @@ def stream_command(
         plan = StreamOptions(
             tuple(journal or ()),
             tuple(surveys or ()),
-            None if kafka is None else KafkaTopic(kafka, kafka_topic),
+            None if kafka is None else KafkaTopic(kafka, kafka_topic, source_security(command_config)),
             checkpoint,
             None if once else seconds("--every", every),
             datetime.timedelta(seconds=seconds("--watermark", watermark)),
@@ -101,6 +105,19 @@ def stream_command(
         return stream(lake, plan, master, settings(conf or []), json_lines)
 
     finish_sync(command, as_json=json_lines)
+
+
+def source_security(command_config: Path | None) -> dict[str, str]:
+    """Return the options of Spark's source for the file. Raises Refusal with all its errors."""
+    if command_config is None:
+        return {}
+    from lethe.adapters.properties import ConfigError
+    from lethe.pipeline.io.kafka_options import kafka_options
+
+    try:
+        return kafka_options(command_config)
+    except ConfigError as error:
+        raise unusable_config(error) from error
 
 
 def seconds(option: str, text: str) -> int:

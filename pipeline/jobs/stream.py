@@ -15,8 +15,9 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from pyspark.errors import StreamingQueryException
@@ -53,6 +54,8 @@ class KafkaTopic(NamedTuple):
 
     bootstrap: str
     topic: str
+    security: Mapping[str, str] = MappingProxyType({})
+    """Options of Spark's source for the connection, without secrets (`pipeline.io.kafka_options`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +284,7 @@ def kafka_lines(spark: SparkSession, kafka: KafkaTopic, max_bytes: int) -> DataF
     the audit finds."""
     records = (
         spark.readStream.format("kafka")
+        .options(**kafka.security)
         .option("kafka.bootstrap.servers", kafka.bootstrap)
         .option("subscribe", kafka.topic)
         .option("startingOffsets", "earliest")

@@ -4,6 +4,7 @@ though the stream is killed twice on the way."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ import pytest
 
 from lethe.cli import pipeline
 from lethe.protocol.journal import DEFAULT_TOPIC
+from lethe.protocol.security.scram import ScramMechanism
+from tests.fakes.secure_broker import SecureBroker, scram
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
 from tests.interop.conftest import MakeCluster
@@ -184,6 +187,43 @@ async def killed_after_a_batch(lake: Path, output: Path, topic: Sequence[str]) -
 async def once(lake: Path, topic: Sequence[str]) -> list[dict[str, Any]]:
     done = await asyncio.to_thread(spark, "stream", lake, *topic, "--once", "--json-lines")
     return told(done.stdout)
+
+
+async def test_spark_logs_in_with_a_password_that_is_nowhere_but_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker is ours, and has no topic: it is enough that Spark's consumer has logged in."""
+    jars = await asyncio.to_thread(spark_jars)
+    password = "correct-horse-battery"
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="lethe" password="{password}";\n'
+    )
+    # Spark's log lies there.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    broker = SecureBroker(mechanisms=scram(ScramMechanism.SHA_512, "lethe", password))
+    async with broker.running() as port:
+        topic = ("--kafka", f"127.0.0.1:{port}", "--command-config", str(config), "--conf", f"spark.jars={jars}")
+        with following(tmp_path / "lake", tmp_path / "told.log", *topic) as stream:
+            await until(holds(lambda: "lethe" in broker.principals), "Spark's consumer has logged in", LIMIT_S)
+            processes = await asyncio.to_thread(command_lines)
+            stream.kill()
+    assert any("spark.jars" in each for each in processes), "Spark's own command line is among them"
+    assert not any(password in each for each in processes)
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != config]
+    assert [path.name for path in written if path.name.startswith("lethe-pipeline-")], "Spark's log is among them"
+    assert [path for path in written if password.encode() in path.read_bytes()] == []
+
+
+def command_lines() -> list[str]:
+    """Return what everybody on this machine sees of its processes."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(place.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def test_where_the_package_cannot_be_fetched_the_message_says_what_to_do(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from lethe.adapters.kafka.reach import NoListener
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.broker_access import reach_from
 from lethe.cli.main import app
+from lethe.cli.pipeline_stream import source_security
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from tests.fakes.certificates import Authority
 
@@ -21,6 +22,7 @@ SECRET = "correct-horse"
 ASKING = {
     *(("survey",), ("explain",), ("doctor",), ("rescue",)),
     *(("topics", "delete"), ("topics", "plan-delete")),
+    ("pipeline", "stream"),
     *(("brokers", "list"), ("brokers", "describe"), ("brokers", "settle"), ("partitions", "reassign")),
 }
 """The commands that ask brokers."""
@@ -83,6 +85,15 @@ def commands() -> dict[tuple[str, ...], list[TyperOption]]:
     return found
 
 
+def test_a_stream_checks_the_file_and_keeps_its_secrets_out_of_options(tmp_path: Path) -> None:
+    assert source_security(None) == {}
+    options = source_security(client_properties(tmp_path))
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert SECRET not in str(options)
+    with pytest.raises(Refusal, match="--command-config cannot be used:\n.*gone: file: cannot be read"):
+        source_security(tmp_path / "gone")
+
+
 def test_every_command_that_asks_brokers_has_the_option_and_its_variable() -> None:
     having = {
         path: option for path, options in commands().items() for option in options if "--command-config" in option.opts
@@ -91,7 +102,7 @@ def test_every_command_that_asks_brokers_has_the_option_and_its_variable() -> No
     assert {option.envvar for option in having.values()} == {"LETHE_COMMAND_CONFIG"}
 
 
-@pytest.mark.parametrize("command", sorted(ASKING), ids=" ".join)
+@pytest.mark.parametrize("command", sorted(ASKING - {("pipeline", "stream")}), ids=" ".join)
 def test_a_wrong_file_is_reported_before_the_cluster_is_asked(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,74 @@
+"""Options of Spark's source for Kafka, from a client.properties of Kafka: what is secret stays in that file.
+
+Spark shows options in plans, and keeps them in the memory of driver and executors. So an option that is secret is only
+a reference, which Kafka's consumers resolve where they run (KIP-297):
+
+    ssl.truststore.location=/etc/ca.pem    kafka.ssl.truststore.location=/etc/ca.pem
+    sasl.jaas.config=… password="…";       kafka.sasl.jaas.config=${file:/etc/client.properties:sasl.jaas.config}
+
+The file and the stores that it names have to lie under the same names wherever Spark's consumers run. Lethe's own names
+mean nothing there: they are refused, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from lethe.adapters.config_environment import Setting
+from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA
+from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
+from lethe.adapters.security.config_names_sasl import JAAS_FILE, TOKEN_COMMAND
+from lethe.adapters.security.prefixed import FILE_SUFFIX
+
+PREFIXES: Final = ("security.", "ssl.", "sasl.")
+"""Of the properties that are passed on; what a consumer reads beside the connection is the pipeline's choice."""
+PROVIDER: Final = {
+    "kafka.config.providers": "file",
+    "kafka.config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+}
+_UNUSABLE: Final = ":}"
+"""Characters that end a path in a reference."""
+
+
+def kafka_options(path: Path) -> dict[str, str]:
+    """Return the options for the file. Raises ConfigError with all problems."""
+    path = path.absolute()
+    values = read_values(path, {}, {})
+    given = values.settings
+    problems = [*values.problems, *_problems(path, given)]
+    if problems:
+        raise ConfigError(problems)
+    options = {
+        f"kafka.{name}": f"${{file:{path}:{name}}}" if names_secret(name) else setting.value
+        for name, setting in given.items()
+        if name.startswith(PREFIXES)
+    }
+    return {**options, **PROVIDER} if any(map(names_secret, options)) else options
+
+
+def _problems(path: Path, given: Mapping[str, Setting]) -> list[Problem]:
+    found = [
+        Problem(
+            name,
+            setting.origin,
+            None,
+            "is a name of Lethe's, which Spark's source does not have",
+            f"write {name.removesuffix(FILE_SUFFIX)} itself, in a file that only its user may read",
+        )
+        for name, setting in given.items()
+        if name.endswith(FILE_SUFFIX) and name.removesuffix(FILE_SUFFIX) in CLIENT_SCHEMA
+    ]
+    if (setting := given.get(JAAS_FILE.name)) is not None:
+        remedy = "write sasl.jaas.config with the login module instead"
+        found.append(Problem(JAAS_FILE.name, setting.origin, None, "is a property of Java's process", remedy))
+    if (setting := given.get(TOKEN_COMMAND.name)) is not None:
+        remedy = "write sasl.oauthbearer.token.endpoint.url and sasl.login.callback.handler.class of Kafka instead"
+        found.append(
+            Problem(TOKEN_COMMAND.name, setting.origin, None, "is a name that Spark's source does not have", remedy)
+        )
+    if any(map(names_secret, given)) and any(character in str(path) for character in _UNUSABLE):
+        reason = "has a colon or a brace in its path, which Kafka cannot refer to"
+        found.append(Problem("file", str(path), None, reason, "move it, or link to it"))
+    return found
