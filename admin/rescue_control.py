@@ -150,6 +150,8 @@ def _why_not_in_control(app: ControllerApp) -> str:
     context = app.loop.context
     if context.refusal is not None:
         return context.refusal
+    if (problem := app.session_problem()) is not None:
+        return f"the controller of this rescue has no ZooKeeper session: {problem}"
     if context.active_controller >= 0:
         return f"controller {context.active_controller} holds /controller"
     return f"the controller of this rescue is {context.role.value}"

@@ -19,6 +19,7 @@ from lethe.adapters.registration import BrokerIdTaken, RegistrationFailed, notif
 from lethe.adapters.zookeeper.interface import (
     OpenSession,
     SessionLost,
+    WriteRefused,
     ZooKeeperRefused,
     ZooKeeperSession,
     ZooKeeperUnavailable,
@@ -33,7 +34,7 @@ from lethe.broker.core.inputs import (
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.vocabulary import Broker, BrokerEpoch
-from lethe.protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.operations import FORBIDDEN, Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
 from lethe.protocol.zookeeper.paths import controller_epoch, topic
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch, decode_topic
 
@@ -81,6 +82,11 @@ class Sessions:
                 await self._hold_one_session()
             except ZooKeeperRefused as refused:
                 self._note_refusal(str(refused))
+            except WriteRefused as refused:
+                if refused.error in FORBIDDEN:
+                    self._note_refusal(str(refused))
+                else:
+                    self._note_failure(str(refused))
             except (ZooKeeperUnavailable, SessionLost, RegistrationFailed, MalformedZnode, OSError) as error:
                 self._note_failure(str(error))
             await asyncio.sleep(BACK_OFF.wait_ms(self._attempts + 1) / 1000)

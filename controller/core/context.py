@@ -87,6 +87,8 @@ class Context:
     active_controller: BrokerId = NO_BROKER
     faults_in_a_row: int = 0
     refusal: str | None = None
+    recorded_refusal: str | None = None
+    """The refusal that was recorded last, to be recorded once while it lasts."""
     retired: bool = False
     """A request to resign for good was received: do not stand for election again."""
     unconfirmed_deletions: UnconfirmedDeletions = NOTHING_UNCONFIRMED

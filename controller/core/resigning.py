@@ -115,6 +115,16 @@ def step_back(step: StepContext, reason: str) -> None:
         step.set_timer(StandAgain(), step.now_ms + wait_ms)
 
 
+def refuse_cluster(step: StepContext, why: str) -> None:
+    """Do not control this cluster, and say why once. Look again from time to time: no event shows a change."""
+    context = step.context
+    context.role, context.refusal = Role.REFUSED, why
+    if context.recorded_refusal != why:
+        context.recorded_refusal = why
+        step.refuse("cluster", "standing for election", why)
+    step.set_timer(StandAgain(), step.now_ms + context.config.stand_back_off_max_ms)
+
+
 def retire(step: StepContext, reason: str, patience_ms: int) -> None:
     """Give control up and never stand again. An active controller first waits for answers to tombstones."""
     context = step.context

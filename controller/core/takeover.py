@@ -32,14 +32,14 @@ from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import ControllerTaken
 from lethe.controller.core.effects import StandAgain
-from lethe.controller.core.resigning import step_back
+from lethe.controller.core.resigning import refuse_cluster, step_back
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import StandForElection
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ControllerEpoch
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Create, Data, Delete, ZkError, error_words
+from lethe.protocol.zookeeper.operations import FORBIDDEN, Check, Create, Data, Delete, ZkError, error_words
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import ControllerZnode
 
@@ -100,10 +100,12 @@ def on_controller_taken(step: StepContext, task: ControllerTaken, outcome: Group
     context, takeover_history = step.context, step.context.takeover_history
     if isinstance(outcome, GroupFailed):
         takeover_history.going_on = None
-        if outcome.error not in OVERTAKEN:
-            step_back(step, f"taking control failed with {error_words(outcome.error)}")
-        else:
+        if outcome.error in OVERTAKEN:
             step.do(StandForElection())
+        elif outcome.error in FORBIDDEN:
+            refuse_cluster(step, f"{paths.controller()} cannot be taken: {error_words(outcome.error)}")
+        else:
+            step_back(step, f"taking control failed with {error_words(outcome.error)}")
         return
     note_taken(context, step.now_ms)
     takeover_history.due_ms = step.now_ms + context.config.takeover_grace_ms

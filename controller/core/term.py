@@ -23,7 +23,7 @@ from lethe.controller.core import epoch_raise, preflight, takeover
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.continuations import ElectionLookedUp, ElectionWritten, EpochNodeCreated
 from lethe.controller.core.effects import StandAgain
-from lethe.controller.core.resigning import at_rest, control_lost, resign, step_back
+from lethe.controller.core.resigning import at_rest, control_lost, refuse_cluster, resign, step_back
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import (
     ListBrokers,
@@ -43,6 +43,7 @@ from lethe.protocol.vocabulary import NO_BROKER, ControllerEpoch, EpochVersion
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
 from lethe.protocol.zookeeper.operations import (
+    FORBIDDEN,
     Check,
     Create,
     Data,
@@ -122,7 +123,7 @@ def on_election_looked_up(step: StepContext, outcomes: Sequence[ReadOutcome]) ->
             step.set_timer(StandAgain(), step.now_ms + context.config.stand_back_off_min_ms)
     context.active_controller = NO_BROKER
     if _is_in_migration(migration):
-        _refuse_cluster(step, _IN_MIGRATION)
+        refuse_cluster(step, _IN_MIGRATION)
     elif context.role is not Role.BACKING_OFF:
         _come_to_rest(context, stands=not context.retired)
         if not context.retired:
@@ -154,7 +155,7 @@ def _held_by_another_session(step: StepContext, controller: Data, epoch: ReadOut
     if context.is_leading:
         resign(step, f"controller {holder} holds /controller")
     if kraft or controller.stat.ephemeral_owner == 0:
-        _refuse_cluster(step, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
+        refuse_cluster(step, f"/controller is persistent and names {holder}: a KRaft controller holds this cluster")
     elif context.role is not Role.BACKING_OFF:
         due_ms = takeover.due_ms(context, step.now_ms)
         takes = znode is not None and not context.retired and takeover.may_be_taken_from(znode) and due_ms is not None
@@ -173,6 +174,7 @@ def _come_to_rest(context: Context, *, stands: bool) -> None:
     """Set the idle role. After a failed preflight, the role stays until another preflight has passed."""
     if not stands:
         preflight.forget(context)
+        context.recorded_refusal = None
     if not context.preflights_failed:
         context.role, context.refusal = at_rest(context), None
 
@@ -185,7 +187,7 @@ def _take_in_time(step: StepContext, controller: Data, epoch: ReadOutcome, migra
     if due_ms > step.now_ms:
         step.set_timer(StandAgain(), due_ms)
     elif _is_in_migration(migration):
-        _refuse_cluster(step, _IN_MIGRATION)
+        refuse_cluster(step, _IN_MIGRATION)
     elif not isinstance(epoch, Data):
         step.refuse("cluster", "taking control", f"{paths.controller_epoch()} is not there to be checked")
     elif _next_epoch(step, epoch) is not None:
@@ -241,17 +243,8 @@ def _readable_epoch(step: StepContext, outcome: ReadOutcome) -> ControllerEpoch 
         try:
             return znodes.decode_controller_epoch(outcome.data)
         except znodes.MalformedZnode as error:
-            _refuse_cluster(step, str(error))
+            refuse_cluster(step, str(error))
     return None
-
-
-def _refuse_cluster(step: StepContext, why: str) -> None:
-    step.context.role = Role.REFUSED
-    if step.context.refusal != why:
-        step.context.refusal = why
-        step.refuse("cluster", "standing for election", why)
-    # No event shows the end of a migration: check again from time to time.
-    step.set_timer(StandAgain(), step.now_ms + step.context.config.stand_back_off_max_ms)
 
 
 def _be_elected(step: StepContext, epoch: ReadOutcome) -> None:
@@ -290,7 +283,7 @@ def _next_epoch(step: StepContext, epoch: Data) -> ControllerEpoch | None:
         return None
     if number >= INT32_MAX:
         # Elections cannot reach this number, and no request can carry the next one.
-        _refuse_cluster(step, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
+        refuse_cluster(step, f"{paths.controller_epoch()} holds {number}, after which there is no epoch")
         return None
     return ControllerEpoch(number + 1)
 
@@ -315,16 +308,20 @@ def on_election_written(step: StepContext, task: ElectionWritten, outcome: Group
 
 def _look_again(step: StepContext, outcome: GroupOutcome) -> None:
     """Stand again at once if another controller's write explains the error; back off after other errors."""
-    if isinstance(outcome, GroupFailed) and outcome.error not in takeover.OVERTAKEN:
-        step_back(step, f"standing for election failed with {error_words(outcome.error)}")
-    else:
+    if not isinstance(outcome, GroupFailed) or outcome.error in takeover.OVERTAKEN:
         step.do(StandForElection())
+        return
+    why = f"standing for election failed with {error_words(outcome.error)}"
+    if outcome.error in FORBIDDEN and step.context.role is not Role.TAKING:
+        refuse_cluster(step, why)
+    else:
+        step_back(step, why)
 
 
 def _won(step: StepContext, epoch: ControllerEpoch, version: EpochVersion) -> None:
     """Begin the term: load the cluster in Kafka's order."""
     context = step.context
-    context.role, context.refusal = Role.LOADING, None
+    context.role, context.refusal, context.recorded_refusal = Role.LOADING, None, None
     context.cluster.epoch, context.cluster.epoch_version = epoch, version
     context.cluster.elected_at_ms = step.now_ms
     taken: dict[str, JsonValue] = {}

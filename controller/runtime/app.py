@@ -138,6 +138,8 @@ class ControllerApp:
         self._loop: ControllerLoop | None = None
         self.channel_problems: Callable[[], Mapping[BrokerId, ChannelProblem]] = dict
         """Brokers whose channel fails at present, and why."""
+        self.session_problem: Callable[[], str | None] = lambda: None
+        """Why there is no ZooKeeper session; None if there is one."""
 
     @property
     def loop(self) -> ControllerLoop:
@@ -201,6 +203,7 @@ class ControllerApp:
         instance = Instance(self._config.controller_id, lambda: context.config.admin)
         prepare = instance.prepare if self._holds_id else ensure_roots
         sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=prepare)
+        self.session_problem = lambda: sessions.problem
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,

@@ -2,8 +2,9 @@
 
 The keeper opens a session, posts `SessionEstablished`, and waits until the session is lost or `renew` is called. Then
 it puts `SessionLost` ahead of all queued events, and opens the next session. While ZooKeeper is unavailable it retries
-with growing pauses, and logs a warning from time to time. A refused login (ZooKeeperRefused) is logged once, and tried
-again with the longest pause only: somebody has to change a setting first.
+with growing pauses, and logs a warning from time to time. A refused login (ZooKeeperRefused) and an access list that
+forbids the first writes are logged once, and tried again with the longest pause only: somebody has to change a setting
+first.
 
 A session that is lost within `settled_after_ms` counts as a failed attempt. Otherwise a server that accepts and hangs
 up would get hundreds of connections per second.
@@ -32,7 +33,7 @@ from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
 from lethe.controller.core.events import External, SessionEstablished, SessionLost, from_watch
 from lethe.controller.runtime.instance import ControllerIdTaken
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.zookeeper.operations import WatchFired
+from lethe.protocol.zookeeper.operations import FORBIDDEN, WatchFired
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,12 @@ class SessionKeeper:
                 raise
             except ZooKeeperRefused as refused:
                 self._note_refusal(str(refused))
-            except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, WriteRefused, OSError) as error:
+            except WriteRefused as refused:
+                if refused.error in FORBIDDEN:
+                    self._note_refusal(str(refused))
+                else:
+                    self._note_failure(str(refused))
+            except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, OSError) as error:
                 self._note_failure(str(error))
             except Exception:
                 # A controller without ZooKeeper can only retry, whatever the error is.

@@ -46,6 +46,10 @@ class ZkError(enum.IntEnum):
     """A code that is not in this table."""
 
 
+FORBIDDEN: Final = (ZkError.NO_AUTH, ZkError.INVALID_ACL)
+"""Errors of writes that stay until somebody changes an access list, the server, or who we are."""
+
+
 def error_words(error: ZkError) -> str:
     """Return the error's name, with a remedy for those that come from access lists."""
     match error:

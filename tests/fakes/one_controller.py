@@ -77,6 +77,7 @@ from lethe.protocol.vocabulary import (
 )
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
+    Check,
     Create,
     Data,
     Delete,
@@ -223,6 +224,8 @@ class OneController:
         """Brokers that take requests and never answer."""
         self.refusals: dict[str, ZkError] = {}
         """Paths at which ZooKeeper answers the controller with an error, whether it reads or writes."""
+        self.read_only: dict[str, ZkError] = {}
+        """Paths at which only its writes are answered with an error; a check is none."""
         self.losing: Callable[[WriteZnodes], Loss | None] = lambda _: None
         """Asked before each write of the controller: whether its reply gets lost."""
         self.meanwhile: Callable[[ReadZnodes | WriteZnodes], None] = lambda _: None
@@ -425,8 +428,9 @@ class OneController:
 
     def _multi(self, operations: Sequence[Operation]) -> MultiOutcome:
         for index, operation in enumerate(operations):
-            if operation.path in self.refusals:
-                return MultiFailed(index, self.refusals[operation.path])
+            refused = {**self.refusals, **({} if isinstance(operation, Check) else self.read_only)}
+            if operation.path in refused:
+                return MultiFailed(index, refused[operation.path])
         return self.zookeeper.multi(self.session, operations)
 
     def _send(self, send: Send) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lethe.adapters.zookeeper.interface import OnWatch, ZooKeeperRefused, ZooKeeperSession
+from lethe.adapters.zookeeper.interface import OnWatch, WriteRefused, ZooKeeperRefused, ZooKeeperSession
 from lethe.controller.core.effects import ReadZnodes, RenewSession, RetryDeletions, SetTimer, WriteZnodes
 from lethe.controller.core.events import (
     BrokersChanged,
@@ -190,6 +190,23 @@ async def test_a_refused_login_is_told_once_and_tried_with_the_longest_pause(cap
     assert "every 5 s, and this is said once" in told[0]
     assert (keeper.counts.failed_attempts, keeper.problem) == (6, None)
     running.cancel()
+
+
+async def test_an_access_list_that_forbids_the_first_writes_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    b = Bench()
+    errors = [WriteRefused("/brokers/ids", ZkError.NO_AUTH), WriteRefused("/brokers/ids", ZkError.NO_AUTH)]
+
+    async def prepare(session: ZooKeeperSession) -> None:
+        if errors:
+            raise errors.pop(0)
+
+    b.keeper._prepare = prepare
+    b.keeper._back_off = BackOff(1, 1)
+    async with b.running():
+        told = [record.message for record in caplog.records if record.levelname == "ERROR"]
+        assert len(told) == 1
+        assert told[0].startswith("ZooKeeper refuses to write /brokers/ids: NO_AUTH (its access list")
+        assert "cannot be reached" not in caplog.text
 
 
 async def test_an_unexpected_error_while_opening_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -187,9 +187,24 @@ def test_taking_whose_reply_was_lost_counts_whatever_became_of_it(loss: Loss) ->
         assert elections(world) == []
 
 
-def test_taking_that_zookeeper_refuses_backs_off() -> None:
+def test_taking_that_an_access_list_forbids_is_refused_with_the_reason_until_it_is_allowed() -> None:
     world = held_by_kafka(Takeover.ALWAYS)
-    before_first_write(world, lambda: world.refusals.update({paths.controller(): ZkError.NO_AUTH}))
+    world.read_only[paths.controller()] = ZkError.NO_AUTH
+    world.elect()
+    assert role(world) is Role.REFUSED
+    assert (world.context.refusal or "").startswith("/controller cannot be taken: NO_AUTH (its access list")
+    assert elections(world) == []
+    world.advance(30_000)
+    assert role(world) is Role.REFUSED
+    assert len(refusals(world, "cluster")) == 1
+    world.read_only.clear()
+    world.advance(60_000)
+    assert elections(world) == [(2, 7)]
+
+
+def test_taking_that_zookeeper_refuses_for_another_reason_backs_off() -> None:
+    world = held_by_kafka(Takeover.ALWAYS)
+    before_first_write(world, lambda: world.refusals.update({paths.controller(): ZkError.NOT_EMPTY}))
     world.elect()
     assert role(world) is Role.BACKING_OFF
     assert elections(world) == []
