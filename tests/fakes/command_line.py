@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 LIMIT_S = 180
@@ -30,13 +32,15 @@ class Lethe:
         self.connect = connect
         self._limit_s = limit_s
 
-    async def __call__(self, *arguments: str) -> Ran:
-        """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after its time."""
+    async def __call__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Ran:
+        """Runs `lethe <arguments> --zookeeper <connect>` with nobody to answer questions; killed after its time. Its
+        environment is ours with these variables."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "lethe", *arguments, "--zookeeper", self.connect),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
         )
         try:
             async with asyncio.timeout(self._limit_s):
