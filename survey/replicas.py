@@ -7,6 +7,7 @@ The controller's cause comes first (`refine_with_broker_answers`). Without its a
     not registered                     any              BROKER_TO_RETURN
     registration unreadable            not seen         REGISTRATION_UNREADABLE
     does not answer, or with an error  any              BROKER_SILENT, BROKER_UNREACHABLE, BROKER_ERROR, ...
+    refuses us login, or a right       any              BROKER_UNASKABLE: that says nothing about the deletion
     answers, a log directory failed    not seen         LOG_DIRECTORY
     answers, a log directory not read  not seen         BROKER_ERROR
     no answer to the survey            not seen         BROKER_UNASKABLE
@@ -77,7 +78,7 @@ _CAUSES_OF_FAILURES = {
     BrokerFailure.UNASKED: CauseKind.BROKER_UNASKABLE,
     BrokerFailure.SILENT: CauseKind.BROKER_SILENT,
     BrokerFailure.UNREACHABLE: CauseKind.BROKER_UNREACHABLE,
-    BrokerFailure.REFUSED: CauseKind.BROKER_ERROR,
+    BrokerFailure.REFUSED: CauseKind.BROKER_UNASKABLE,
     BrokerFailure.ERROR: CauseKind.BROKER_ERROR,
 }
 

@@ -67,8 +67,9 @@ def test_brokers_that_fail_are_told_apart(failure: BrokerFailure, kind: CauseKin
     assert found.causes == (ObservedCause(kind, BrokerId(2), (0, 1), detail="it did not answer"),)
 
 
-def test_a_broker_that_cannot_be_asked_is_not_taken_for_done() -> None:
-    assert kinds(explain(evidence(failures={2: BrokerFailure.UNASKED}), "orders")) == [(CauseKind.BROKER_UNASKABLE, 2)]
+@pytest.mark.parametrize("failure", [BrokerFailure.UNASKED, BrokerFailure.REFUSED])
+def test_a_broker_that_we_may_not_ask_is_not_taken_for_done_nor_for_broken(failure: BrokerFailure) -> None:
+    assert kinds(explain(evidence(failures={2: failure}), "orders")) == [(CauseKind.BROKER_UNASKABLE, 2)]
 
 
 def test_a_failed_directory_is_the_cause_only_for_what_is_in_no_other() -> None:
