@@ -11,7 +11,7 @@ import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
@@ -108,19 +108,21 @@ async def kafka_leads(session: ZooKeeperSession) -> int:
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
-async def answers(session: ZooKeeperSession) -> list[BrokerAnswers]:
+async def answers(session: ZooKeeperSession, reach: BrokerReach = PLAINTEXT_REACH) -> list[BrokerAnswers]:
     """What each live broker says, over its own listener."""
     brokers, unreadable = await topic_znodes.live_brokers(session)
     assert not unreadable
-    ask = broker_asker(PLAINTEXT_REACH)
+    ask = broker_asker(reach)
     return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
 
 
-def is_known_to_all(session: ZooKeeperSession, brokers: int, *topics: str) -> Callable[[], Awaitable[bool]]:
+def is_known_to_all(
+    session: ZooKeeperSession, brokers: int, *topics: str, reach: BrokerReach = PLAINTEXT_REACH
+) -> Callable[[], Awaitable[bool]]:
     """So many live brokers tell clients of all these topics."""
 
     async def condition() -> bool:
-        told = await answers(session)
+        told = await answers(session, reach)
         return len(told) == brokers and all(
             each.cache is not None and each.cache.keys() >= set(topics) for each in told
         )
