@@ -198,6 +198,16 @@ class ServerConnection:
             return self.reply(api_versions_response(self._served))
         return request
 
+    def limit(self, max_request_bytes: int, limit_name: str) -> None:
+        """Set the largest request from now on; `limit_name` is the property to raise if one is larger."""
+        self._decoder.limit(max_request_bytes, limit_name)
+
+    def next_head(self) -> RequestHead | None:
+        """Return the head of the next request; None if it is incomplete. Raises FrameError and Malformed."""
+        self._decoder.check_size()
+        start = self._decoder.peek(HEAD_BYTES)
+        return request_head(start) if len(start) == HEAD_BYTES else None
+
     def foreign_head(self) -> RequestHead | None:
         """Return the head of the next request if it is to be forwarded; None if it is not, or if it is incomplete.
 
@@ -205,11 +215,9 @@ class ServerConnection:
         """
         if not self._passes_on or self._current is not None:
             return None
-        self._decoder.check_size()
-        start = self._decoder.peek(HEAD_BYTES)
-        if len(start) < HEAD_BYTES:
+        head = self.next_head()
+        if head is None:
             return None
-        head = request_head(start)
         if head.api_key in self._claims.apis:
             return self._unless_claimed(head)
         return None if head.api_key in self._served or head.api_key in NEVER_PASSED_ON else head

@@ -46,6 +46,10 @@ class FrameDecoder:
         self._max_bytes = max_bytes
         self._limit_name = limit_name
 
+    def limit(self, max_bytes: int, limit_name: str) -> None:
+        """Set the limit of payloads from now on, and its property."""
+        self._max_bytes, self._limit_name = max_bytes, limit_name
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Add received bytes; `frames` yields complete payloads."""
         self._buffer += data

@@ -247,9 +247,7 @@ class ScramServer:
         return state(text_of(response, "the client's SCRAM message"))
 
     def _on_client_first(self, message: str) -> bytes:
-        found = _CLIENT_FIRST.fullmatch(message)
-        if found is None:
-            raise AuthenticationFailed("the client's first SCRAM message is malformed, or asks for channel binding")
+        found = _client_first(message)
         if ",tokenauth=true" in found["extensions"].lower():
             raise AuthenticationFailed("delegation tokens are not accepted here: use a user name and a password")
         self._username = _username(found["name"])
@@ -291,11 +289,23 @@ class ScramServer:
         return b"v=" + base64.b64encode(hmac.digest(self._credential.server_key, auth_message, self._digest))
 
 
+def user_of(first: bytes) -> str:
+    """Return the user that a client's first message names. Raises AuthenticationFailed."""
+    return _username(_client_first(text_of(first, "the client's SCRAM message"))["name"])
+
+
 # --- parts of messages --------------------------------------------------------------------------------------------
 
 
 def _after_the_end(_: str) -> NoReturn:
     raise AuthenticationFailed("a SCRAM message came after the end of the exchange")
+
+
+def _client_first(message: str) -> re.Match[str]:
+    found = _CLIENT_FIRST.fullmatch(message)
+    if found is None:
+        raise AuthenticationFailed("the client's first SCRAM message is malformed, or asks for channel binding")
+    return found
 
 
 def _sasl_name(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
+from lethe.protocol.zookeeper.sanitizer import sanitized
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -175,6 +176,11 @@ def config_broker(broker: int) -> str:
 def config_broker_default() -> str:
     """The dynamic configuration of all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY}"
+
+
+def config_user(name: str) -> str:
+    """The credentials and quotas of one user; the name is sanitized as in Kafka."""
+    return f"/config/users/{sanitized(name)}"
 
 
 def config_changes() -> str:

@@ -159,3 +159,13 @@ def test_no_common_version_is_an_error_that_names_both() -> None:
         highest_common_version(ApiKey.DESCRIBE_LOG_DIRS, {35: VersionRange(5, 6)})
     with pytest.raises(ProtocolError, match="does not offer METADATA"):
         highest_common_version(ApiKey.METADATA, {35: VersionRange(0, 4)})
+
+
+def test_the_limit_of_requests_can_change_and_a_refusal_names_its_property() -> None:
+    connection = ServerConnection()
+    connection.limit(100, "sasl.server.max.receive.size")
+    connection.receive(struct.pack(">ihhi", 101, ApiKey.SASL_HANDSHAKE, 1, 7))
+    with pytest.raises(FrameError, match="raise sasl.server.max.receive.size"):
+        connection.next_head()
+    connection.limit(1_000, "socket.request.max.bytes")
+    assert connection.next_head() == (101, ApiKey.SASL_HANDSHAKE, 1, 7)

@@ -14,6 +14,7 @@ from lethe.protocol.security.scram import (
     client_proof,
     salted_password,
     server_signature,
+    user_of,
 )
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -248,3 +249,11 @@ def test_a_stored_credential_below_the_minimum_is_refused() -> None:
     weak = ScramCredential.of(ScramMechanism.SHA_256, "pencil", SALT, 1000)
     with pytest.raises(AuthenticationFailed, match="has 1,000 iterations, and at least 4,096 are required"):
         server(weak).answer(CLIENT_FIRST)
+
+
+def test_the_user_is_read_from_the_first_message_before_a_credential_is_looked_up() -> None:
+    assert user_of(CLIENT_FIRST) == "user"
+    assert user_of(ScramClient(ScramMechanism.SHA_256, "a=b,c", "x", CLIENT_NONCE).first()) == "a=b,c"
+    for malformed in (b"", b"n,,n=,r=x", b"\xff", CLIENT_FINAL):
+        with pytest.raises(AuthenticationFailed):
+            user_of(malformed)

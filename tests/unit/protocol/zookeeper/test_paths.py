@@ -26,6 +26,8 @@ def test_every_path_is_the_one_that_kafka_uses() -> None:
     assert paths.log_dir_event_notification() == "/log_dir_event_notification/log_dir_event_"
     assert paths.config_topics() == "/config/topics"
     assert paths.config_topic("t") == "/config/topics/t"
+    assert paths.config_user("ann") == "/config/users/ann"
+    assert paths.config_user("CN=a b,O=é*~") == "/config/users/CN%3Da%20b%2CO%3D%C3%A9%2A%7E"
     assert paths.config_broker(1) == "/config/brokers/1"
     assert paths.config_broker_default() == "/config/brokers/<default>"
     assert paths.config_changes() == "/config/changes"

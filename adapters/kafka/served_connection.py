@@ -1,0 +1,308 @@
+"""One connection of a Kafka server, from its first request to its end. `server` has the theory.
+
+A connection under SASL is served by the same loop. Until the client has authenticated, only the requests of a login are
+read, each with a small limit, and all together within a limit of time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lethe.adapters.kafka.admission import OPEN, Admission
+from lethe.adapters.kafka.forwarded_client import ForwardedClient
+from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
+from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
+from lethe.adapters.kafka.peers import Close, Handler, Peer
+from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
+from lethe.protocol.counting import counted
+from lethe.protocol.kafka.codec import Decoded
+from lethe.protocol.kafka.connection import Buffers, ServerConnection, api_versions_response
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.forwarding import OwnApis, RequestHead, merged_versions
+from lethe.protocol.kafka.queries import ApiVersionsRequest, ApiVersionsResponse
+from lethe.protocol.kafka.sasl import SaslAuthenticateRequest, SaslHandshakeRequest, SaslHandshakeResponse
+from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.vocabulary import SecurityProtocol
+
+_LOG: Final = logging.getLogger(__name__)
+_LIMIT_OF_LOGINS: Final = "sasl.server.max.receive.size"
+
+MayForward = Callable[[Peer, str], str | None]
+"""(client, listener) -> why its requests are not forwarded to a broker; None if they are"""
+
+
+class PeerClosed(Exception):
+    """The peer has closed its end."""
+
+
+class Unfinished(Exception):
+    """A request was not complete in time."""
+
+
+class NotAdmitted(Exception):
+    """The client is refused: its TLS, its login, or what it asks before. The message says why, and what to do."""
+
+
+class NotForwarded(Exception):
+    """The client's requests are not forwarded to a broker. The message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What all connections of a server have in common."""
+
+    name: str
+    handler: Handler
+    served: Mapping[ApiKey, VersionRange]
+    limits: ServerLimits
+    load: ServerLoad
+    note_request: Callable[[ApiKey, int], None]
+    proxy: ForwardingProxy | None = None
+    claims: OwnApis = field(default_factory=OwnApis)
+    refuse_forwarding: MayForward = lambda _peer, _listener: None
+    chunk_bytes: int = CHUNK_BYTES
+
+
+class Connection:
+    """State of one connection."""
+
+    __slots__ = ("admission", "begun_s", "busy", "closing", "listener", "lost_because", "peer", "reader", "writer")
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        peer: Peer,
+        listener: str,
+        admission: Admission = OPEN,
+    ) -> None:
+        self.listener = listener
+        self.admission = admission
+        self.lost_because: str | None = None
+        """The server's reason for ending it, if the peer did not cause the end."""
+        self.reader = reader
+        self.writer = writer
+        self.peer = peer
+        self.busy = False
+        """A request is with the handler, or its response is being written."""
+        self.closing = False
+        self.begun_s: float | None = None
+        """When the first byte of an incomplete request arrived, on the event loop's clock."""
+
+    def abort(self) -> None:
+        self.closing = True
+        self.writer.transport.abort()
+
+    def lose(self, reason: str) -> None:
+        """End it for a reason of the server."""
+        self.lost_because = reason
+        self.abort()
+
+
+class Conversation:
+    """Serves one connection. `run` once."""
+
+    def __init__(
+        self,
+        service: Service,
+        connection: Connection,
+        group: asyncio.TaskGroup,
+        *,
+        login_ends_s: float,
+        admitted: Callable[[], None],
+    ) -> None:
+        """`login_ends_s`: when the client has to have authenticated, on the event loop's clock. `admitted` is called
+        once it has."""
+        self._admitted = admitted
+        self._service = service
+        self._connection = connection
+        self._login_ends_s = login_ends_s
+        admission = connection.admission
+        served = dict(service.served)
+        if admission.sasl is not None:
+            served |= SASL_APIS
+        elif admission.protocol is not SecurityProtocol.PLAINTEXT:
+            served[ApiKey.SASL_HANDSHAKE] = SASL_APIS[ApiKey.SASL_HANDSHAKE]
+        self._served = served
+        self._protocol = ServerConnection(
+            served, service.limits.max_request_bytes, passes_on=service.proxy is not None, claims=service.claims
+        )
+        self._sasl = None if admission.sasl is None else SaslConversation(admission.sasl)
+        if self._sasl is not None:
+            self._protocol.limit(self._sasl.max_receive_bytes, _LIMIT_OF_LOGINS)
+        self._forwarded = self._forwarded_client(group)
+
+    async def run(self) -> str:
+        """Serve the connection to its end; return why it ended. Raises what ends it otherwise."""
+        try:
+            async with asyncio.timeout_at(self._login_ends_s if self._sasl is not None else None) as self._login_limit:
+                return await self._serve()
+        except TimeoutError:
+            if not self._login_limit.expired():
+                raise
+            limit_ms = self._connection.admission.max_login_ms
+            raise NotAdmitted(f"it did not authenticate within {limit_ms} ms") from None
+        except PeerClosed:
+            if self._connection.closing:
+                return "by the server"
+            self._protocol.end_of_stream()
+            return "by the peer"
+        finally:
+            if self._forwarded is not None:
+                self._forwarded.close()
+
+    def _forwarded_client(self, group: asyncio.TaskGroup) -> ForwardedClient | None:
+        connection, proxy = self._connection, self._service.proxy
+        if proxy is None:
+            return None
+        name = f"{self._service.name}-answers-{connection.peer}"
+        return ForwardedClient(
+            proxy,
+            connection.listener,
+            self._protocol,
+            connection.writer,
+            more=self._receive,
+            lost=connection.lose,
+            spawn=lambda work: group.create_task(work, name=name),
+            max_idle_ms=self._service.limits.max_idle_ms,
+        )
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        """Read once from the peer. Raises PeerClosed at the end of the stream."""
+        async with asyncio.timeout(self._service.limits.max_idle_ms / 1000):
+            data = await self._connection.reader.read(self._service.chunk_bytes)
+        if not data:
+            raise PeerClosed
+        self._protocol.receive(data)
+
+    async def _collect(self) -> None:
+        """Read more of a request that is buffered until it is complete. Raises PeerClosed, Unfinished."""
+        connection, protocol = self._connection, self._protocol
+        now_s, limit_ms = asyncio.get_running_loop().time(), self._service.limits.max_receive_ms
+        if not protocol.pending_bytes:
+            connection.begun_s = None
+        elif connection.begun_s is None:
+            connection.begun_s = now_s
+        left_s = None if connection.begun_s is None else max(0.0, connection.begun_s + limit_ms / 1000 - now_s)
+        deadline = asyncio.timeout(left_s)
+        try:
+            async with deadline:
+                await self._receive()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            arrived = (
+                f"{counted(protocol.pending_bytes, 'byte')} of a request arrived within {limit_ms} ms, and not the rest"
+            )
+            raise Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
+        self._service.load.hold(connection, protocol.pending_bytes)
+
+    # --- answering ------------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> str:
+        connection, protocol, forwarded = self._connection, self._protocol, self._forwarded
+        while not connection.closing:
+            self._check_login()
+            foreign = protocol.foreign_head()
+            if foreign is not None and forwarded is not None:
+                await self._forward(forwarded, foreign)
+                continue
+            request = protocol.next_request()
+            if request is None:
+                await self._collect()
+                continue
+            connection.begun_s = None
+            self._service.load.hold(connection, protocol.pending_bytes)
+            if forwarded is not None:
+                await forwarded.settled()
+            connection.busy = True
+            answer = await self._answer(request) if isinstance(request, Decoded) else request
+            if isinstance(answer, Close):
+                return answer.reason
+            await self._write(answer)
+            connection.busy = False
+        return "by the server"
+
+    async def _answer(self, request: Decoded) -> Buffers | Close:
+        value = request.value
+        if isinstance(value, SaslHandshakeRequest | SaslAuthenticateRequest):
+            return await self._log_in(value)
+        self._service.note_request(request.header.api, self._protocol.request_bytes)
+        if isinstance(value, ApiVersionsRequest) and self._forwarded is not None:
+            return self._protocol.reply(await self._api_versions(self._forwarded))
+        return await self._handle(request)
+
+    async def _handle(self, request: Decoded) -> Buffers | Close:
+        """Return the handler's response as bytes. The handler's own faults are caught, so that no peer is blamed."""
+        api, version, peer = request.header.api, request.header.version, self._connection.peer
+        try:
+            answer = await self._service.handler(request.header, request.value, peer)
+            return answer if isinstance(answer, Close) else self._protocol.reply(answer)
+        except Exception as error:  # noqa: BLE001 - one request that cannot be handled must not end the others
+            _LOG.error("%s: cannot handle %s v%d of %s", self._service.name, api.name, version, peer, exc_info=error)
+            return Close(f"its {api.name} could not be handled")
+
+    async def _write(self, buffers: Buffers) -> None:
+        writer = self._connection.writer
+        if writer.is_closing():
+            return
+        writer.writelines(buffers)
+        async with asyncio.timeout(self._service.limits.max_idle_ms / 1000):
+            await writer.drain()
+
+    # --- SASL -----------------------------------------------------------------------------------------------------
+
+    def _check_login(self) -> None:
+        """Raise NotAdmitted if the next request may not come from a client that is not, or no longer, authenticated."""
+        head = None if self._sasl is None else self._protocol.next_head()
+        if self._sasl is not None and head is not None and (reason := self._sasl.refusal(head.api_key)) is not None:
+            raise NotAdmitted(reason)
+
+    async def _log_in(self, request: SaslHandshakeRequest | SaslAuthenticateRequest) -> Buffers:
+        """Return the response. After a failed authentication it is sent here, and NotAdmitted is raised."""
+        sasl, connection = self._sasl, self._connection
+        if sasl is None:
+            return self._protocol.reply(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
+        response, failure = await sasl.answer(request)
+        if failure is not None:
+            await asyncio.sleep(connection.admission.failure_delay_ms / 1000)
+            if response is not None:
+                await self._write(self._protocol.reply(response))
+            raise NotAdmitted(failure)
+        if sasl.principal is not None:
+            connection.peer = connection.peer._replace(principal=sasl.principal)
+            self._login_limit.reschedule(None)
+            self._admitted()
+            self._protocol.limit(self._service.limits.max_request_bytes, "socket.request.max.bytes")
+        assert response is not None
+        return self._protocol.reply(response)
+
+    # --- forwarding -----------------------------------------------------------------------------------------------
+
+    async def _forward(self, forwarded: ForwardedClient, head: RequestHead) -> None:
+        """Copy the next request to a broker. Raises NotForwarded if the broker would take the client for another."""
+        connection = self._connection
+        reason = self._service.refuse_forwarding(connection.peer, connection.listener)
+        if reason is not None:
+            raise NotForwarded(reason)
+        await forwarded.forward(head)
+
+    async def _api_versions(self, forwarded: ForwardedClient) -> ApiVersionsResponse:
+        """Return the versions of a broker with our own in them. Raises NoBrokerAvailable under PLAINTEXT.
+
+        Elsewhere they are ours alone if there is no broker: brokers ask for them before they authenticate.
+        """
+        if self._connection.admission.protocol is SecurityProtocol.PLAINTEXT:
+            return await forwarded.api_versions()
+        own = {api: self._served[api] for api in self._served if api in SASL_APIS}
+        try:
+            return merged_versions(await forwarded.api_versions(), own, {})
+        except NoBrokerAvailable:
+            return api_versions_response(self._served)
