@@ -289,6 +289,12 @@ class Conversation:
     async def _forward(self, forwarded: ForwardedClient, head: RequestHead) -> None:
         """Copy the next request to a broker. Raises NotForwarded if the broker would take the client for another."""
         connection = self._connection
+        if (protocol := connection.admission.protocol) is not SecurityProtocol.PLAINTEXT:
+            raise NotForwarded(
+                f"{connection.peer.principal} sent a request for a broker to the listener {connection.listener} "
+                f"({protocol.name}), and nobody can act as {connection.peer.principal} at a broker but itself; clients "
+                f"go to a broker instead, and do not see this listener if theirs has another name"
+            )
         reason = self._service.refuse_forwarding(connection.peer, connection.listener)
         if reason is not None:
             raise NotForwarded(reason)
