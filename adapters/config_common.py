@@ -15,6 +15,7 @@ from lethe.adapters.kafka.config_reach import read_client_reach, with_prefix
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
+from lethe.adapters.security.inbound import InboundSettings
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Endpoint, topic_name_problem
@@ -114,6 +115,8 @@ class DaemonConfig:
     """Listening addresses; port 0 is any free one. Empty for a guest controller, which brokers cannot reach."""
     advertised_listeners: tuple[Endpoint, ...]
     """Addresses that peers receive; port 0 is replaced by that of the listener of the same name."""
+    inbound: InboundSettings
+    """Who may connect to the listeners, and what it may do."""
     limits: ServerLimits
     warnings: tuple[str, ...]
     """Warnings about unknown names."""

@@ -32,7 +32,7 @@ LIMITS: Final = (
         PropertyKind.INTEGER,
         "30000",
         "How long a request may take from its first byte to its last; then its connection is closed. What a "
-        "controller passes on to a broker does not count.",
+        "controller passes on to a broker does not count. TLS and login of a connection together have this limit, too.",
         unit="milliseconds",
         minimum=1,
         maximum=MAX_INT,

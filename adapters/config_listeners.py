@@ -15,7 +15,7 @@ PROTOCOL_MAP: Final = Property(
     "listener.security.protocol.map",
     PropertyKind.LIST,
     "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-    "Security protocol of each listener name. Lethe itself listens with PLAINTEXT only.",
+    "Security protocol of each listener name.",
 )
 
 _LISTENER: Final = re.compile(r"([A-Za-z0-9_-]+)://(\[[0-9a-fA-F:.%]*\]|[^:/\s\[\]]*):(-?[0-9]{1,6})\Z")
@@ -59,10 +59,6 @@ def read_endpoints(values: Values, name: str, protocols: Mapping[str, SecurityPr
             values.wrong(
                 name, f"listener {listener} has no security protocol", "add it to listener.security.protocol.map"
             )
-            continue
-        if protocol is not SecurityProtocol.PLAINTEXT:
-            reason = f"listener {listener} requires {protocol.name}, which Lethe does not serve"
-            values.wrong(name, reason, "use PLAINTEXT on an address that only trusted machines reach")
             continue
         if any(listener == other.listener for other in found):
             values.wrong(name, f"names listener {listener} twice", "give each listener a name of its own")

@@ -8,6 +8,7 @@ from typing import Final
 from lethe.adapters.config_common import COMMON
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS
 from lethe.adapters.properties import Property, PropertyKind
+from lethe.adapters.security.config_inbound import INBOUND
 from lethe.broker.runtime.configuration import BROKER
 from lethe.controller.runtime.configuration import CONTROLLER
 
@@ -33,6 +34,7 @@ _SIZES: Final = ((2**20, "MiB"), (2**10, "KiB"))
 _GROUPS: Final = (
     ("Both", COMMON),
     ("Both: connections to brokers", BETWEEN_BROKERS),
+    ("Both: listeners", INBOUND),
     ("Controller", CONTROLLER),
     ("Broker agent", BROKER),
 )

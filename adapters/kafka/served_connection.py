@@ -45,7 +45,11 @@ class Unfinished(Exception):
 
 
 class NotAdmitted(Exception):
-    """The client is refused: its TLS, its login, or what it asks before. The message says why, and what to do."""
+    """The client is refused: its login, or what it asks before. The message says why; `kind` is one word about it."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind: Final = kind
 
 
 class NotForwarded(Exception):
@@ -146,7 +150,7 @@ class Conversation:
             if not self._login_limit.expired():
                 raise
             limit_ms = self._connection.admission.max_login_ms
-            raise NotAdmitted(f"it did not authenticate within {limit_ms} ms") from None
+            raise NotAdmitted("time", f"it did not authenticate within {limit_ms} ms") from None
         except PeerClosed:
             if self._connection.closing:
                 return "by the server"
@@ -263,7 +267,7 @@ class Conversation:
         """Raise NotAdmitted if the next request may not come from a client that is not, or no longer, authenticated."""
         head = None if self._sasl is None else self._protocol.next_head()
         if self._sasl is not None and head is not None and (reason := self._sasl.refusal(head.api_key)) is not None:
-            raise NotAdmitted(reason)
+            raise NotAdmitted("order", reason)
 
     async def _log_in(self, request: SaslHandshakeRequest | SaslAuthenticateRequest) -> Buffers:
         """Return the response. After a failed authentication it is sent here, and NotAdmitted is raised."""
@@ -275,7 +279,7 @@ class Conversation:
             await asyncio.sleep(connection.admission.failure_delay_ms / 1000)
             if response is not None:
                 await self._write(self._protocol.reply(response))
-            raise NotAdmitted(failure)
+            raise NotAdmitted("login", failure)
         if sasl.principal is not None:
             connection.peer = connection.peer._replace(principal=sasl.principal)
             self._login_limit.reschedule(None)

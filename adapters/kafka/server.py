@@ -306,7 +306,7 @@ class KafkaServer:
             )
         except NotAdmitted as error:
             self.refused.note(
-                ("login", connection.listener, peer.host), f"{self._name}: closed the connection of {peer}: {error}"
+                (error.kind, connection.listener, peer.host), f"{self._name}: closed the connection of {peer}: {error}"
             )
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)

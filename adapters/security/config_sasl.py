@@ -44,7 +44,7 @@ _EXAMPLE: Final = (
 )
 
 
-class _Entry(NamedTuple):
+class JaasSource(NamedTuple):
     """A login module, and the property that gives it."""
 
     place: Place
@@ -84,6 +84,17 @@ def read_client_login(values: Values, prefix: str = "") -> SaslLogin | None:
     return _read(values, _Context(CLIENT_MECHANISM, prefix, prefix, (CLIENT_SECTION,), None, (prefix, "")))
 
 
+def read_listener_entry(values: Values, listener: str, mechanism: str) -> JaasSource | None:
+    """Return the login module of a listener's mechanism, as Kafka's brokers have it for their clients.
+
+    None if there is none, or if a problem was noted.
+    """
+    own = PrefixedValues(values, (f"{listener_prefix(listener)}{mechanism.lower()}.",)).secret(JAAS_CONFIG)
+    if own is not None:
+        return _in_property(own)
+    return _in_file(values, (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION), mechanism)
+
+
 def _read(values: Values, context: _Context) -> SaslLogin | None:
     mechanism = PrefixedValues(values, (context.prefix,)).text(context.mechanism)
     noted = len(values.problems)
@@ -115,7 +126,7 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
         return None
 
 
-def _login(mechanism: str, entry: _Entry, source: TokenSource | None) -> SaslLogin:
+def _login(mechanism: str, entry: JaasSource, source: TokenSource | None) -> SaslLogin:
     """Return a login that reads its user and password again for each exchange.
 
     Raises Unusable, LoginUnusable and JaasError.
@@ -138,7 +149,7 @@ def _login(mechanism: str, entry: _Entry, source: TokenSource | None) -> SaslLog
 # --- where it stands ----------------------------------------------------------------------------------------------
 
 
-def _entry(values: Values, context: _Context, mechanism: str) -> _Entry | None:
+def _entry(values: Values, context: _Context, mechanism: str) -> JaasSource | None:
     """Return the login module; None if none is given, or if a problem was noted."""
     own = PrefixedValues(values, (context.own,)).secret(JAAS_CONFIG)
     if own is not None:
@@ -150,11 +161,11 @@ def _entry(values: Values, context: _Context, mechanism: str) -> _Entry | None:
     return None if last is None else _in_property(last)
 
 
-def _in_property(given: PlacedSecret) -> _Entry:
-    return _Entry(given.place, given.secret.path, lambda: parse_config(given.secret.reveal()))
+def _in_property(given: PlacedSecret) -> JaasSource:
+    return JaasSource(given.place, given.secret.path, lambda: parse_config(given.secret.reveal()))
 
 
-def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> _Entry | None:
+def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> JaasSource | None:
     """Return the login module in the JAAS file; None if it has no such section, or if a problem was noted."""
     reader = PrefixedValues(values, ("",))
     given = reader.given(JAAS_FILE.name)
@@ -178,7 +189,7 @@ def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> _Entr
             raise Unusable(f"has no login module in a section {section}", "add it")
         return next((each for each in entries if each.module_name == MODULES[mechanism]), entries[0])
 
-    return _Entry(given.place, path, read)
+    return JaasSource(given.place, path, read)
 
 
 # --- tokens -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +19,7 @@ from lethe.adapters.security.access import AccessControl, AccessSettings
 from lethe.adapters.security.acl_reader import RETRY_S, AclReader
 from lethe.adapters.security.exchanges import PlainExchange, ScramExchange
 from lethe.adapters.security.scram_users import ScramUsers
-from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings
 from lethe.adapters.zookeeper.interface import OnWatch, OpenSession, SessionLost, ZooKeeperSession
 from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.plain import PLAIN
@@ -62,6 +62,7 @@ class Inbound:
 
     def __init__(self, settings: InboundSettings) -> None:
         """Read keys and certificates. Raises ConfigError."""
+        self._settings = settings
         self.session: ZooKeeperSession | None = None
         self.access: Final = None if settings.access is None else AccessControl(settings.access, AclReader())
         """None without an authorizer."""
@@ -75,6 +76,18 @@ class Inbound:
     def admission(self, listener: str) -> Admission:
         """Return what the listener requires of clients."""
         return self._admissions.get(listener, OPEN)
+
+    def commanders(self, listeners: Iterable[str]) -> str | None:
+        """Return who may ask everything under one of these listeners, as a subject; None if that depends on rights."""
+        if self.access is not None:
+            return None
+        if all(self._knows_clients(listener) for listener in listeners):
+            return "any client that may log in"
+        return "any client that reaches it"
+
+    def _knows_clients(self, listener: str) -> bool:
+        tls = self._settings.listeners.get(listener, ListenerSettings()).tls
+        return self.admission(listener).sasl is not None or (tls is not None and tls.client_auth is ClientAuth.REQUIRED)
 
     def guarded(self, handler: Handler) -> Handler:
         """Return a handler that passes on only what clients may do."""
@@ -101,8 +114,8 @@ class Inbound:
                     yield session
                 finally:
                     self.session = None
+                    # Not awaited: whoever ends the session may be cancelled here, and its own reason would be lost.
                     following.cancel()
-                    await asyncio.wait((following,))
 
         return opening
 

@@ -35,6 +35,7 @@ from lethe.adapters.journal_open import open_journal
 from lethe.adapters.kafka.server import ListenFailed
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import cluster_id, ensure_roots
+from lethe.adapters.security.inbound import Inbound
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
@@ -126,7 +127,9 @@ class AgentApp:
             fill_segment_bytes=config.fill_segment_bytes,
             disk=disk,
         )
-        self._sessions = Sessions(open_session, self._clock, prepare=self._prepare, registered=self._note_registered)
+        self._inbound = Inbound(config.inbound)
+        opening = self._inbound.following(open_session)
+        self._sessions = Sessions(opening, self._clock, prepare=self._prepare, registered=self._note_registered)
         self._missed = MissedDeletions(config.broker_id)
         self._isr_changes = IsrChanges(config.broker_id, config.reach, lambda: self._sessions.session)
         self._stopping = asyncio.Event()
@@ -289,6 +292,7 @@ class AgentApp:
         listeners = Listeners(
             lambda listener: handler_for(listener, loop, found, self._log_dirs.space),
             replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
+            self._inbound,
             self.metrics.counts.note_request,
         )
         self.endpoints = await listeners.listen(self._config.listeners)
@@ -316,11 +320,15 @@ class AgentApp:
             None if self.http is None else self.http.url,
             extra=fields(cluster=self._cluster_id),
         )
-        logger.warning(
-            "there is no authentication: any client that reaches %s can delete replicas in %s by StopReplica",
-            where,
-            ", ".join(map(str, self._config.log_dirs)),
-        )
+        commanders = self._inbound.commanders(endpoint.listener for endpoint in self.endpoints)
+        if commanders is not None:
+            logger.warning(
+                "%s can delete replicas in %s by StopReplica at %s: set authorizer.class.name, and let listeners "
+                "ask for a login or a certificate",
+                commanders,
+                ", ".join(map(str, self._config.log_dirs)),
+                where,
+            )
 
     # --- effects of the loop -----------------------------------------------------------------------------------------
 

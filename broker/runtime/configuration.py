@@ -30,6 +30,7 @@ from lethe.adapters.config_listeners import (
 from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, INTER_BROKER_LISTENER, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
+from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.adapters.security.config_names_sasl import INTER_BROKER_PROTOCOL
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
@@ -160,7 +161,7 @@ BROKER: Final = (
     ),
 )
 
-BROKER_SCHEMA: Final = schema(COMMON, BROKER, BETWEEN_BROKERS)
+BROKER_SCHEMA: Final = schema(COMMON, BROKER, BETWEEN_BROKERS, INBOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
         ),
         acknowledge_only=values.boolean("lethe.acknowledge.only"),
         limits=read_limits(values),
+        inbound=read_inbound(values, listeners),
         warnings=tuple(values.warnings),
     )
     values.finish()

@@ -8,6 +8,7 @@ from typing import Final
 
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
 from lethe.adapters.kafka.server import Close, Handler, KafkaServer, Peer
+from lethe.adapters.security.inbound import Inbound
 from lethe.broker.core.queries import answer_describe_log_dirs, answer_metadata
 from lethe.broker.runtime.log_dirs import Space
 from lethe.broker.runtime.loop import AgentLoop, RequestRefused
@@ -60,12 +61,14 @@ class Listeners:
         self,
         make_handler: Callable[[str], Handler],
         limits: ServerLimits,
+        inbound: Inbound,
         note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
     ) -> None:
         """`note_request` receives each request and its bytes. The limits are shared by all listeners."""
         self._make_handler = make_handler
         self._note_request = note_request
         self._limits = limits
+        self._inbound = inbound
         self._load = ServerLoad(limits)
         self._servers: dict[str, KafkaServer] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -75,14 +78,15 @@ class Listeners:
         bound: list[Endpoint] = []
         for endpoint in endpoints:
             server = KafkaServer(
-                self._make_handler(endpoint.listener),
+                self._inbound.guarded(self._make_handler(endpoint.listener)),
                 SERVED,
                 self._limits,
                 f"agent-{endpoint.listener.lower()}",
                 self._note_request,
                 load=self._load,
             )
-            address = await server.listen(endpoint.host, endpoint.port)
+            admission = self._inbound.admission(endpoint.listener)
+            address = await server.listen(endpoint.host, endpoint.port, endpoint.listener, admission)
             self._servers[endpoint.listener] = server
             bound.append(endpoint._replace(port=address.port))
         return tuple(bound)

@@ -31,6 +31,7 @@ from lethe.adapters.journal_open import open_journal
 from lethe.adapters.kafka.server import ListenFailed
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import ensure_roots
+from lethe.adapters.security.inbound import Inbound
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import OpenSession
@@ -193,7 +194,9 @@ class ControllerApp:
         recorder = Recorder(journal, metrics, memory)
         queue = EventQueue()
         timers = Timers(self._clock, queue.post)
-        listener = listener_for(self._config, queue.post, metrics)
+        inbound = Inbound(self._config.inbound)
+        listener = listener_for(self._config, queue.post, metrics, inbound)
+        open_session = self._open_session if listener is None else inbound.following(self._open_session)
 
         def session_lost(event: SessionLost) -> None:
             if listener is not None:
@@ -202,7 +205,7 @@ class ControllerApp:
 
         instance = Instance(self._config.controller_id, lambda: context.config.admin)
         prepare = instance.prepare if self._holds_id else ensure_roots
-        sessions = SessionKeeper(self._open_session, post=queue.post, overtake=session_lost, prepare=prepare)
+        sessions = SessionKeeper(open_session, post=queue.post, overtake=session_lost, prepare=prepare)
         self.session_problem = lambda: sessions.problem
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
@@ -260,7 +263,7 @@ class ControllerApp:
                 reporting = tasks.create_task(self._manager.report(pages.health, pages.readiness), name="report")
                 self._loop = loop
                 self.started.set()
-                self._announce(recorder, "process started")
+                self._announce(recorder, "process started", inbound)
                 await self._stopping.wait()
                 await self._step_down(loop)
                 keeper.cancel()
@@ -274,7 +277,7 @@ class ControllerApp:
                 offsets.end()
                 if listener is not None:
                     await listener.stop(LISTENER_GRACE_MS)
-            self._announce(recorder, "process stopping")
+            self._announce(recorder, "process stopping", inbound)
 
     async def _step_down(self, loop: ControllerLoop) -> None:
         logger.info("stopping: %s", self._stop_reason)
@@ -301,7 +304,7 @@ class ControllerApp:
         for line in left_words(self.unconfirmed_deletions):
             logger.warning("%s", line)
 
-    def _announce(self, recorder: Recorder, what: str) -> None:
+    def _announce(self, recorder: Recorder, what: str, inbound: Inbound) -> None:
         subject = f"controller/{self._config.controller_id}"
         recorder.record(
             EventRecord(
@@ -316,10 +319,17 @@ class ControllerApp:
                 extra=fields(inter_broker_protocol=str(self._config.inter_broker_protocol)),
             )
         if what == "process started" and self.endpoints:
-            where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+            self._announce_listeners(inbound)
+
+    def _announce_listeners(self, inbound: Inbound) -> None:
+        where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+        logger.info("brokers find the controller at %s, among the live brokers; clients take it for one", where)
+        commanders = inbound.commanders(endpoint.listener for endpoint in self.endpoints)
+        if commanders is not None:
             logger.warning(
-                "brokers find the controller at %s, among the live brokers: any client that reaches it can change "
-                "ISRs, because there is no authentication, and clients of Kafka's own brokers take it for a broker",
+                "%s can change ISRs at %s: set authorizer.class.name, and let listeners ask for a login or a "
+                "certificate",
+                commanders,
                 where,
             )
 

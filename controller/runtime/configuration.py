@@ -28,6 +28,7 @@ from lethe.adapters.config_listeners import (
 from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
+from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
 from lethe.controller.core.trash_memory import FREE_PERCENT
@@ -117,7 +118,7 @@ CONTROLLER: Final = (
         None,
         "Where brokers reach the controller, as NAME://host:port; port 0 takes any free one, an empty host means "
         "loopback. It makes the controller *advertised*: brokers find it among the live brokers, and ask it to change "
-        "an ISR or to prepare their shutdown, without authentication. One name must be "
+        "an ISR or to prepare their shutdown. They connect as among themselves. One name must be "
         "`control.plane.listener.name`, or else `inter.broker.listener.name`. Clients take it for a broker and are "
         "forwarded to one under the same listener name, so name all that clients use. Without it the controller is "
         "a guest that neither brokers nor clients see.",
@@ -270,7 +271,7 @@ CONTROLLER: Final = (
     ),
 )
 
-CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, BETWEEN_BROKERS)
+CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, BETWEEN_BROKERS, INBOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +337,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         request_timeout_ms=values.integer("request.timeout.ms"),
         controller_socket_timeout_ms=values.integer("controller.socket.timeout.ms"),
         limits=read_limits(values),
+        inbound=read_inbound(values, listeners),
         relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
         max_broker_request_bytes=min(
             values.integer("lethe.broker.request.max.bytes"), values.integer("socket.request.max.bytes")
@@ -374,11 +376,10 @@ def _rate(values: Values, name: str) -> int:
 
 def _takeover(values: Values) -> Takeover:
     """Return `controller.takeover`; if it is invalid, note that and return NEVER."""
-    name = "controller.takeover"
     try:
-        return Takeover((values.text(name) or "").lower())
+        return Takeover((values.text("controller.takeover") or "").lower())
     except ValueError:
-        values.wrong(name, "is none of never, once and always", "write one of these three")
+        values.wrong("controller.takeover", "is none of never, once and always", "write one of these three")
         return Takeover.NEVER
 
 

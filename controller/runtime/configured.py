@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lethe.adapters.descriptors import connections_that_fit
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.security.inbound import Inbound
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.events import External
 from lethe.controller.runtime.brokers import Connect
@@ -66,7 +67,7 @@ def prober(config: ControllerConfig, connect: Connect) -> Prober:
 
 
 def listener_for(
-    config: ControllerConfig, post: Callable[[External], None], metrics: ControllerMetrics
+    config: ControllerConfig, post: Callable[[External], None], metrics: ControllerMetrics, inbound: Inbound
 ) -> BrokerListener | None:
     """Return the listener for brokers and clients, not yet bound; None where `listeners` is not set."""
     if not config.listeners:
@@ -81,6 +82,7 @@ def listener_for(
         metrics,
         controller_id=config.controller_id,
         proxy=proxy,
+        inbound=inbound,
         max_wait_ms=config.request_timeout_ms,
         limits=replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
     )

@@ -13,11 +13,15 @@ When control is lost, all connections are closed as well. A broker stays with th
 it gets one of these errors or loses its connection. Answers after that moment never hold errors of single partitions:
 from a former controller, they could leave an ISR unchanged for good.
 
+Brokers connect as they do among themselves: with TLS and SASL where the listener has them, and with an authorizer they
+need ClusterAction (`adapters.security.inbound`).
+
 To clients the controller looks like a broker. Their requests are forwarded to a live broker
 (`adapters.kafka.forwarding_proxy`), whose versions they are given. Exceptions are four requests that clients send to
 every broker about its own state. The controller answers them as a broker without data does: a forwarded one would
 report another broker's data twice, or be refused. Where the controller does not lead or has no live broker, it closes
-clients' connections; clients have other addresses.
+clients' connections; clients have other addresses. It does so wherever the broker would take the client for another
+one, as with every listener that has TLS or SASL: nobody can act as a client at a broker but the client itself.
 
 At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
 progress each, so a flood of requests delays the other events only briefly.
@@ -38,6 +42,7 @@ from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.adapters.security.inbound import Inbound
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
 from lethe.controller.core.requests import refused
@@ -119,6 +124,7 @@ class BrokerListener:
         *,
         controller_id: BrokerId,
         proxy: ForwardingProxy,
+        inbound: Inbound,
         max_wait_ms: int,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         max_at_once: int = MAX_AT_ONCE,
@@ -129,8 +135,15 @@ class BrokerListener:
         self._request_slots = asyncio.Semaphore(max_at_once)
         self._proxy = proxy
         claims = OwnApis(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
+        self._inbound = inbound
         self._server = KafkaServer(
-            self._handle, {**OWN, **EMPTY}, limits, "controller-listener", proxy=proxy, claims=claims
+            inbound.guarded(self._handle),
+            {**OWN, **EMPTY},
+            limits,
+            "controller-listener",
+            proxy=proxy,
+            claims=claims,
+            refuse_forwarding=inbound.refuse_forwarding,
         )
         self._task: asyncio.Task[None] | None = None
         self._keys = itertools.count(1)
@@ -142,7 +155,8 @@ class BrokerListener:
         """Bind all endpoints, and return the advertised ones with real ports in place of 0. Raises ListenFailed."""
         bound = []
         for endpoint in endpoints:
-            address = await self._server.listen(endpoint.host, endpoint.port, endpoint.listener)
+            admission = self._inbound.admission(endpoint.listener)
+            address = await self._server.listen(endpoint.host, endpoint.port, endpoint.listener, admission)
             bound.append(endpoint._replace(port=address.port))
         return with_ports(advertised, bound)
 

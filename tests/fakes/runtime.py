@@ -11,6 +11,7 @@ from lethe.adapters.config_http import HttpConfig
 from lethe.adapters.config_zookeeper import ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.adapters.security.inbound import InboundSettings
 from lethe.controller.core.config import CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
@@ -111,6 +112,7 @@ def controller_config(
         reach=PLAINTEXT_REACH,
         listeners=listeners,
         advertised_listeners=listeners,
+        inbound=InboundSettings(),
         unclean_leader_election=False,
         auto_leader_rebalance=True,
         leader_imbalance_check_interval_ms=300_000,

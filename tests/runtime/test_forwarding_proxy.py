@@ -10,6 +10,7 @@ import pytest
 
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
 from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.security.inbound import Inbound, InboundSettings
 from lethe.controller.core.events import BrokerRequested
 from lethe.controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, proxy_for
 from lethe.protocol.kafka.codec import decode_response, encode_request
@@ -76,7 +77,11 @@ class Bench:
     """A controller's listener that knows these brokers."""
 
     def __init__(
-        self, *brokers: ForwardedBroker, listeners: tuple[str, ...] = ("PLAINTEXT",), connect_timeout_ms: int = 20_000
+        self,
+        *brokers: ForwardedBroker,
+        listeners: tuple[str, ...] = ("PLAINTEXT",),
+        connect_timeout_ms: int = 20_000,
+        inbound: InboundSettings = InboundSettings(),  # noqa: B008 - frozen
     ) -> None:
         self.brokers = brokers
         self.proxy: ForwardingProxy = proxy_for(
@@ -88,6 +93,7 @@ class Bench:
             self,
             controller_id=BrokerId(1000),
             proxy=self.proxy,
+            inbound=Inbound(inbound),
             max_wait_ms=10_000,
             limits=ServerLimits(1 << 26),
         )

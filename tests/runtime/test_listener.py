@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.security.inbound import Inbound, InboundSettings
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested
 from lethe.controller.runtime.listener import BrokerListener, proxy_for
@@ -61,6 +62,7 @@ class Bench:
             self,
             controller_id=BrokerId(1000),
             proxy=proxy,
+            inbound=Inbound(InboundSettings()),
             max_wait_ms=max_wait_ms,
             max_at_once=max_at_once,
         )

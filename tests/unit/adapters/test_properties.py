@@ -206,7 +206,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         ("log.dirs=/", "the root of the file system"),
         ("log.dirs=,", "names no directory"),
         ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9093", "names listener PLAINTEXT twice"),
-        ("listeners=SSL://:9093", "requires SSL, which Lethe does not serve"),
+        ("listeners=SSL://:9093", "ssl.keystore.location: is missing: a listener with TLS shows a certificate"),
         ("listeners=INSIDE://:9093", "INSIDE has no security protocol"),
         ("listeners=PLAINTEXT://:99999", "is not a listener"),
         ("listeners=PLAINTEXT://0.0.0.0:9092", "no address that others can connect to"),
@@ -496,7 +496,10 @@ def test_a_controller_with_listeners(tmp_path: Path) -> None:
     "lines,expected",
     [
         ("advertised.listeners=PLAINTEXT://h:9094", "stands without listeners"),
-        ("listeners=SSL://:9094", "requires SSL, which Lethe does not serve"),
+        (
+            "listeners=SSL://:9094\ninter.broker.listener.name=SSL",
+            "ssl.keystore.location: is missing: a listener with TLS shows a certificate",
+        ),
         ("listeners=PLAINTEXT://0.0.0.0:9094", "no address that others can connect to"),
         ("listeners=PLAINTEXT://:9094\ninter.broker.listener.name=INSIDE", "look for the controller under INSIDE"),
         ("listeners=PLAINTEXT://:9094\ncontrol.plane.listener.name=CONTROL", "look for the controller under CONTROL"),
