@@ -12,7 +12,8 @@ tried last for `PASSED_OVER_S`.
 The proxy asks each incarnation of a broker for its versions once and merges the controller's own into the answer
 (`merged_versions`). A client that received versions is connected only to a broker with the same versions. Among the
 brokers with the client's listener, the one with the fewest connections is chosen. Only PLAINTEXT listeners count: on
-another one the broker would take the client for this process, with its rights.
+another one the broker would take the client for this process, with its rights. Versions are asked for there as well,
+with this process's login: a client needs them before it is turned away.
 
     brokers 1 (2 connections), 2 (1), 3 (0, refused a connection 4 s ago)  ->  order of attempts: 2, 1, 3
 """
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from lethe.adapters.kafka.client import ClientError, ConnectionFailed
-from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.forwarding import merged_versions
@@ -95,7 +96,10 @@ class ForwardingProxy:
         *,
         connect_timeout_ms: int = 5_000,
         max_answer_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        reach: BrokerReach = PLAINTEXT_REACH,
     ) -> None:
+        """`reach`: how to ask brokers for versions where they have TLS or SASL. Clients are never forwarded there."""
+        self._reach = reach
         self.counts = ForwardingCounts()
         self._own = own
         self._instead = instead
@@ -130,15 +134,14 @@ class ForwardingProxy:
 
     # --- choosing -------------------------------------------------------------------------------------------------
 
-    def _targets(self, listener: str) -> Iterator[BrokerTarget]:
+    def _targets(self, listener: str, is_usable: Callable[[Endpoint], bool]) -> Iterator[BrokerTarget]:
         """Yield brokers, best first. The order is computed again at each step, because failures and loads change."""
         tried: list[BrokerTarget] = []
         while True:
             targets = [
                 BrokerTarget(broker.id, broker.epoch, endpoint)
                 for broker in self._brokers
-                if (endpoint := broker.endpoint(listener)) is not None
-                and endpoint.protocol is SecurityProtocol.PLAINTEXT
+                if (endpoint := broker.endpoint(listener)) is not None and is_usable(endpoint)
             ]
             left = [target for target in targets if target not in tried]
             if not left:
@@ -152,7 +155,10 @@ class ForwardingProxy:
 
     async def versions(self, listener: str) -> ApiVersionsResponse:
         """Return the versions for a client of this listener. Raises NoBrokerAvailable."""
-        return (await self._first(listener, self._versions_of))[1]
+        return (await self._first(listener, self._versions_of, self._tells_versions))[1]
+
+    def _tells_versions(self, endpoint: Endpoint) -> bool:
+        return _forwards(endpoint) or self._reach.choice.accepts(endpoint)
 
     async def connect(self, listener: str, required: ApiVersionsResponse | None) -> Upstream:
         """Open a connection to a broker, with the `required` versions unless that is None. Raises NoBrokerAvailable."""
@@ -164,7 +170,7 @@ class ForwardingProxy:
                 streams = await asyncio.open_connection(target.endpoint.host, target.endpoint.port, limit=CHUNK_BYTES)
             return Upstream(target, *streams)
 
-        target, upstream = await self._first(listener, open_one)
+        target, upstream = await self._first(listener, open_one, _forwards)
         self._load[target.broker] += 1
         return upstream
 
@@ -182,9 +188,14 @@ class ForwardingProxy:
         if not self._load[broker]:
             del self._load[broker]
 
-    async def _first(self, listener: str, attempt: Callable[[BrokerTarget], Awaitable[T]]) -> tuple[BrokerTarget, T]:
+    async def _first(
+        self,
+        listener: str,
+        attempt: Callable[[BrokerTarget], Awaitable[T]],
+        is_usable: Callable[[Endpoint], bool],
+    ) -> tuple[BrokerTarget, T]:
         why = f"no live broker has a listener {listener} without authentication and encryption"
-        for target in self._targets(listener):
+        for target in self._targets(listener, is_usable):
             try:
                 return target, await attempt(target)
             except _OtherVersions as error:
@@ -204,9 +215,15 @@ class ForwardingProxy:
                 if self._failed_at_s.get(target, began_s) > began_s:
                     raise ConnectionFailed("it did not answer a moment ago")
                 limit_ms = self._connect_timeout_ms
-                async with await PLAINTEXT_REACH.open(
+                reach = PLAINTEXT_REACH if _forwards(target.endpoint) else self._reach
+                async with await reach.open(
                     target.endpoint, self._client_id, connect_timeout_ms=limit_ms, request_timeout_ms=limit_ms
                 ) as connection:
                     theirs = await connection.api_versions()
                 known = self._versions[target] = merged_versions(theirs, self._own, self._instead)
             return known
+
+
+def _forwards(endpoint: Endpoint) -> bool:
+    """Return whether clients are forwarded to this listener."""
+    return endpoint.protocol is SecurityProtocol.PLAINTEXT

@@ -76,6 +76,7 @@ def listener_for(
         str(config.controller_id),
         connect_timeout_ms=config.relay_connect_timeout_ms,
         max_answer_bytes=config.limits.max_request_bytes,
+        reach=config.reach,
     )
     return BrokerListener(
         post,

@@ -41,6 +41,7 @@ from typing import Final, NamedTuple, Protocol
 from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
 from lethe.adapters.kafka.limits import ServerLimits
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.adapters.security.inbound import Inbound
 from lethe.controller.core.effects import Reply
@@ -248,7 +249,9 @@ def _is_about(controller: str, request: Request) -> bool:
     )
 
 
-def proxy_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int) -> ForwardingProxy:
+def proxy_for(
+    client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int, reach: BrokerReach = PLAINTEXT_REACH
+) -> ForwardingProxy:
     """Return the proxy that forwards clients of the listener."""
     return ForwardingProxy(
         OWN,
@@ -256,6 +259,7 @@ def proxy_for(client_id: str, *, connect_timeout_ms: int, max_answer_bytes: int)
         client_id,
         connect_timeout_ms=connect_timeout_ms,
         max_answer_bytes=max_answer_bytes,
+        reach=reach,
     )
 
 

@@ -8,9 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
 from lethe.adapters.kafka.limits import ServerLimits
-from lethe.adapters.security.inbound import Inbound, InboundSettings
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
+from lethe.adapters.security.access import AccessSettings
+from lethe.adapters.security.channel import ChannelSecurity
+from lethe.adapters.security.inbound import Inbound, InboundSettings, ListenerSettings
+from lethe.adapters.security.login import SaslLogin
 from lethe.controller.core.events import BrokerRequested
 from lethe.controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, proxy_for
 from lethe.protocol.kafka.codec import decode_response, encode_request
@@ -29,10 +34,17 @@ from lethe.protocol.kafka.queries import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     LogDir,
+    MetadataRequest,
 )
+from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
+from lethe.protocol.security.authorizer import Acls
+from lethe.protocol.security.jaas import parse_config
+from lethe.protocol.security.plain import PlainServer
+from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, SecurityProtocol
 from tests.fakes.forwarded_broker import FIND_COORDINATOR, OFFERED, PRODUCE, ForwardedBroker, answer_to, request
 from tests.fakes.runtime import reach
+from tests.fakes.secure_broker import SecureBroker
 
 LIMIT_S = 30.0
 
@@ -82,10 +94,12 @@ class Bench:
         listeners: tuple[str, ...] = ("PLAINTEXT",),
         connect_timeout_ms: int = 20_000,
         inbound: InboundSettings = InboundSettings(),  # noqa: B008 - frozen
+        reach: BrokerReach = PLAINTEXT_REACH,
     ) -> None:
         self.brokers = brokers
+        self.inbound = Inbound(inbound)
         self.proxy: ForwardingProxy = proxy_for(
-            "1000", connect_timeout_ms=connect_timeout_ms, max_answer_bytes=100 << 20
+            "1000", connect_timeout_ms=connect_timeout_ms, max_answer_bytes=100 << 20, reach=reach
         )
         self.posted: list[BrokerRequested] = []
         self.listener = BrokerListener(
@@ -93,7 +107,7 @@ class Bench:
             self,
             controller_id=BrokerId(1000),
             proxy=self.proxy,
-            inbound=Inbound(inbound),
+            inbound=self.inbound,
             max_wait_ms=10_000,
             limits=ServerLimits(1 << 26),
         )
@@ -105,7 +119,8 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Bench"]:
-        endpoints = tuple(Endpoint(name, "127.0.0.1", 0) for name in self.listeners)
+        protocols = {name: self.inbound.admission(name).protocol for name in self.listeners}
+        endpoints = tuple(Endpoint(name, "127.0.0.1", 0, protocols[name]) for name in self.listeners)
         bound = await self.listener.listen(endpoints, endpoints)
         self.ports = {endpoint.listener: endpoint.port for endpoint in bound}
         async with asyncio.TaskGroup() as tasks:
@@ -484,3 +499,64 @@ async def test_a_broker_that_answers_nonsense_loses_the_client(answer: bytes) ->
             assert await client.receive() == answer[:8]
         assert await client.is_closed()
         await reach(lambda: bench.proxy.open_count == 0)
+
+
+# --- identity -----------------------------------------------------------------------------------------------------
+
+
+def acls(*entries: AclEntry) -> dict[ResourcePattern, tuple[AclEntry, ...]]:
+    return {ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "orders"): entries}
+
+
+async def test_with_an_authorizer_anonymous_clients_are_forwarded_unless_an_acl_has_a_host(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = ForwardedBroker(1)
+    bench = Bench(broker, inbound=InboundSettings(access=AccessSettings()))
+    access = bench.inbound.access
+    assert access is not None
+    anyone = AclEntry(ANONYMOUS, "*", Operation.READ, Permission.ALLOW)
+    frame = request(FIND_COORDINATOR, 3, 1, b"x")
+    async with bench.running():
+        access.reader.acls = Acls.of(acls(anyone))
+        async with bench.client() as client:
+            assert await client.ask(frame) == answer_to(frame, 1)
+        access.reader.acls = Acls.of(acls(anyone._replace(host="127.0.0.1")))
+        for _ in range(2):
+            async with bench.client() as client:
+                client.send(frame)
+                assert await client.is_closed()
+    assert len(broker.frames) == 1
+    (said,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert "some ACLs of User:ANONYMOUS or everyone have a host" in said
+
+
+async def test_a_client_with_a_login_gets_a_brokers_versions_and_is_not_forwarded_there() -> None:
+    """A client that misses Metadata among the versions gives up; one that is closed tries another broker."""
+    users = 'PlainLoginModule required user_ann="pw";'
+    listener = ListenerSettings(mechanisms=("PLAIN",), read_plain=lambda: parse_config(users), failure_delay_ms=0)
+    mechanisms = {"PLAIN": lambda: PlainServer(lambda user, password: (user, password) == ("lethe", "pw"))}
+    secure = SecureBroker(mechanisms=mechanisms)
+    async with secure.running() as port:
+        protocol = SecurityProtocol.SASL_PLAINTEXT
+        login = ChannelSecurity(login=SaslLogin.plain("lethe", lambda: "pw"))
+        bench = Bench(
+            listeners=("INTERNAL",),
+            inbound=InboundSettings({"INTERNAL": listener}),
+            reach=BrokerReach("INTERNAL", {protocol: login}),
+        )
+        async with bench.running():
+            bench.show(Broker(BrokerId(1), BrokerEpoch(1), (Endpoint("INTERNAL", "127.0.0.1", port, protocol),)))
+            async with await KafkaConnection.open(
+                "127.0.0.1",
+                bench.ports["INTERNAL"],
+                "client",
+                security=ChannelSecurity(login=SaslLogin.plain("ann", lambda: "pw")),
+            ) as connection:
+                offered = await connection.offered_versions()
+                assert {ApiKey.METADATA, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.SASL_AUTHENTICATE} <= set(offered)
+                assert offered[ApiKey.SASL_HANDSHAKE] == (1, 1)
+                with pytest.raises(ConnectionFailed):
+                    await connection.request(MetadataRequest(None), 12)
+    assert secure.principals == ["lethe"]
+    assert "METADATA" not in secure.apis()
