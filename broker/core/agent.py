@@ -108,8 +108,8 @@ def _react(state: AgentState, happened: Input, now_ms: int) -> list[Effect]:
             return _queue(state, happened)
         case DiskPerformed(outcomes):
             return _disk_performed(state, outcomes, now_ms)
-        case ControllerEpochReceived(answer):
-            return on_controller_epoch_received(state, answer)
+        case ControllerEpochReceived():
+            return on_controller_epoch_received(state, happened)
         case TopicIdsReceived(answers):
             return _topic_ids_received(state, answers)
         case DirectoriesRemoved():

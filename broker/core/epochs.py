@@ -14,6 +14,8 @@ elects a controller, so no true request comes before it. Kafka's brokers adopt a
     2147483647    6                        connection closed, nothing adopted
     6             5 (a server lags)        connection closed, nothing adopted; the controller sends it again
     6             nothing                  the same
+    6, of id 9    6, and it is of 7        the same, also where 6 is adopted: an epoch is of one controller
+    6, of id 9    6, of whom is unknown    obeyed: there is no /controller, or the next one is taking control
 
 After a closed connection both Kafka's controller and Lethe's send the same request again; after an error Kafka's sends
 the next one. While a request waits for ZooKeeper, requests of other connections are carried out, so a forged frame
@@ -27,7 +29,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from lethe.broker.core.effects import AskControllerEpoch, Effect, Refuse
-from lethe.broker.core.inputs import ControllerEpochAnswer, ControllerEpochUnavailable, ControlReceived
+from lethe.broker.core.inputs import (
+    ControllerEpochAnswer,
+    ControllerEpochReceived,
+    ControllerEpochUnavailable,
+    ControlReceived,
+)
 from lethe.broker.core.records import record_refusal
 from lethe.broker.core.state import AgentState
 from lethe.protocol.kafka.control import (
@@ -44,7 +51,7 @@ from lethe.protocol.kafka.control import (
     probe_request,
 )
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import NO_EPOCH
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, ControllerEpoch
 
 MAX_UNCONFIRMED: Final = 64
 """Requests that wait for ZooKeeper. Each comes on a connection of its own, and a cluster has few controllers."""
@@ -67,9 +74,19 @@ def is_probe(addressed: Addressed) -> bool:
 
 
 def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:
-    """Whether only the controller epoch, which ZooKeeper has not confirmed yet, keeps the request from being obeyed."""
+    """Whether only the controller epoch, which ZooKeeper has not confirmed as this controller's, keeps the request from
+    being obeyed."""
     is_for_us = addressed.broker_epoch == NO_EPOCH or addressed.broker_epoch >= state.broker_epoch
-    return is_for_us and addressed.request.controller_epoch > max(state.controller_epoch, state.confirmed_epoch)
+    request = addressed.request
+    is_known = request.controller_epoch <= max(state.controller_epoch, state.confirmed_epoch)
+    return is_for_us and (not is_known or _is_of_another(state, request))
+
+
+def _is_of_another(state: AgentState, request: ControlRequest) -> bool:
+    """Whether ZooKeeper has named another controller for the request's epoch."""
+    if request.controller_epoch != state.confirmed_epoch or request.controller_epoch < state.controller_epoch:
+        return False
+    return state.confirmed_controller not in (None, request.controller_id)
 
 
 def await_confirmation(state: AgentState, received: ControlReceived) -> list[Effect]:
@@ -80,11 +97,12 @@ def await_confirmation(state: AgentState, received: ControlReceived) -> list[Eff
     return _ask(state)
 
 
-def on_controller_epoch_received(state: AgentState, answer: ControllerEpochAnswer) -> list[Effect]:
+def on_controller_epoch_received(state: AgentState, received: ControllerEpochReceived) -> list[Effect]:
     """Put confirmed requests before the waiting ones, and refuse those that ZooKeeper did not confirm."""
     asked, state.asked_for = state.asked_for, 0
+    answer = received.answer
     if not isinstance(answer, ControllerEpochUnavailable):
-        state.confirmed_epoch = max(state.confirmed_epoch, answer)
+        _note(state, answer, received.holder)
     every = list(state.unconfirmed)
     confirmed = [each for each in every if not is_unconfirmed(state, each.addressed)]
     refused = [each for each in every[:asked] if is_unconfirmed(state, each.addressed)]
@@ -92,6 +110,13 @@ def on_controller_epoch_received(state: AgentState, answer: ControllerEpochAnswe
     state.unconfirmed.clear()
     state.unconfirmed.extend(each for each in every[asked:] if is_unconfirmed(state, each.addressed))
     return _refuse_unconfirmed(state, refused, answer) + _ask(state)
+
+
+def _note(state: AgentState, epoch: ControllerEpoch, holder: BrokerId | None) -> None:
+    if epoch > state.confirmed_epoch:
+        state.confirmed_epoch, state.confirmed_controller = epoch, holder
+    elif epoch == state.confirmed_epoch and holder is not None:
+        state.confirmed_controller = holder
 
 
 def _ask(state: AgentState) -> list[Effect]:
@@ -113,6 +138,8 @@ def _refuse_unconfirmed(
             seen, known = f"/controller_epoch could not be read: {answer.reason}", {}
         else:
             seen, known = f"/controller_epoch in ZooKeeper is {answer}", {"known_epoch": int(answer)}
+            if _is_of_another(state, request):
+                seen = f"{seen}, of controller {state.confirmed_controller}"
         data = {"controller": int(request.controller_id), "epoch": int(request.controller_epoch), **known}
         effects.append(_refuse(received, f"controller epoch {request.controller_epoch} is not confirmed: {seen}"))
         effects.append(record_refusal(state, api_of(request).name, f"unconfirmed controller epoch: {seen}", data))

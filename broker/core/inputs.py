@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.protocol.kafka.control import Addressed
-from lethe.protocol.vocabulary import BrokerEpoch, ControllerEpoch, TopicId, TopicPartition
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 
 # --- the disk as found --------------------------------------------------------------------------------------------
 
@@ -152,6 +152,8 @@ class ControllerEpochReceived:
     """Result of AskControllerEpoch."""
 
     answer: ControllerEpochAnswer
+    holder: BrokerId | None = None
+    """Whose epoch it is, by `/controller`; None if that is not known."""
 
 
 class RemovalOutcome(NamedTuple):

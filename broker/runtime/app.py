@@ -43,7 +43,7 @@ from lethe.adapters.zookeeper.session import open_session
 from lethe.broker.core.effects import DirectoryRef, DiskOperation, ProposeIsr
 from lethe.broker.core.inputs import (
     BrokerRegistered,
-    ControllerEpochAnswer,
+    ControllerEpochReceived,
     DiskOutcome,
     FoundDebt,
     InventoryLoaded,
@@ -343,7 +343,7 @@ class AgentApp:
     async def ask_topic_ids(self, topics: Sequence[str]) -> tuple[TopicIdAnswer, ...]:
         return await self._sessions.ask_topic_ids(topics)
 
-    async def ask_controller_epoch(self) -> ControllerEpochAnswer:
+    async def ask_controller_epoch(self) -> ControllerEpochReceived:
         return await self._sessions.ask_controller_epoch()
 
     async def propose_isr(self, proposal: ProposeIsr) -> tuple[IsrOutcome, ...]:

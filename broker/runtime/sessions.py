@@ -26,6 +26,7 @@ from lethe.adapters.zookeeper.interface import (
 )
 from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
+    ControllerEpochReceived,
     ControllerEpochUnavailable,
     TopicAbsence,
     TopicIdAnswer,
@@ -33,10 +34,10 @@ from lethe.broker.core.inputs import (
 )
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.vocabulary import Broker, BrokerEpoch
+from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper.operations import FORBIDDEN, Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
-from lethe.protocol.zookeeper.paths import controller_epoch, topic
-from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch, decode_topic
+from lethe.protocol.zookeeper.paths import controller, controller_epoch, topic
+from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller, decode_controller_epoch, decode_topic
 
 logger = logging.getLogger(__name__)
 
@@ -162,16 +163,16 @@ class Sessions:
             return (TopicIdUnavailable(str(lost)),) * len(topics)
         return tuple(topic_id_of(name, outcome) for name, outcome in zip(topics, outcomes, strict=True))
 
-    async def ask_controller_epoch(self) -> ControllerEpochAnswer:
-        """The value of `/controller_epoch`. A server that lags behind may return an older one."""
+    async def ask_controller_epoch(self) -> ControllerEpochReceived:
+        """The value of `/controller_epoch`, and whose it is. A server that lags behind may return an older one."""
         session = self.session
         if session is None:
-            return ControllerEpochUnavailable(self.problem or "there is no session")
+            return ControllerEpochReceived(ControllerEpochUnavailable(self.problem or "there is no session"))
         try:
-            (outcome,) = await session.read([GetData(controller_epoch())])
+            epoch, holder = await session.read([GetData(controller_epoch()), GetData(controller())])
         except SessionLost as lost:
-            return ControllerEpochUnavailable(str(lost))
-        return _controller_epoch(outcome)
+            return ControllerEpochReceived(ControllerEpochUnavailable(str(lost)))
+        return ControllerEpochReceived(_controller_epoch(epoch), controller_of_epoch(epoch, holder))
 
     async def notify_log_dir_failure(self, broker: Broker) -> None:
         """Notify the controller, now or with the next session."""
@@ -217,3 +218,17 @@ def _controller_epoch(outcome: ReadOutcome) -> ControllerEpochAnswer:
 def _ignore_watch(fired: WatchFired) -> None:
     """The agent watches nothing."""
     logger.debug("a watch fired that was not set: %s", fired)
+
+
+def controller_of_epoch(epoch: ReadOutcome, controller: ReadOutcome) -> BrokerId | None:
+    """Whose the epoch in `/controller_epoch` is, by `/controller`; None if that is not known.
+
+    A `/controller` that is newer than the epoch is not of its controller: who takes control from another one writes
+    its own id first, and raises the epoch some seconds later.
+    """
+    if not isinstance(epoch, Data) or not isinstance(controller, Data) or controller.stat.czxid > epoch.stat.mzxid:
+        return None
+    try:
+        return decode_controller(controller.data).broker_id
+    except MalformedZnode:
+        return None

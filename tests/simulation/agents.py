@@ -31,7 +31,6 @@ from lethe.broker.core.effects import (
 )
 from lethe.broker.core.inputs import (
     BrokerRegistered,
-    ControllerEpochAnswer,
     ControllerEpochReceived,
     ControllerEpochUnavailable,
     ControlReceived,
@@ -349,14 +348,14 @@ class AgentProcess:
         self._read(tuple(GetData(paths.topic(topic)) for topic in topics), then, otherwise)
 
     def _ask_controller_epoch(self, run: int) -> None:
-        def answered(answer: ControllerEpochAnswer) -> None:
+        def answered(answer: ControllerEpochReceived) -> None:
             if run == self._run:
-                self.feed(ControllerEpochReceived(answer))
+                self.feed(answer)
 
         self._read(
-            (GetData(paths.controller_epoch()),),
-            lambda outcomes: answered(controller_epoch_answer(outcomes[0])),
-            lambda why: answered(ControllerEpochUnavailable(why)),
+            (GetData(paths.controller_epoch()), GetData(paths.controller())),
+            lambda outcomes: answered(controller_epoch_answer(*outcomes)),
+            lambda why: answered(ControllerEpochReceived(ControllerEpochUnavailable(why))),
         )
 
     def _read(

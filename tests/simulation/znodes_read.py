@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from lethe.broker.core.inputs import (
-    ControllerEpochAnswer,
+    ControllerEpochReceived,
     ControllerEpochUnavailable,
     TopicAbsence,
     TopicIdAnswer,
     TopicIdUnavailable,
 )
+from lethe.broker.runtime.sessions import controller_of_epoch
 from lethe.protocol.zookeeper import znodes
 from lethe.protocol.zookeeper.operations import Data, ReadOutcome
 
@@ -23,10 +24,12 @@ def topic_id_answer(topic: str, outcome: ReadOutcome) -> TopicIdAnswer:
     return TopicAbsence.NO_ID if topic_id is None else topic_id
 
 
-def controller_epoch_answer(outcome: ReadOutcome) -> ControllerEpochAnswer:
-    if not isinstance(outcome, Data):
-        return ControllerEpochUnavailable("it cannot be read")
+def controller_epoch_answer(epoch: ReadOutcome, controller: ReadOutcome) -> ControllerEpochReceived:
+    if not isinstance(epoch, Data):
+        return ControllerEpochReceived(ControllerEpochUnavailable("it cannot be read"))
     try:
-        return znodes.decode_controller_epoch(outcome.data)
+        return ControllerEpochReceived(
+            znodes.decode_controller_epoch(epoch.data), controller_of_epoch(epoch, controller)
+        )
     except znodes.MalformedZnode as error:
-        return ControllerEpochUnavailable(str(error))
+        return ControllerEpochReceived(ControllerEpochUnavailable(str(error)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,7 @@ from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     LeaderAndIsrResponse,
+    StopReplicaRequest,
     StopReplicaResponse,
     probe_request,
 )
@@ -198,3 +200,63 @@ def test_a_flood_of_waiting_requests_is_refused_not_kept() -> None:
     (refused,) = step(driver.state, ControlReceived(9999, Addressed(stop(), EPOCH)), 0)
     assert isinstance(refused, Refuse)
     assert refused.token == 9999
+
+
+# --- whose epoch it is --------------------------------------------------------------------------------------------
+
+
+def of(controller: int, epoch: int) -> StopReplicaRequest:
+    return replace(stop(controller_epoch=epoch), controller_id=BrokerId(controller))
+
+
+def answered(driver: Driver, epoch: int, holder: int | None) -> None:
+    named = None if holder is None else BrokerId(holder)
+    driver.feed(ControllerEpochReceived(ControllerEpoch(epoch), named))
+
+
+def test_an_epoch_is_obeyed_only_from_the_controller_that_zookeeper_names() -> None:
+    driver = Driver()
+    driver.controller_epoch = None
+    forged = driver.send(of(9, 6))
+    answered(driver, 6, 7)
+    assert refused(driver) == [forged]
+    assert driver.state.controller_epoch == 0
+    (said,) = driver.records(EventRecordType.REFUSAL)
+    assert said.data["why"] == "unconfirmed controller epoch: /controller_epoch in ZooKeeper is 6, of controller 7"
+    assert driver.stop(of(7, 6)).error == ErrorCode.NONE
+    again = driver.send(of(9, 6))
+    answered(driver, 6, 7)
+    assert refused(driver) == [forged, again]
+    assert driver.stop(of(7, 6)).error == ErrorCode.NONE
+
+
+def test_an_id_that_differs_is_asked_for_again() -> None:
+    driver = Driver()
+    driver.controller_epoch = None
+    driver.send(of(7, 6))
+    answered(driver, 6, 8)
+    assert len(refused(driver)) == 1
+    true = driver.send(of(7, 6))
+    answered(driver, 6, 7)
+    assert driver.replies[true].response.error == ErrorCode.NONE
+
+
+def test_without_a_controller_in_zookeeper_the_epoch_alone_counts_and_a_known_id_is_kept() -> None:
+    driver = Driver()
+    driver.controller_epoch = None
+    resigned = driver.send(of(7, 6))
+    answered(driver, 6, None)
+    assert driver.replies[resigned].response.error == ErrorCode.NONE
+    driver.send(of(7, 7))
+    answered(driver, 7, 7)
+    driver.send(of(9, 7))
+    answered(driver, 7, None)
+    assert len(refused(driver)) == 1
+
+
+def test_a_request_of_an_earlier_epoch_than_that_of_the_present_controller_is_obeyed() -> None:
+    driver = Driver()
+    driver.controller_epoch = None
+    late = driver.send(of(9, 5))
+    answered(driver, 6, 7)
+    assert driver.replies[late].response.error == ErrorCode.NONE
