@@ -39,7 +39,10 @@ async def test_members_of_another_protocol_subscribe_to_nothing() -> None:
 @pytest.mark.parametrize(
     "broker, problem",
     [
-        (GroupBroker({"other": [group("Stable", error=30)]}), "consumer group other: it cannot be described: GROUP_AUTHORIZATION_FAILED"),
+        (
+            GroupBroker({"other": [group("Stable", error=30)]}),
+            "consumer group other: it cannot be described: GROUP_AUTHORIZATION_FAILED",
+        ),
         (
             GroupBroker({"other": [group("Stable", "orders")]}, stored_errors={"other": 16}),
             "consumer group other: error 16",
