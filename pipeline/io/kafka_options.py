@@ -19,7 +19,8 @@ from typing import Final
 from lethe.adapters.config_environment import Setting
 from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA
 from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
-from lethe.adapters.security.config_names_sasl import JAAS_FILE, TOKEN_COMMAND
+from lethe.adapters.security.config_names_sasl import TOKEN_COMMAND
+from lethe.adapters.security.jaas_file import JAAS_FILE
 from lethe.adapters.security.prefixed import FILE_SUFFIX
 
 PREFIXES: Final = ("security.", "ssl.", "sasl.")
