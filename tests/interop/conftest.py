@@ -111,8 +111,8 @@ def kafka_cluster(tmp_path: Path) -> MakeCluster:
 
 
 class MakeSecureCluster(Protocol):
-    """Makes a cluster of real brokers that ask their clients who they are. Controllers of ours are guests, as the user
-    `lethe`; without them one of the real brokers takes control."""
+    """Makes a cluster of real brokers that ask their clients who they are. Controllers of ours are the user `lethe`;
+    they are guests unless they are `listed`. Without them one of the real brokers takes control."""
 
     def __call__(
         self,
@@ -121,6 +121,7 @@ class MakeSecureCluster(Protocol):
         brokers: int = 2,
         *,
         controllers: int = 0,
+        listed: bool = False,
         controller_properties: Mapping[str, str] | None = None,
     ) -> AbstractAsyncContextManager[tuple[LocalCluster, SecureListeners]]: ...
 
@@ -134,11 +135,13 @@ def secure_cluster(kafka_cluster: MakeCluster, tmp_path: Path) -> MakeSecureClus
         brokers: int = 2,
         *,
         controllers: int = 0,
+        listed: bool = False,
         controller_properties: Mapping[str, str] | None = None,
     ) -> AsyncIterator[tuple[LocalCluster, SecureListeners]]:
         directory = tmp_path / "security"
         directory.mkdir()
         listeners = kind(directory)
+        ours = listeners.member_properties(LETHE) if listed else listeners.daemon_properties(LETHE)
         async with EmbeddedZooKeeper(ZooKeeperSettings(data_dir=tmp_path / "zookeeper")) as zookeeper:
             config = ZooKeeperConfig(parse_connect_string(zookeeper.connect_string))
             async with open_session(config, lambda _: None) as session:
@@ -149,7 +152,8 @@ def secure_cluster(kafka_cluster: MakeCluster, tmp_path: Path) -> MakeSecureClus
                 controllers=controllers,
                 log_dirs=1,
                 properties=listeners.broker_properties(),
-                controller_properties={**listeners.daemon_properties(LETHE), **(controller_properties or {})},
+                listed=listed,
+                controller_properties={**ours, **(controller_properties or {})},
                 zookeeper_connect=zookeeper.connect_string,
             )
             async with cluster:

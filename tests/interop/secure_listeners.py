@@ -90,8 +90,12 @@ class SecureListeners(ABC):
 
     def broker_properties(self) -> dict[str, str]:
         """Properties of real brokers."""
+        return self.member_properties(BROKERS)
+
+    def member_properties(self, user: str) -> dict[str, str]:
+        """Properties of a broker, or of a controller with listeners, that is this user among the brokers."""
         return {
-            **self.daemon_properties(BROKERS),
+            **self.daemon_properties(user),
             **self.listener_properties(),
             "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
             "super.users": f"User:{self.principal_name(BROKERS)}",
@@ -99,7 +103,7 @@ class SecureListeners(ABC):
 
     @abstractmethod
     def listener_properties(self) -> dict[str, str]:
-        """Properties of the brokers' listeners."""
+        """Properties of the listener that brokers use among themselves."""
 
     async def prepare(self, session: ZooKeeperSession) -> None:
         """Write users and their rights where Kafka has them; before the brokers start, so no notification is needed."""
@@ -151,7 +155,8 @@ class SecureListeners(ABC):
         return _store("ssl.truststore", path if path.exists() else authority.pkcs12(path, STORE_PASSWORD))
 
     def _keystore(self, name: str, leaf: Leaf) -> dict[str, str]:
-        return _store("ssl.keystore", leaf.pkcs12(self.directory / f"{name}.p12", STORE_PASSWORD))
+        path = self.directory / f"{name}.p12"
+        return _store("ssl.keystore", path if path.exists() else leaf.pkcs12(path, STORE_PASSWORD))
 
     def _context(self, trouble: Trouble | None) -> ssl.SSLContext:
         authority = self.foreign if trouble is Trouble.FOREIGN_BROKERS else self.authority
@@ -253,17 +258,19 @@ class ScramOverTls(Sasl):
             credential = ScramCredential.of(ScramMechanism.SHA_512, password_of(user), f"salt of {user}".encode())
             await apply(session, Create(f"/config/users/{user}", encode_config({self.mechanism: credential.text()})))
 
-    def listener_properties(self) -> dict[str, str]:
+    def broker_properties(self) -> dict[str, str]:
         prefix = f"listener.name.{self.expired.lower()}."
         expired = self._keystore("expired", self.authority.expired("broker"))
         return {
-            **super().listener_properties(),
+            **super().broker_properties(),
             "listeners": f"{self.listener}://127.0.0.1:0,{self.expired}://127.0.0.1:0",
-            **self._keystore("broker", self.authority.issue("broker")),
             **{f"{prefix}{name}": value for name, value in expired.items()},
             # Kafka wants one for each listener, although it reads the users of SCRAM in ZooKeeper.
             f"{prefix}{self.mechanism.lower()}.sasl.jaas.config": self._jaas(BROKERS, None),
         }
+
+    def listener_properties(self) -> dict[str, str]:
+        return super().listener_properties() | self._keystore("member", self.authority.issue("member"))
 
     def daemon_properties(self, user: str, trouble: Trouble | None = None) -> dict[str, str]:
         both = f"{self.listener}:{self.kind},{self.expired}:{self.kind}"
@@ -288,11 +295,11 @@ class PlainPasswords(Sasl):
     module = _PLAIN_MODULE
     troubles = (Trouble.WRONG_PASSWORD,)
 
-    def broker_properties(self) -> dict[str, str]:
-        users = " ".join(f'user_{user}="{password_of(user)}"' for user in USERS)
+    def member_properties(self, user: str) -> dict[str, str]:
+        users = " ".join(f'user_{each}="{password_of(each)}"' for each in USERS)
         name = f"listener.name.{self.listener.lower()}.plain.sasl.jaas.config"
-        own = self._jaas(BROKERS, None).removesuffix(";")
-        return super().broker_properties() | {name: f"{own} {users};"}
+        own = self._jaas(user, None).removesuffix(";")
+        return super().member_properties(user) | {name: f"{own} {users};"}
 
 
 KINDS: Final[tuple[type[SecureListeners], ...]] = (MutualTls, ScramOverTls, PlainPasswords)
