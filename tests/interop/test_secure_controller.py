@@ -1,0 +1,63 @@
+"""A controller with listeners among brokers with TLS, SASL and rights: they find it, log in, and ask it.
+
+Brokers log in as they do among themselves. A user without rights may connect and may not ask for what brokers ask.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.adapters.kafka.config_reach import load_client_reach
+from tests.interop.clients import bootstrap, produce, read_all
+from tests.interop.conditions import (
+    answers,
+    complaints,
+    create,
+    delete,
+    has_no_directories,
+    is_known_to_all,
+    is_whole,
+    plan,
+    stops_in_good_order,
+    until,
+)
+from tests.interop.conftest import MakeSecureCluster
+from tests.interop.secure_listeners import BROKERS, KINDS, LETHE, SecureListeners
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(600),
+]
+ROWS = [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+async def test_brokers_ask_a_controller_that_asks_who_they_are(
+    secure_cluster: MakeSecureCluster, kind: type[SecureListeners], version: str
+) -> None:
+    scene = secure_cluster(kind, version, 2, controllers=1, listed=True)
+    async with scene as (cluster, listeners), cluster.session() as session:
+        reach = load_client_reach(listeners.client_file(LETHE))
+        (controller,) = cluster.controllers
+        await create(session, plan("orders", *ROWS, version=version))
+        await until(is_known_to_all(session, 2, "orders", reach=reach), "both brokers know the topic")
+        await until(is_whole(session, "orders", ROWS), "orders is whole")
+        told = await answers(session, reach)
+        assert [each.controller for each in told] == [controller.id, controller.id]
+
+        access = listeners.aiokafka(BROKERS)
+        stored = await produce(bootstrap(cluster), "orders", range(100), idempotent=True, **access)
+        assert len(stored) == 100
+        await stops_in_good_order(cluster, 2)
+        assert sorted(await read_all(bootstrap(cluster), "orders", 2, **access)) == sorted(stored)
+        await cluster.kafka_broker(2).start(120)
+        await until(is_whole(session, "orders", ROWS), "orders is whole again")
+
+        await delete(session, "orders")
+        await until(has_no_directories(cluster, "orders"), "the directories are gone")
+        assert complaints(cluster) == []
+        output = controller.process.output()
+        assert not [line for line in output.splitlines() if "refuse" in line.lower()], output
