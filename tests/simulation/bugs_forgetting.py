@@ -22,11 +22,6 @@ from lethe.protocol.zookeeper.operations import Delete
 from tests.simulation.planting import everywhere, method
 
 
-def any_absent_given_up() -> AbstractContextManager[object]:
-    """With one broker all that are absent are given up."""
-    return method(ClusterState, "is_given_up", lambda self, broker: bool(self.forgotten) and self.is_absent(broker))
-
-
 def given_up_counts_as_deleted() -> AbstractContextManager[object]:
     """A broker that returns is not asked for what was given up."""
 

@@ -59,7 +59,6 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_debts.never_asked_on_return,
         bugs_debts.owed_though_registered,
         bugs_debts.paid_compared_again,
-        bugs_forgetting.any_absent_given_up,
         bugs_forgetting.given_up_counts_as_deleted,
         bugs_forgetting.forgotten_and_still_owing,
         bugs_forgetting.registered_given_up,
