@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from lethe.protocol.counting import counted
+
 REPEATED_S: Final = 600.0
 MAX_KINDS: Final = 1_000
 MAX_LINES: Final = 60
@@ -66,7 +68,8 @@ class AuditLog:
     def _has_room(self, now_s: float) -> bool:
         if now_s - self._minute_s >= _MINUTE_S:
             if self._dropped:
-                self._logger.warning("%d more refusals of other kinds were not logged", self._dropped)
+                more = counted(self._dropped, "refusal of another kind was", "refusals of other kinds were")
+                self._logger.warning("besides, %s not logged", more)
             self._minute_s, self._lines, self._dropped = now_s, 0, 0
         self._lines += 1
         return self._lines <= MAX_LINES

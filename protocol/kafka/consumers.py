@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lethe.protocol.counting import counted
 from lethe.protocol.kafka.framing import ProtocolError
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
@@ -149,7 +150,7 @@ class _Reader:
     def items(self) -> Iterator[int]:
         count = self.number(">i")
         if not 0 <= count <= len(self.data):
-            raise ProtocolError(f"{self.what} announces {count} items in {len(self.data)} bytes")
+            raise ProtocolError(f"{self.what} announces {counted(count, 'item')} in {counted(len(self.data), 'byte')}")
         return iter(range(count))
 
     def text(self) -> str:

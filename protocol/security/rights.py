@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
@@ -85,12 +86,18 @@ def _group(message: Request | Response) -> tuple[str, ...]:
     return (message.group,) if isinstance(message, OffsetCommitRequest | OffsetFetchRequest) else ()
 
 
+def _described_groups(message: Request | Response) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(message.groups)) if isinstance(message, DescribeGroupsRequest) else ()
+
+
 def _topics(message: Request | Response) -> tuple[str, ...]:
     match message:
         case MetadataResponse(topics=topics):
             return tuple(dict.fromkeys(topic.name for topic in topics if topic.name is not None))
         case OffsetCommitRequest(topics=to_commit):
             return tuple(dict.fromkeys(topic.topic for topic in to_commit))
+        case ListOffsetsRequest(topics=to_list):
+            return tuple(dict.fromkeys(topic.topic for topic in to_list))
         case OffsetFetchResponse(topics=fetched):
             return tuple(dict.fromkeys(topic.topic for topic in fetched))
         case _:
@@ -124,6 +131,7 @@ def _on_cluster(operation: Operation) -> tuple[Right, ...]:
 
 RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
     {
+        ApiKey.LIST_OFFSETS: (Right(Operation.DESCRIBE, ResourceType.TOPIC, Where.EACH, _topics),),
         ApiKey.METADATA: (Right(Operation.DESCRIBE, ResourceType.TOPIC, Where.ANSWER, _topics),),
         ApiKey.LEADER_AND_ISR: _on_cluster(Operation.CLUSTER_ACTION),
         ApiKey.STOP_REPLICA: _on_cluster(Operation.CLUSTER_ACTION),
@@ -137,6 +145,7 @@ RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
             Right(Operation.DESCRIBE, ResourceType.GROUP, Where.REQUEST, _group),
             Right(Operation.DESCRIBE, ResourceType.TOPIC, Where.ANSWER, _topics),
         ),
+        ApiKey.DESCRIBE_GROUPS: (Right(Operation.DESCRIBE, ResourceType.GROUP, Where.EACH, _described_groups),),
         ApiKey.LIST_GROUPS: (
             Right(
                 Operation.DESCRIBE,

@@ -227,7 +227,7 @@ def test_who_may_not_write_the_election_backs_off_instead_of_asking_without_end(
     world = OneController()
     world.meanwhile = refusing_writes(world, path)
     world.elect()
-    assert role(world) is Role.BACKING_OFF
+    assert role(world) is Role.REFUSED
     (renewal,) = world.renewals
     assert renewal.startswith("standing for election failed with NO_AUTH (its access list")
 

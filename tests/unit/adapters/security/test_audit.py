@@ -41,7 +41,7 @@ def test_many_kinds_in_a_minute_are_counted_instead(caplog: pytest.LogCaptureFix
     assert len(lines(caplog)) == audit.MAX_LINES
     now.s = 61.0
     log.note("later", "later")
-    assert lines(caplog)[audit.MAX_LINES :] == ["940 more refusals of other kinds were not logged", "later"]
+    assert lines(caplog)[audit.MAX_LINES :] == ["besides, 940 refusals of other kinds were not logged", "later"]
 
 
 def test_the_number_of_kinds_that_are_kept_is_limited(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,7 +28,7 @@ def test_another_clients_bytes_are_read() -> None:
     [
         (b"\0", "ends in the middle of a field"),
         (subscription("orders")[:9], "ends in the middle of a field"),
-        (struct.pack(">hi", 0, 1 << 30), "announces 1073741824 items in 6 bytes"),
+        (struct.pack(">hi", 0, 1 << 30), "announces 1,073,741,824 items in 6 bytes"),
         (struct.pack(">hi", 0, -1), "announces -1 items in 6 bytes"),
         (struct.pack(">hih", 0, 1, 1) + b"\xff", "has a name that is not UTF-8"),
     ],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest, TopicToList
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import (
@@ -127,6 +128,17 @@ def test_each_topic_of_a_commit_is_looked_at() -> None:
     rights = allowed(Action(Operation.READ, ResourceType.TOPIC, "a"))
     refused = refused_actions(rights, ANN, ApiKey.OFFSET_COMMIT, request, Where.EACH)
     assert refused == {Action(Operation.READ, ResourceType.TOPIC, "b")}
+
+
+def test_each_group_and_topic_that_is_asked_about_is_looked_at() -> None:
+    groups = DescribeGroupsRequest(("a", "b"))
+    group = Action(Operation.DESCRIBE, ResourceType.GROUP, "b")
+    rights = allowed(group._replace(name="a"))
+    assert refused_actions(rights, ANN, ApiKey.DESCRIBE_GROUPS, groups, Where.EACH) == {group}
+    offsets = ListOffsetsRequest((TopicToList("a", ()), TopicToList("b", ())))
+    topic = Action(Operation.DESCRIBE, ResourceType.TOPIC, "b")
+    rights = allowed(topic._replace(name="a"))
+    assert refused_actions(rights, ANN, ApiKey.LIST_OFFSETS, offsets, Where.EACH) == {topic}
 
 
 def test_the_settings_of_topics_and_those_of_brokers_need_different_rights() -> None:
