@@ -223,13 +223,17 @@ def test_an_error_while_leading_takes_no_topic_and_no_broker_away(path: str) -> 
 
 
 @pytest.mark.parametrize("path", [paths.controller(), paths.controller_epoch()])
-def test_who_may_not_write_the_election_backs_off_instead_of_asking_without_end(path: str) -> None:
+def test_who_may_not_write_the_election_says_so_once_and_asks_again_from_time_to_time(path: str) -> None:
     world = OneController()
     world.meanwhile = refusing_writes(world, path)
     world.elect()
     assert role(world) is Role.REFUSED
-    (renewal,) = world.renewals
-    assert renewal.startswith("standing for election failed with NO_AUTH (its access list")
+    (why,) = refusals(world, "cluster")
+    assert "NO_AUTH (its access list" in why
+    world.advance(3 * world.context.config.stand_back_off_max_ms)
+    assert refusals(world, "cluster") == [why]
+    assert not world.renewals
+    assert role(world) is Role.REFUSED
 
 
 def test_topic_whose_id_may_not_be_written_is_served_without_one() -> None:
