@@ -103,7 +103,7 @@ def by_certificate(directory: Path) -> Door:
     return Door(zookeeper, connect, properties, {}, (), ("x509", "CN=kafka"))
 
 
-@pytest.fixture(params=[by_sasl, by_certificate])
+@pytest.fixture(params=[by_sasl, pytest.param(by_certificate, marks=pytest.mark.slow)])
 def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
     opened: Door = request.param(tmp_path)
     try:
