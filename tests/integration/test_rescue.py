@@ -20,7 +20,18 @@ from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
+from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Children,
+    Create,
+    Data,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Present,
+    SetData,
+)
 from lethe.protocol.zookeeper.znodes import (
     ControllerZnode,
     decode_controller,
@@ -349,4 +360,4 @@ async def test_with_forget_a_broker_is_given_up(zookeeper_chroot: str) -> None:
         assert "One replica short is 1 living partition: kept-0." in done.err
         assert "Broker 3 is forgotten." in done.out, done
         assert not await there_is(session, paths.topic("lost"))
-        assert not await there_is(session, paths.debts_of(3))
+        assert await session.read([GetChildren(paths.debts_of(3))]) == [Children(())], "written off"
