@@ -116,13 +116,13 @@ def load_identity(store: StoreSettings, now_ms: int) -> Identity:
     if key is None:
         truststore = store.password_name.removesuffix("keystore.password") + "truststore.location"
         remedy = f"name a store with a key and its certificate; trusted certificates belong into {truststore}"
-        raise store.problem(f"holds no private key ({_counted(len(certificates))})", remedy)
+        raise store.problem(f"holds no private key ({counted(len(certificates), 'certificate')})", remedy)
     chain = _chain(key, certificates)
     if not chain:
         held = (
             "no certificate"
             if not certificates
-            else f"no certificate that fits its private key ({_counted(len(certificates))})"
+            else f"no certificate that fits its private key ({counted(len(certificates), 'certificate')})"
         )
         raise store.problem(f"holds {held}", "put the key and the certificate that was issued for it into one store")
     _check_dates(store, chain[0], now_ms)
@@ -146,12 +146,11 @@ def load_trust(store: StoreSettings, now_ms: int) -> Trust:
 
 def described(certificate: Certificate) -> str:
     """Return subject and end of a certificate, for messages."""
-    name = certificate.subject.rfc4514_string() or "without a subject"
-    return f"{name} on {_date(certificate.not_valid_after_utc)}"
+    return f"{_subject(certificate)} on {_date(certificate.not_valid_after_utc)}"
 
 
 def _check_dates(store: StoreSettings, certificate: Certificate, now_ms: int) -> None:
-    name = certificate.subject.rfc4514_string() or "without a subject"
+    name = _subject(certificate)
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if _ms(ends) <= now_ms:
         raise store.problem(f"its certificate {name} expired on {_date(ends)}", "put a new certificate into it")
@@ -325,12 +324,12 @@ def _jks(store: StoreSettings, path: Path) -> PKCS12KeyAndCertificates:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
+def _subject(certificate: Certificate) -> str:
+    return certificate.subject.rfc4514_string() or "without a subject"
+
+
 def _given_name(given: PlacedSecret | None, name: str) -> str:
     return name if given is None else given.place.name
-
-
-def _counted(certificates: int) -> str:
-    return "1 certificate" if certificates == 1 else f"{certificates} certificates"
 
 
 def _ms(time: datetime) -> int:
