@@ -221,8 +221,7 @@ class AclReader:
             faults.pop(acl_path(resource), None)
         await self._read_znodes(session, resources, loaded, faults)
         acls = self.acls.replaced(loaded)
-        if acls.pattern_count > self._limits.resources or acls.entry_count > self._limits.entries:
-            raise _LimitPassed(self._too_many(acls.pattern_count, acls.entry_count))
+        self._check_limits(resources=acls.pattern_count, entries=acls.entry_count)
         self._publish(acls, faults)
 
     async def _read_all(self, session: ZooKeeperSession) -> tuple[_Loaded, dict[str, str]]:
@@ -238,8 +237,7 @@ class AclReader:
             elif (error := read_error(outcome)) is not None:
                 faults[path] = f"its names cannot be listed ({error.name})"
                 unlisted[ResourcePattern(resource_type, PatternType.LITERAL, WILDCARD)] = UNREADABLE
-        if len(resources) > self._limits.resources:
-            raise _LimitPassed(self._too_many(len(resources), 0))
+        self._check_limits(resources=len(resources))
         loaded: _Loaded = {}
         await self._read_znodes(session, resources, loaded, faults)
         self._unlisted = bool(unlisted)
@@ -261,19 +259,20 @@ class AclReader:
                     loaded[resource] = UNREADABLE
                     faults[path] = error.reason
                 entries += len(loaded[resource])
-            if entries > self._limits.entries:
-                raise _LimitPassed(self._too_many(0, entries))
+            self._check_limits(entries=entries)
 
-    def _too_many(self, resources: int, entries: int) -> str:
-        found = (
-            counted(resources, "resource")
-            if resources > self._limits.resources
-            else counted(entries, "entry", "entries")
-        )
-        return (
-            f"it has ACLs for {found} or more, and at most {self._limits.resources} resources with "
-            f"{counted(self._limits.entries, 'entry', 'entries')} are kept; use prefixed "
-            "ACLs and groups of principals to have fewer"
+    def _check_limits(self, *, resources: int = 0, entries: int = 0) -> None:
+        """Raise _LimitPassed if there are more than are kept."""
+        limits = self._limits
+        if resources > limits.resources:
+            found = f"ACLs for {counted(resources, 'resource')}"
+        elif entries > limits.entries:
+            found = counted(entries, "entry", "entries")
+        else:
+            return
+        raise _LimitPassed(
+            f"it has {found} or more, and at most {counted(limits.resources, 'resource')} with "
+            f"{counted(limits.entries, 'entry', 'entries')} are kept; use prefixed ACLs to have fewer"
         )
 
     # --- telling --------------------------------------------------------------------------------------------------
