@@ -40,6 +40,16 @@ class SaslServer(Protocol):
         """Return the challenge to the client's message. Raises AuthenticationFailed."""
 
 
+def sasl_name(name: str) -> str:
+    """Return a user's name as messages of SCRAM and OAUTHBEARER carry it (`saslname` of RFC 5802)."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def user_name(carried: str) -> str:
+    """Return the user's name that a message carries; the inverse of `sasl_name`."""
+    return carried.replace("=2C", ",").replace("=3D", "=")
+
+
 def text_of(message: bytes, what: str) -> str:
     """Return the message as text. Raises AuthenticationFailed that names `what` if it is not UTF-8."""
     try:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lethe.protocol.security.exchange import AuthenticationFailed, text_of
+from lethe.protocol.security.exchange import AuthenticationFailed, sasl_name, text_of, user_name
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 
@@ -50,7 +50,7 @@ class BearerToken:
             if not _VALUE.fullmatch(value):
                 raise ValueError(f"the value of the extension {name!r} of OAUTHBEARER is not printable ASCII")
         pairs = {"auth": f"Bearer {self.token}", **self.extensions}
-        name = self.authorization_id.replace("=", "=3D").replace(",", "=2C")
+        name = sasl_name(self.authorization_id)
         shown = "".join(f"{key}={value}{_SEPARATOR}" for key, value in pairs.items())
         return f"n,{name and 'a=' + name},{_SEPARATOR}{shown}{_SEPARATOR}".encode()
 
@@ -65,8 +65,7 @@ class BearerToken:
         token = token.lstrip(" ")
         if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
             raise AuthenticationFailed("the message of OAUTHBEARER has no bearer token")
-        name = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
-        return cls(token, pairs, name)
+        return cls(token, pairs, user_name(found["authzid"] or ""))
 
 
 class OAuthBearerClient:

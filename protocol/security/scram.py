@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Self
 
-from lethe.protocol.security.exchange import AuthenticationFailed, text_of
+from lethe.protocol.security.exchange import AuthenticationFailed, sasl_name, text_of, user_name
 
 MIN_ITERATIONS: Final = 4_096
 """Kafka's minimum, on both sides."""
@@ -174,7 +174,7 @@ class ScramClient:
         self._password = password
         self._derive = derive
         self._nonce = nonce
-        self._bare = f"n={_sasl_name(username)},r={nonce}{',tokenauth=true' if is_token else ''}"
+        self._bare = f"n={sasl_name(username)},r={nonce}{',tokenauth=true' if is_token else ''}"
         self._expected = b""
         self._state: Callable[[str], bytes | None] = self._on_server_first
 
@@ -250,8 +250,8 @@ class ScramServer:
         found = _client_first(message)
         if ",tokenauth=true" in found["extensions"].lower():
             raise AuthenticationFailed("delegation tokens are not accepted here: use a user name and a password")
-        self._username = _username(found["name"])
-        if found["authzid"] is not None and _username(found["authzid"]) != self._username:
+        self._username = user_name(found["name"])
+        if found["authzid"] is not None and user_name(found["authzid"]) != self._username:
             raise AuthenticationFailed("the client asks to act as another user than the one that authenticates")
         credential = self._find(self._username)
         if credential is None:
@@ -291,7 +291,7 @@ class ScramServer:
 
 def user_of(first: bytes) -> str:
     """Return the user that a client's first message names. Raises AuthenticationFailed."""
-    return _username(_client_first(text_of(first, "the client's SCRAM message"))["name"])
+    return user_name(_client_first(text_of(first, "the client's SCRAM message"))["name"])
 
 
 # --- parts of messages --------------------------------------------------------------------------------------------
@@ -306,14 +306,6 @@ def _client_first(message: str) -> re.Match[str]:
     if found is None:
         raise AuthenticationFailed("the client's first SCRAM message is malformed, or asks for channel binding")
     return found
-
-
-def _sasl_name(name: str) -> str:
-    return name.replace("=", "=3D").replace(",", "=2C")
-
-
-def _username(sasl_name: str) -> str:
-    return sasl_name.replace("=2C", ",").replace("=3D", "=")
 
 
 def _decoded(text: str, what: str) -> bytes:
