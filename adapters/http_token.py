@@ -19,6 +19,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.security.files import FileState, file_state
+
 logger = logging.getLogger(__name__)
 
 MIN_TOKEN_LENGTH: Final = 16
@@ -27,7 +29,6 @@ _MAX_BYTES: Final = 64 * 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 """What RFC 6750 allows behind `Bearer`."""
 _REMEDY: Final = "write one with: openssl rand -hex 32"
-_State = tuple[int, int, int]
 
 
 class TokenUnusable(Exception):
@@ -75,7 +76,7 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._state: _State | None = None
+        self._state: FileState | None = None
         self._hashes: tuple[bytes, ...] = ()
         self._problem: str | None = None
 
@@ -90,7 +91,7 @@ class TokenFile:
         return sum(hmac.compare_digest(given, known) for known in self._hashes) > 0
 
     def _refresh(self) -> None:
-        state = _state_of(self.path)
+        state = file_state(self.path)
         if state is not None and state == self._state:
             return
         try:
@@ -109,14 +110,6 @@ class TokenFile:
         elif problem is None and self._problem is not None:
             logger.info("token file %s can be used again", self.path)
         self._problem = problem
-
-
-def _state_of(path: Path) -> _State | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _hash(token: str) -> bytes:
