@@ -6,9 +6,9 @@ from typing import Final
 
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.adapters.security.jaas_file import JAAS_FILE
+from lethe.adapters.security.login import GSSAPI
 from lethe.protocol.vocabulary import SecurityProtocol
 
-GSSAPI_DEFAULT: Final = "GSSAPI"
 _PROTOCOLS: Final = tuple(protocol.name for protocol in SecurityProtocol)
 _MECHANISMS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; GSSAPI, which is Kafka's default, is refused"
 
@@ -39,7 +39,7 @@ INTER_BROKER_PROTOCOL: Final = Property(
 INTER_BROKER_MECHANISM: Final = Property(
     "sasl.mechanism.inter.broker.protocol",
     PropertyKind.TEXT,
-    GSSAPI_DEFAULT,
+    GSSAPI,
     f"SASL mechanism of connections to brokers: {_MECHANISMS}.",
 )
 CLIENT_PROTOCOL: Final = Property(
@@ -50,7 +50,7 @@ CLIENT_PROTOCOL: Final = Property(
     choices=_PROTOCOLS,
 )
 CLIENT_MECHANISM: Final = Property(
-    "sasl.mechanism", PropertyKind.TEXT, GSSAPI_DEFAULT, f"SASL mechanism of connections to brokers: {_MECHANISMS}."
+    "sasl.mechanism", PropertyKind.TEXT, GSSAPI, f"SASL mechanism of connections to brokers: {_MECHANISMS}."
 )
 
 
