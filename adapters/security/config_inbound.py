@@ -20,11 +20,12 @@ from lethe.adapters.properties import MAX_INT, ConfigError, Problem, Property, P
 from lethe.adapters.security.accepting import MAX_RECEIVE_BYTES
 from lethe.adapters.security.access import AccessSettings
 from lethe.adapters.security.config import read_listener_tls
+from lethe.adapters.security.config_names_sasl import JAAS_CONFIG
 from lethe.adapters.security.config_sasl import read_listener_entry
 from lethe.adapters.security.exchanges import has_users
 from lethe.adapters.security.inbound import InboundSettings, ListenerSettings
 from lethe.adapters.security.login import GSSAPI
-from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
+from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix, mechanism_prefix
 from lethe.adapters.security.tls import TlsMaterial, TlsSettings
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.jaas import JaasEntry, JaasError
@@ -146,7 +147,7 @@ def _listener(values: Values, listener: str, protocol: SecurityProtocol) -> List
         mapping=_mapping(reader) if protocol is SecurityProtocol.SSL else DEFAULT_MAPPING,
         max_receive_bytes=_integer(reader, RECEIVE_SIZE),
         max_reauth_ms={
-            each: _integer(PrefixedValues(values, (f"{prefix}{each.lower()}.", prefix, "")), REAUTHENTICATION)
+            each: _integer(PrefixedValues(values, (mechanism_prefix(listener, each), prefix, "")), REAUTHENTICATION)
             for each in mechanisms
         },
         max_login_ms=values.integer("lethe.request.receive.timeout.ms"),
@@ -191,15 +192,14 @@ def _mechanisms(reader: PrefixedValues, listener: str) -> tuple[str, ...]:
 
 def _users(values: Values, listener: str) -> Callable[[], JaasEntry] | None:
     """Return what reads the users of PLAIN; note a problem if there are none to be found."""
-    name = f"{listener_prefix(listener)}{PLAIN.lower()}.sasl.jaas.config"
     noted = len(values.problems)
     source = read_listener_entry(values, listener, PLAIN)
     if source is None:
         if len(values.problems) == noted:
             reason = f"is missing: PLAIN on listener {listener} has no users"
+            name = mechanism_prefix(listener, PLAIN) + JAAS_CONFIG
             values.problems.append(Problem(name, "configuration", None, reason, _EXAMPLE))
         return None
-    shown = None if source.path is None else str(source.path)
     try:
         if not has_users(source.read()):
             values.warnings.append(
@@ -207,9 +207,9 @@ def _users(values: Values, listener: str) -> Callable[[], JaasEntry] | None:
                 f"{listener} by PLAIN"
             )
     except Unusable as error:
-        values.problems.append(Problem(source.place.name, source.place.origin, shown, error.reason, error.remedy))
+        values.problems.append(source.problem(error.reason, error.remedy))
     except JaasError as error:
-        values.problems.append(Problem(source.place.name, source.place.origin, shown, str(error), _EXAMPLE))
+        values.problems.append(source.problem(str(error), _EXAMPLE))
     return source.read
 
 

@@ -33,7 +33,14 @@ from lethe.adapters.security.config_names_sasl import (
 )
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.login import MECHANISMS, MODULES, Credentials, LoginUnusable, SaslLogin, check_mechanism
-from lethe.adapters.security.prefixed import Given, Place, PlacedSecret, PrefixedValues, listener_prefix
+from lethe.adapters.security.prefixed import (
+    Given,
+    Place,
+    PlacedSecret,
+    PrefixedValues,
+    listener_prefix,
+    mechanism_prefix,
+)
 from lethe.adapters.security.tokens import TokenCommand, TokenFile, TokenSource
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config
@@ -52,6 +59,11 @@ class JaasSource(NamedTuple):
     """The file that it is read from at each login."""
     read: Callable[[], JaasEntry]
     """Returns it as of now. Raises Unusable and JaasError, which show no secret."""
+
+    def problem(self, reason: str, remedy: str) -> Problem:
+        """Return a problem with it."""
+        shown = None if self.path is None else str(self.path)
+        return Problem(self.place.name, self.place.origin, shown, reason, remedy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,10 +85,9 @@ class _Context:
 def read_login_between_brokers(values: Values, listener: str) -> SaslLogin | None:
     """Return the login for connections to this listener of brokers; None if a problem was noted."""
     mechanism = PrefixedValues(values, ("",)).text(INTER_BROKER_MECHANISM)
-    prefix = listener_prefix(listener)
-    own = f"{prefix}{mechanism.lower()}."
-    sections = (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION)
-    return _read(values, _Context(INTER_BROKER_MECHANISM, "", own, sections, "", (own, prefix, "")))
+    own = mechanism_prefix(listener, mechanism)
+    token_prefixes = (own, listener_prefix(listener), "")
+    return _read(values, _Context(INTER_BROKER_MECHANISM, "", own, _sections(listener), "", token_prefixes))
 
 
 def read_client_login(values: Values, prefix: str = "") -> SaslLogin | None:
@@ -89,10 +100,10 @@ def read_listener_entry(values: Values, listener: str, mechanism: str) -> JaasSo
 
     None if there is none, or if a problem was noted.
     """
-    own = PrefixedValues(values, (f"{listener_prefix(listener)}{mechanism.lower()}.",)).secret(JAAS_CONFIG)
+    own = PrefixedValues(values, (mechanism_prefix(listener, mechanism),)).secret(JAAS_CONFIG)
     if own is not None:
         return _in_property(own)
-    return _in_file(values, (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION), mechanism)
+    return _in_file(values, _sections(listener), mechanism)
 
 
 def _read(values: Values, context: _Context) -> SaslLogin | None:
@@ -121,8 +132,7 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
     try:
         return _login(mechanism, entry, source)
     except (Unusable, LoginUnusable, JaasError) as error:
-        shown = None if entry.path is None else str(entry.path)
-        values.problems.append(Problem(entry.place.name, entry.place.origin, shown, str(error), _EXAMPLE))
+        values.problems.append(entry.problem(str(error), _EXAMPLE))
         return None
 
 
@@ -159,6 +169,11 @@ def _entry(values: Values, context: _Context, mechanism: str) -> JaasSource | No
         return in_file
     last = PrefixedValues(values, (context.last,)).secret(JAAS_CONFIG)
     return None if last is None else _in_property(last)
+
+
+def _sections(listener: str) -> tuple[str, ...]:
+    """Return the sections of the JAAS file that brokers have for a listener; the first one that is there counts."""
+    return (f"{listener.lower()}.{SERVER_SECTION}", SERVER_SECTION)
 
 
 def _in_property(given: PlacedSecret) -> JaasSource:

@@ -46,6 +46,11 @@ def listener_prefix(listener: str) -> str:
     return f"listener.name.{listener.lower()}."
 
 
+def mechanism_prefix(listener: str, mechanism: str) -> str:
+    """Return the prefix of the properties that hold for one SASL mechanism of the listener."""
+    return f"{listener_prefix(listener)}{mechanism.lower()}."
+
+
 class PrefixedValues:
     """The values of properties under prefixes; the first prefix that gives one has precedence.
 
