@@ -145,13 +145,13 @@ def _listener(values: Values, listener: str, protocol: SecurityProtocol) -> List
         mechanisms=mechanisms,
         read_plain=_users(values, listener) if PLAIN in mechanisms else None,
         mapping=_mapping(reader) if protocol is SecurityProtocol.SSL else DEFAULT_MAPPING,
-        max_receive_bytes=_integer(reader, RECEIVE_SIZE),
+        max_receive_bytes=reader.integer(RECEIVE_SIZE),
         max_reauth_ms={
-            each: _integer(PrefixedValues(values, (mechanism_prefix(listener, each), prefix, "")), REAUTHENTICATION)
+            each: PrefixedValues(values, (mechanism_prefix(listener, each), prefix, "")).integer(REAUTHENTICATION)
             for each in mechanisms
         },
         max_login_ms=values.integer("lethe.request.receive.timeout.ms"),
-        failure_delay_ms=_integer(PrefixedValues(values, ("",)), FAILURE_DELAY),
+        failure_delay_ms=PrefixedValues(values, ("",)).integer(FAILURE_DELAY),
     )
 
 
@@ -255,20 +255,3 @@ def _check_principal_builder(values: Values) -> None:
     if given is not None and given.text not in _PRINCIPAL_BUILDERS:
         reason = "makes principals in a way that Lethe does not know, so rights would go to the wrong clients"
         reader.wrong(given, reason, "remove the line, here and at the brokers, or remove listeners here")
-
-
-def _integer(reader: PrefixedValues, prop: Property) -> int:
-    """Return the number, or else the property's default; note a wrong one."""
-    default = int(prop.default or 0)
-    given = reader.given(prop.name)
-    if given is None:
-        return default
-    low, high = prop.minimum or 0, MAX_INT if prop.maximum is None else prop.maximum
-    try:
-        number = int(given.text)
-    except ValueError:
-        number = low - 1
-    if not low <= number <= high:
-        reader.wrong(given, "is no number that is possible here", f"write a whole number from {low} to {high}")
-        return default
-    return number

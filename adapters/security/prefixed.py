@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.adapters.config_environment import Setting
-from lethe.adapters.properties import Problem, Property, PropertyKind, Values
+from lethe.adapters.properties import MAX_INT, Problem, Property, PropertyKind, Values
 from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.kafka.config_values import parse_boolean
@@ -84,6 +84,22 @@ class PrefixedValues:
         if value is None and (found := self.given(prop.name)) is not None:
             self.wrong(found, "is neither true nor false", "write true or false")
         return value is True
+
+    def integer(self, prop: Property) -> int:
+        """Return the number, or else the property's default. Notes one that is out of the property's bounds."""
+        default = int(prop.default or 0)
+        given = self.given(prop.name)
+        if given is None:
+            return default
+        low, high = prop.minimum or 0, MAX_INT if prop.maximum is None else prop.maximum
+        try:
+            number = int(given.text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            self.wrong(given, "is no number that is possible here", f"write a whole number from {low} to {high}")
+            return default
+        return number
 
     def secret(self, name: str) -> PlacedSecret | None:
         """Return the secret. Notes one that is given twice, and a file that cannot be read."""
