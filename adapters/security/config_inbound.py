@@ -32,7 +32,7 @@ from lethe.protocol.security.jaas import JaasEntry, JaasError
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
 from lethe.protocol.security.plain import PLAIN
 from lethe.protocol.security.principal_mapping import DEFAULT_MAPPING, PrincipalMapping
-from lethe.protocol.security.principals import parse_super_users
+from lethe.protocol.security.principals import Principal, parse_super_users
 from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
@@ -230,23 +230,24 @@ def _mapping(reader: PrefixedValues) -> PrincipalMapping:
 def _access(values: Values) -> AccessSettings | None:
     """Return the settings of the authorizer; None if there is none."""
     reader = PrefixedValues(values, ("",))
-    named, users = reader.given(AUTHORIZER.name), reader.given(SUPER_USERS.name)
+    named = reader.given(AUTHORIZER.name)
     if named is None:
         return None
     if named.text not in _AUTHORIZERS:
         remedy = f"use {_AUTHORIZERS[0]}, or remove listeners"
         reader.wrong(named, "is an authorizer whose verdicts Lethe does not know", remedy)
-    try:
-        super_users = parse_super_users("" if users is None else users.text)
-    except ValueError as error:
-        values.problems.append(Problem(SUPER_USERS.name, _origin(reader), None, str(error), "write User:name"))
-        super_users = frozenset()
-    return AccessSettings(super_users, reader.boolean(EVERYONE))
+    return AccessSettings(_super_users(reader), reader.boolean(EVERYONE))
 
 
-def _origin(reader: PrefixedValues) -> str:
+def _super_users(reader: PrefixedValues) -> frozenset[Principal]:
     given = reader.given(SUPER_USERS.name)
-    return "configuration" if given is None else given.place.origin
+    if given is None:
+        return frozenset()
+    try:
+        return parse_super_users(given.text)
+    except ValueError as error:
+        reader.wrong_place(given.place, str(error), "write User:name")
+        return frozenset()
 
 
 def _check_principal_builder(values: Values) -> None:
