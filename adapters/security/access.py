@@ -102,9 +102,9 @@ class AccessControl:
             return answer
         # As in Kafka, what is merely left out of a list is not logged.
         names_them = isinstance(request, MetadataRequest) and request.topics is not None
-        noted = of_request | of_answer if names_them else of_request
-        for action in sorted(noted, key=lambda each: each.name)[:1]:
-            self._note(client, action, header.api)
+        noted = refused if names_them else of_request
+        if noted:
+            self._note(client, min(noted, key=lambda each: each.name), header.api)
         return filtered_response(request, answer, refused)
 
     def _note(self, client: Client, action: Action, api: ApiKey) -> None:
