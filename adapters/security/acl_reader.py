@@ -131,8 +131,7 @@ class AclReader:
             try:
                 await self._look(session)
             except _LimitPassed as passed:
-                self._known = {}
-                self._publish(NOT_LOADED, {ROOTS[PatternType.LITERAL]: str(passed)})
+                self._deny_all({ROOTS[PatternType.LITERAL]: str(passed)})
             await self._wait(session)
 
     async def _wait(self, session: ZooKeeperSession) -> None:
@@ -155,8 +154,7 @@ class AclReader:
         """List the notifications; read what they name, or everything."""
         listed, faults = await self._list_notifications(session)
         if faults:
-            self._known = {}
-            self._publish(NOT_LOADED, faults)
+            self._deny_all(faults)
             return
         known, self._known = self._known, {}
         named = await self._named_by_new(session, known, listed)
@@ -236,6 +234,7 @@ class AclReader:
                 resources += (ResourcePattern(resource_type, pattern_type, name) for name in outcome.names)
             elif (error := read_error(outcome)) is not None:
                 faults[path] = f"its names cannot be listed ({error.name})"
+                faults |= {known: reason for known, reason in self.faults.items() if known.startswith(f"{path}/")}
                 unlisted[ResourcePattern(resource_type, PatternType.LITERAL, WILDCARD)] = UNREADABLE
         self._check_limits(resources=len(resources))
         loaded: _Loaded = {}
@@ -276,6 +275,11 @@ class AclReader:
         )
 
     # --- telling --------------------------------------------------------------------------------------------------
+
+    def _deny_all(self, faults: Mapping[str, str]) -> None:
+        """Deny everything until all ACLs have been read again. Faults of before are out of sight, not over."""
+        self._known = {}
+        self._publish(NOT_LOADED, {**self.faults, **faults})
 
     def _publish(self, acls: Acls, faults: Mapping[str, str]) -> None:
         new = [(path, reason) for path, reason in faults.items() if self.faults.get(path) != reason]

@@ -151,6 +151,38 @@ async def test_what_cannot_be_understood_is_denied_and_said_once(caplog: pytest.
     assert said.count("ACLs can be used again: /kafka-acl/Topic/orders") == 1
 
 
+@pytest.mark.parametrize("unseen", [paths.ACL_CHANGES, "/kafka-acl/Topic"])
+async def test_a_fault_that_is_out_of_sight_is_not_said_to_be_over(
+    unseen: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster()
+    await cluster.put(ORDERS, b"rubbish")
+    async with cluster.following():
+        assert list(cluster.reader.faults) == [acl_path(ORDERS)]
+    async with cluster.following(lambda session: forbidding(session, unseen)):
+        await cluster.until(lambda: unseen in cluster.reader.faults)
+    async with cluster.following():
+        await cluster.until(lambda: unseen not in cluster.reader.faults)
+        assert not cluster.may_read("orders")
+        said = [record.getMessage() for record in caplog.records]
+        assert [line for line in said if "again" in line] == [f"ACLs can be used again: {unseen}"]
+        assert sum("/kafka-acl/Topic/orders: not JSON" in line for line in said) == 1
+        await cluster.put(ORDERS, encode_acls((ALLOW,)))
+        await cluster.until(lambda: cluster.may_read("orders"))
+    assert caplog.records[-1].getMessage() == "ACLs can be used again: /kafka-acl/Topic/orders"
+
+
+async def test_above_a_limit_no_fault_is_said_to_be_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster(AclLimits(resources=1))
+    await cluster.put(ORDERS, b"rubbish")
+    async with cluster.following():
+        await cluster.put(topic("c"), encode_acls((ALLOW,)))
+        await cluster.until(lambda: paths.ACLS in cluster.reader.faults)
+        assert not any("again" in record.getMessage() for record in caplog.records)
+
+
 async def test_many_faults_and_long_names_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     cluster = Cluster()
