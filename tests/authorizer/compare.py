@@ -6,7 +6,8 @@ import asyncio
 import random
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from lethe.adapters.security.acl_reader import AclReader
@@ -102,6 +103,17 @@ def check_hostile(kafka: KafkaAuthorizers) -> list[tuple[str, str, str]]:
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def _following(reader: AclReader, session: ZooKeeperSession) -> AsyncIterator[asyncio.Task[None]]:
+    """Have the reader follow the session's ACLs meanwhile."""
+    task = asyncio.create_task(reader.follow(session))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def check_zookeeper(kafka: KafkaAuthorizers, connect: str, seeds: range) -> Counter[str]:
     """Compare worlds that both sides load from ZooKeeper, each world in a chroot of its own below `connect`."""
     counts: Counter[str] = Counter()
@@ -112,8 +124,7 @@ async def check_zookeeper(kafka: KafkaAuthorizers, connect: str, seeds: range) -
         reader = AclReader()
         async with open_session(ZooKeeperConfig(parse_connect_string(chroot)), reader.on_watch) as session:
             await _write(session, made)
-            following = asyncio.create_task(reader.follow(session))
-            try:
+            async with _following(reader, session):
                 await asyncio.to_thread(kafka.configure, "loaded", chroot, SETTINGS[made.setting])
                 async with asyncio.timeout(LIMIT_S):
                     await reader.loaded.wait()
@@ -123,9 +134,6 @@ async def check_zookeeper(kafka: KafkaAuthorizers, connect: str, seeds: range) -
                 ours = "".join(verdict(authorizer, each) for each in made.questions)
                 counts += compared(made, made.questions, theirs, ours)
                 await asyncio.to_thread(kafka.ask, "close", on="loaded")
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
     return counts
 
 
@@ -134,13 +142,8 @@ async def check_fault(kafka: KafkaAuthorizers, connect: str, data: bytes) -> str
     reader = AclReader()
     async with open_session(ZooKeeperConfig(parse_connect_string(connect)), reader.on_watch) as session:
         await _write(session, World(0, OPEN, [(RESOURCE, data)], [QUESTION]))
-        following = asyncio.create_task(reader.follow(session))
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                await reader.loaded.wait()
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        async with _following(reader, session), asyncio.timeout(LIMIT_S):
+            await reader.loaded.wait()
     assert verdict(authorizer_of(OPEN, reader.acls), QUESTION) == "D"
     assert list(reader.faults) == [acl_path(RESOURCE)]
     try:
@@ -176,8 +179,7 @@ async def check_changes(kafka: KafkaAuthorizers, connect: str, seed: int, change
     there: list[tuple[ResourcePattern, AclEntry]] = []
     async with open_session(config, reader.on_watch) as session:
         await session.ensure_path("/")
-        following = asyncio.create_task(reader.follow(session))
-        try:
+        async with _following(reader, session) as following:
             await asyncio.to_thread(kafka.configure, "changing", f"{connect}/changes-{seed}", SETTINGS[0])
             for _ in range(changes):
                 await _change(kafka, rng, there)
@@ -193,9 +195,6 @@ async def check_changes(kafka: KafkaAuthorizers, connect: str, seed: int, change
                 made = World(seed, 0, [(resource, str(acl).encode()) for resource, acl in there], asked)
                 compared(made, asked, theirs, ours)
             await asyncio.to_thread(kafka.ask, "close", on="changing")
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
     return len(there)
 
 
