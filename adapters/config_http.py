@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
 from lethe.adapters.properties import ConfigError, Property, PropertyKind, Values
 from lethe.adapters.security.config import read_tls
 from lethe.adapters.security.config_names import TLS
-from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+from lethe.adapters.security.tls import TlsMaterial
 
 PREFIX: Final = "lethe.http."
 KEYSTORE: Final = "ssl.keystore.location"
@@ -86,7 +86,7 @@ class HttpConfig:
     """Names that requests may use, besides those that `adapters.http_hosts` allows."""
     token_file: Path | None = None
     token_scope: TokenScope = TokenScope.ALL
-    tls: TlsSettings | None = None
+    tls: TlsMaterial | None = field(default=None, compare=False)
     """None: plain HTTP."""
 
     def access(self) -> HttpAccess:
@@ -120,14 +120,17 @@ def exposures(config: HttpConfig, origin: str) -> list[str]:
     return []
 
 
-def _tls(values: Values) -> TlsSettings | None:
+def _tls(values: Values) -> TlsMaterial | None:
     settings = read_tls(values, PREFIX)
-    if settings is not None:
-        try:
-            TlsMaterial(settings).server_context()
-        except ConfigError as error:
-            values.problems += error.problems
-    return settings
+    if settings is None:
+        return None
+    try:
+        material = TlsMaterial(settings)
+        material.server_context()
+    except ConfigError as error:
+        values.problems += error.problems
+        return None
+    return material
 
 
 def _token_file(values: Values) -> Path | None:

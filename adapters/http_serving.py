@@ -7,19 +7,17 @@ from contextlib import asynccontextmanager
 
 from lethe.adapters.config_http import HttpConfig
 from lethe.adapters.http import HttpServer, Route, serve_http
-from lethe.adapters.security.tls import TlsMaterial
 
 
 @asynccontextmanager
 async def serve_configured(config: HttpConfig, routes: Sequence[Route]) -> AsyncIterator[HttpServer]:
-    """Serve the routes until the block is left. Raises AddressUnavailable, and ConfigError if the certificate has
-    become unusable since the properties were read."""
+    """Serve the routes until the block is left. Raises AddressUnavailable."""
     async with serve_http(
         config.host,
         config.port,
         routes,
         names=config.allowed_hosts,
         access=config.access(),
-        tls=None if config.tls is None else TlsMaterial(config.tls).server_context,
+        tls=None if config.tls is None else config.tls.server_context,
     ) as server:
         yield server
