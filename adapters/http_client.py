@@ -87,7 +87,7 @@ async def get_json(
         said = document.get("error") if isinstance(document, Mapping) else None
         raise HttpFailed(f"{url} answered {status}: {said}{_TOKEN_REMEDY if status == 401 else ''}")
     if not isinstance(document, Mapping):
-        raise HttpFailed("it answered something else than was asked")
+        raise HttpFailed(f"{url} answered something else than was asked")
     return document
 
 
