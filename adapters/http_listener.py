@@ -201,8 +201,7 @@ class HttpListener:
 
     def _close_longest_waiting(self) -> bool:
         """Close the connection or handshake that has waited longest; False if there is none."""
-        waiting = self._waiting()
-        handler = min(waiting, key=lambda each: self._waiting_since_s.get(each, 0.0), default=None)
+        handler = min(self._waiting(), key=self._waiting_since_s.__getitem__, default=None)
         handshake = next(iter(self._handshakes), None)
         if handler is not None and (handshake is None or self._waiting_since_s[handler] <= self._handshakes[handshake]):
             _abort(handler)
