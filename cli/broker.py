@@ -11,7 +11,8 @@ from lethe.cli.running import finish_sync
 def broker(file: File = None, log_level: LogLevel = "INFO", log_format: Logs = LogFormat.TEXT) -> None:
     """Run a broker agent until it is asked to stop (SIGTERM or SIGINT).
 
-    It obeys whoever can reach its listener: a StopReplica destroys data, and the protocol asks for no password.
+    A StopReplica destroys data: without SASL or client certificates, and an authorizer, whoever reaches its listener
+    can send one.
     Exit code 0 where it was asked to stop, 1 where it could not go on, 2 where it could not start.
     """
 

@@ -15,7 +15,7 @@ from lethe.cli.render import note
 from lethe.cli.running import finish_sync
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on. ZooKeeper has no authentication.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on. It asks for no login.")]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where the data stay; without it they are gone at the end.", show_default=False),
