@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from lethe.protocol.zookeeper.operations import (
+    FORBIDDEN,
     MultiOutcome,
     Operation,
     Read,
@@ -49,6 +50,11 @@ class WriteRefused(Exception):
         super().__init__(f"ZooKeeper refuses to write {path}: {error_words(error)}")
         self.path = path
         self.error = error
+
+
+def needs_new_settings(error: Exception) -> bool:
+    """Return whether trying again helps only after somebody has changed a setting or an access list."""
+    return isinstance(error, ZooKeeperRefused) or (isinstance(error, WriteRefused) and error.error in FORBIDDEN)
 
 
 class ZooKeeperSession(Protocol):

@@ -20,9 +20,9 @@ from lethe.adapters.zookeeper.interface import (
     OpenSession,
     SessionLost,
     WriteRefused,
-    ZooKeeperRefused,
     ZooKeeperSession,
     ZooKeeperUnavailable,
+    needs_new_settings,
 )
 from lethe.broker.core.inputs import (
     ControllerEpochAnswer,
@@ -35,7 +35,7 @@ from lethe.broker.core.inputs import (
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
-from lethe.protocol.zookeeper.operations import FORBIDDEN, Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
 from lethe.protocol.zookeeper.paths import controller, controller_epoch, topic
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller, decode_controller_epoch, decode_topic
 
@@ -81,15 +81,16 @@ class Sessions:
         while True:
             try:
                 await self._hold_one_session()
-            except ZooKeeperRefused as refused:
-                self._note_refusal(str(refused))
-            except WriteRefused as refused:
-                if refused.error in FORBIDDEN:
-                    self._note_refusal(str(refused))
-                else:
-                    self._note_failure(str(refused))
-            except (ZooKeeperUnavailable, SessionLost, RegistrationFailed, MalformedZnode, OSError) as error:
-                self._note_failure(str(error))
+            except (
+                ZooKeeperUnavailable,
+                WriteRefused,
+                SessionLost,
+                RegistrationFailed,
+                MalformedZnode,
+                OSError,
+            ) as error:
+                note = self._note_refusal if needs_new_settings(error) else self._note_failure
+                note(str(error))
             await asyncio.sleep(BACK_OFF.wait_ms(self._attempts + 1) / 1000)
 
     async def _hold_one_session(self) -> None:

@@ -25,15 +25,15 @@ from lethe.adapters.registration import RegistrationFailed
 from lethe.adapters.zookeeper.interface import (
     OpenSession,
     WriteRefused,
-    ZooKeeperRefused,
     ZooKeeperSession,
     ZooKeeperUnavailable,
+    needs_new_settings,
 )
 from lethe.adapters.zookeeper.interface import SessionLost as SessionIsLost
 from lethe.controller.core.events import External, SessionEstablished, SessionLost, from_watch
 from lethe.controller.runtime.instance import ControllerIdTaken
 from lethe.protocol.back_off import BackOff
-from lethe.protocol.zookeeper.operations import FORBIDDEN, WatchFired
+from lethe.protocol.zookeeper.operations import WatchFired
 
 logger = logging.getLogger(__name__)
 
@@ -95,15 +95,9 @@ class SessionKeeper:
                 await self._hold_one_session()
             except ControllerIdTaken:
                 raise
-            except ZooKeeperRefused as refused:
-                self._note_refusal(str(refused))
-            except WriteRefused as refused:
-                if refused.error in FORBIDDEN:
-                    self._note_refusal(str(refused))
-                else:
-                    self._note_failure(str(refused))
-            except (ZooKeeperUnavailable, SessionIsLost, RegistrationFailed, OSError) as error:
-                self._note_failure(str(error))
+            except (ZooKeeperUnavailable, WriteRefused, SessionIsLost, RegistrationFailed, OSError) as error:
+                note = self._note_refusal if needs_new_settings(error) else self._note_failure
+                note(str(error))
             except Exception:
                 # A controller without ZooKeeper can only retry, whatever the error is.
                 logger.exception("opening a ZooKeeper session failed in an unexpected way")
