@@ -12,16 +12,7 @@ from lethe.broker.core.inputs import ControlReceived
 from lethe.broker.core.records import record_answers
 from lethe.broker.core.state import AgentState
 from lethe.protocol.counting import counted
-from lethe.protocol.kafka.control import (
-    ControlRequest,
-    ControlResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from lethe.protocol.kafka.control import uniform_response
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 
 
@@ -30,7 +21,7 @@ def acknowledge(state: AgentState, received: ControlReceived) -> list[Effect]:
     request = received.addressed.request
     partitions = sum(len(topic.partitions) for topic in request.topics)
     answered = record_answers(state, request, {error_name(ErrorCode.NONE): partitions})
-    return [Reply(received.token, _all_is_well(request)), answered]
+    return [Reply(received.token, uniform_response(request, ErrorCode.NONE)), answered]
 
 
 def refuse_replicas(state: AgentState) -> list[Effect]:
@@ -45,13 +36,3 @@ def refuse_replicas(state: AgentState) -> list[Effect]:
             "their deletion acknowledged and not done; name empty directories in log.dirs, or leave that setting out"
         )
     ]
-
-
-def _all_is_well(request: ControlRequest) -> ControlResponse:
-    match request:
-        case LeaderAndIsrRequest() as leading:
-            return LeaderAndIsrResponse(ErrorCode.NONE, leading.answered(ErrorCode.NONE))
-        case StopReplicaRequest() as stopping:
-            return StopReplicaResponse(ErrorCode.NONE, stopping.answered(ErrorCode.NONE))
-        case UpdateMetadataRequest():
-            return UpdateMetadataResponse(ErrorCode.NONE)

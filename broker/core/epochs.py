@@ -41,14 +41,11 @@ from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
     ControlResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
     StopReplicaRequest,
     StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
     api_of,
     probe_request,
+    uniform_response,
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, ControllerEpoch
@@ -152,10 +149,6 @@ def _refuse(received: ControlReceived, reason: str) -> Refuse:
 
 def refusal(request: ControlRequest, error: ErrorCode) -> ControlResponse:
     """The answer to a refused request: LeaderAndIsr repeats the error for each partition, StopReplica lists none."""
-    match request:
-        case LeaderAndIsrRequest():
-            return LeaderAndIsrResponse(error, request.answered(error))
-        case StopReplicaRequest():
-            return StopReplicaResponse(error, ())
-        case UpdateMetadataRequest():
-            return UpdateMetadataResponse(error)
+    if isinstance(request, StopReplicaRequest):
+        return StopReplicaResponse(error, ())
+    return uniform_response(request, error)

@@ -30,13 +30,11 @@ from lethe.controller.core.tasks_requests import (
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionRequest,
-    AlterPartitionResponse,
     ControlledShutdownRequest,
-    ControlledShutdownResponse,
     ControllerRequest,
     ControllerResponse,
+    error_response,
 )
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check
@@ -95,15 +93,8 @@ def on_control_proven(step: StepContext, then: ControlProven, outcome: GroupOutc
 def refused(request: ControllerRequest) -> ControllerResponse:
     """Return the answer of a process that is not the controller, with the error that makes a broker of any version look
     for the controller again."""
-    match request:
-        case ControlledShutdownRequest():
-            return ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
-        case AlterPartitionRequest():
-            return AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
-        case AllocateProducerIdsRequest():
-            return AllocateProducerIdsResponse(ErrorCode.NOT_CONTROLLER)
-        case _:
-            assert_never(request)
+    is_shutdown = isinstance(request, ControlledShutdownRequest)
+    return error_response(request, ErrorCode.STALE_CONTROLLER_EPOCH if is_shutdown else ErrorCode.NOT_CONTROLLER)
 
 
 def refuse_all(step: StepContext) -> None:

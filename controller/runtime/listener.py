@@ -69,14 +69,10 @@ from lethe.protocol.kafka.queries import (
     Response,
 )
 from lethe.protocol.kafka.to_controller import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterPartitionRequest,
     AlterPartitionResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
     ControllerRequest,
     ControllerResponse,
+    error_response,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerId, Endpoint
@@ -208,7 +204,7 @@ class BrokerListener:
                 response = await self._ask(request, header.version)
         except TimeoutError:
             logger.warning("broker %d waited %d ms for %s", request.broker_id, self._max_wait_ms, header.api.name)
-            response = _timed_out(request)
+            response = error_response(request, ErrorCode.REQUEST_TIMED_OUT)
         self._metrics.broker_answered(_name(request), time.monotonic() - started_s, _errors(response))
         return response
 
@@ -265,16 +261,6 @@ def proxy_for(
 
 def _name(request: ControllerRequest) -> str:
     return type(request).__name__.removesuffix("Request")
-
-
-def _timed_out(request: ControllerRequest) -> ControllerResponse:
-    match request:
-        case ControlledShutdownRequest():
-            return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
-        case AlterPartitionRequest():
-            return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
-        case AllocateProducerIdsRequest():
-            return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _errors(response: ControllerResponse) -> Mapping[str, int]:

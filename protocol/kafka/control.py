@@ -243,3 +243,14 @@ def api_of(request: ControlRequest) -> ApiKey:
             return ApiKey.UPDATE_METADATA
         case StopReplicaRequest():
             return ApiKey.STOP_REPLICA
+
+
+def uniform_response(request: ControlRequest, error: int) -> ControlResponse:
+    """Return the response with this error at the top and for each partition; UpdateMetadata has it at the top only."""
+    match request:
+        case LeaderAndIsrRequest():
+            return LeaderAndIsrResponse(error, request.answered(error))
+        case StopReplicaRequest():
+            return StopReplicaResponse(error, request.answered(error))
+        case UpdateMetadataRequest():
+            return UpdateMetadataResponse(error)

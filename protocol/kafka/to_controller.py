@@ -116,3 +116,14 @@ class AllocateProducerIdsResponse:
 
 ControllerRequest = ControlledShutdownRequest | AlterPartitionRequest | AllocateProducerIdsRequest
 ControllerResponse = ControlledShutdownResponse | AlterPartitionResponse | AllocateProducerIdsResponse
+
+
+def error_response(request: ControllerRequest, error: int) -> ControllerResponse:
+    """Return the response with this error for the whole request."""
+    match request:
+        case ControlledShutdownRequest():
+            return ControlledShutdownResponse(error)
+        case AlterPartitionRequest():
+            return AlterPartitionResponse(error)
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(error)

@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from lethe.protocol.kafka.control import (
-    Addressed,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataResponse,
-)
+from lethe.protocol.kafka.control import Addressed, uniform_response
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
     DescribableConfigs,
@@ -39,11 +32,9 @@ from lethe.protocol.kafka.queries import (
 )
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionRequest,
-    AlterPartitionResponse,
     ControlledShutdownRequest,
-    ControlledShutdownResponse,
+    error_response,
 )
 from lethe.protocol.security.authorizer import Action
 from lethe.protocol.security.rights import config_action, error_of
@@ -53,18 +44,10 @@ def refused_response(request: Request, action: Action) -> Response:
     """Return the answer to a request that is refused as a whole. Raises KeyError for one that has no such answer."""
     error = error_of(action)
     match request:
-        case Addressed(request=LeaderAndIsrRequest() as control):
-            return LeaderAndIsrResponse(error, control.answered(error))
-        case Addressed(request=StopReplicaRequest() as control):
-            return StopReplicaResponse(error, control.answered(error))
-        case Addressed():
-            return UpdateMetadataResponse(error)
-        case ControlledShutdownRequest():
-            return ControlledShutdownResponse(error)
-        case AlterPartitionRequest():
-            return AlterPartitionResponse(error)
-        case AllocateProducerIdsRequest():
-            return AllocateProducerIdsResponse(error)
+        case Addressed(request=control):
+            return uniform_response(control, error)
+        case ControlledShutdownRequest() | AlterPartitionRequest() | AllocateProducerIdsRequest():
+            return error_response(request, error)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((), error)
         case _:
