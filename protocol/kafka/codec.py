@@ -95,8 +95,6 @@ class UnsupportedVersion(ProtocolError):
 
 # --- the messages -------------------------------------------------------------------------------------------------
 
-"""(Kafka's name, request, response)"""
-
 
 @dataclass(frozen=True, slots=True)
 class _Message:
