@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.kafka.admission import OPEN, Admission
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
-from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
+from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
 from lethe.adapters.kafka.peers import Close, Handler, Peer
 from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
 from lethe.protocol.counting import counted
@@ -66,10 +66,10 @@ class Service:
     limits: ServerLimits
     load: ServerLoad
     note_request: Callable[[ApiKey, int], None]
-    proxy: ForwardingProxy | None = None
-    claims: OwnApis = field(default_factory=OwnApis)
-    refuse_forwarding: MayForward = lambda _peer, _listener: None
-    chunk_bytes: int = CHUNK_BYTES
+    proxy: ForwardingProxy | None
+    claims: OwnApis
+    refuse_forwarding: MayForward
+    chunk_bytes: int
 
 
 class Connection:
@@ -265,8 +265,10 @@ class Conversation:
 
     def _check_login(self) -> None:
         """Raise NotAdmitted if the next request may not come from a client that is not, or no longer, authenticated."""
-        head = None if self._sasl is None else self._protocol.next_head()
-        if self._sasl is not None and head is not None and (reason := self._sasl.refusal(head.api_key)) is not None:
+        if self._sasl is None:
+            return
+        head = self._protocol.next_head()
+        if head is not None and (reason := self._sasl.refusal(head.api_key)) is not None:
             raise NotAdmitted("order", reason)
 
     async def _log_in(self, request: SaslHandshakeRequest | SaslAuthenticateRequest) -> Buffers:

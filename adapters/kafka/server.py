@@ -21,14 +21,13 @@ import functools
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.kafka.admission import OPEN, Admission
 from lethe.adapters.kafka.binding import BACKLOG, listen_at_once, why_not_bound
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES as FORWARDED_BYTES
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
-from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
+from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
 from lethe.adapters.kafka.peers import Close, Handler, Peer, peer_of
 from lethe.adapters.kafka.served_connection import (
     Connection,
@@ -78,17 +77,24 @@ class KafkaServer:
         load: ServerLoad | None = None,
         refuse_forwarding: MayForward = lambda _peer, _listener: None,
     ) -> None:
-        """`note_request` receives the API and the size of every request that is answered here. Servers that share a
-        `load` share the limits on connections and unfinished requests."""
+        """`note_request` receives the API and the size of each request for the handler, and of ApiVersions where there
+        is a proxy. Servers that share a `load` share the limits on connections and unfinished requests."""
         self.load = ServerLoad(limits) if load is None else load
         """Open connections and unfinished requests, shared or its own."""
         self.refused: Final = AuditLog(_LOG)
         """Connections that were refused: their handshakes, logins, and what is not forwarded."""
         self._service = Service(
-            name, handler, dict(served), limits, self.load, note_request, proxy, claims, refuse_forwarding
+            name,
+            handler,
+            dict(served),
+            limits,
+            self.load,
+            note_request,
+            proxy,
+            claims,
+            refuse_forwarding,
+            CHUNK_BYTES if proxy is None else FORWARDED_BYTES,
         )
-        if proxy is not None:
-            self._service = replace(self._service, chunk_bytes=FORWARDED_BYTES)
         self._limits = limits
         self._name = name
         self._listeners: list[asyncio.Server] = []
