@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lethe.adapters.kafka.client import AuthenticationRefused, ClientError, KafkaConnection, TlsFailed
-from lethe.adapters.kafka.reach import BrokerReach, NoListener
+from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.kafka.control import (
     NO_CONTROLLER_EPOCH,
@@ -85,7 +85,7 @@ async def read_settings(
                 settings = await _settings(connection, broker.id)
             refused = None if as_controller is None else await _command_error(connection, as_controller)
             principal = connection.principal
-    except (NoListener, AuthenticationRefused, TlsFailed) as error:
+    except AccessFailed as error:
         return BrokerSettings(broker.id, problem=str(error), refusal=str(error))
     except (ClientError, ProtocolError) as error:
         return BrokerSettings(broker.id, problem=str(error))

@@ -24,15 +24,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from lethe.adapters.kafka.client import (
-    AuthenticationRefused,
-    ClientError,
-    KafkaConnection,
-    RequestTimedOut,
-    TlsFailed,
-)
+from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection, RequestTimedOut
 from lethe.adapters.kafka.metadata import ask_metadata
-from lethe.adapters.kafka.reach import BrokerReach, NoListener
+from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
@@ -220,8 +214,8 @@ def _failure(error: ClientError | ProtocolError) -> BrokerFailure:
             return BrokerFailure.SILENT
         case ProtocolError():
             return BrokerFailure.ERROR
-        case NoListener() | AuthenticationRefused() | TlsFailed():
-            # The broker's process may be well: nothing follows from it.
+        case AccessFailed():
+            # Nothing follows from it for the broker's process.
             return BrokerFailure.UNASKED
         case _:
             return BrokerFailure.UNREACHABLE

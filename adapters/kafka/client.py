@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from lethe.adapters.kafka.client_errors import (
+    AccessFailed,
     AuthenticationRefused,
     ClientError,
     ConnectionFailed,
@@ -43,6 +44,7 @@ from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import BrokerEpoch
 
 __all__ = [
+    "AccessFailed",
     "AuthenticationRefused",
     "ClientError",
     "ConnectionFailed",
@@ -258,7 +260,7 @@ class KafkaConnection:
                 self._offered = _ranges(answer)
             after_s = await log_in(login, self._ask_in_login, self._offered, self._place)
             succeeded = True
-        except (AuthenticationRefused, TlsFailed):
+        except AccessFailed:
             raise
         except (ConnectionFailed, ProtocolError) as error:
             raise ConnectionFailed(f"the login at {self._place} failed: {error}") from error

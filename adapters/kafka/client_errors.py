@@ -11,11 +11,15 @@ class ConnectionFailed(ClientError):
     """The connection could not be opened, or ended before the response."""
 
 
-class AuthenticationRefused(ConnectionFailed):
+class AccessFailed(ConnectionFailed):
+    """No configured listener, no TLS or no login. A setting has to change, here or there; the broker may be healthy."""
+
+
+class AuthenticationRefused(AccessFailed):
     """The SASL login failed: the broker refused it, or did not prove its own identity, or there is nothing to send."""
 
 
-class TlsFailed(ConnectionFailed):
+class TlsFailed(AccessFailed):
     """TLS failed: one side does not trust the other's certificate, or only one of them speaks TLS."""
 
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.client_errors import AccessFailed
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
 from lethe.protocol.listener_choice import BETWEEN_BROKERS_REMEDY, ListenerChoice
 from lethe.protocol.vocabulary import Broker, Endpoint, SecurityProtocol
 
 
-class NoListener(ConnectionFailed):
+class NoListener(AccessFailed):
     """The broker has no listener that is configured here. The text begins with a clause about the broker: `it has …`.
 
     It ends with what to configure.
