@@ -141,9 +141,13 @@ class Debts:
 
     def of_topic(self, topic: str) -> Iterator[tuple[DebtKey, OpenDebt]]:
         """Yield the debts of all incarnations of this name."""
-        for broker, by_topic in self.by_broker.items():
-            for created_zxid, debt in by_topic.get(topic, {}).items():
-                yield DebtKey(broker, topic, created_zxid), debt
+        for broker in self.by_broker:
+            yield from self.of_broker(broker, topic)
+
+    def of_broker(self, broker: BrokerId, topic: str) -> Iterator[tuple[DebtKey, OpenDebt]]:
+        """Yield the broker's debts of all incarnations of this name."""
+        for created_zxid, debt in self.by_broker.get(broker, {}).get(topic, {}).items():
+            yield DebtKey(broker, topic, created_zxid), debt
 
     def last_leader_epoch(self, topic: str, created_zxid: int | None = None) -> int | None:
         """Return the highest leader epoch in the debts of this name, or of one incarnation; None without debts."""

@@ -373,9 +373,8 @@ def note_hosted(step: StepContext, event: LeaderAndIsrResponseReceived, request:
     adopted: dict[DebtKey, OpenDebt] = {}
     for name in (topic.topic for topic in request.topics if topic.topic in by_topic):
         topic = cluster.topics.get(name)
-        for created_zxid, debt in by_topic[name].items():
-            key = DebtKey(event.broker, name, created_zxid)
-            if topic is None or topic.created_zxid == created_zxid:
+        for key, debt in cluster.debts.of_broker(event.broker, name):
+            if topic is None or topic.created_zxid == key.created_zxid:
                 continue
             if debts_policy.is_compared(step.context, key, debt):
                 continue

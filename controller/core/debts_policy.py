@@ -125,8 +125,7 @@ def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
     ):
         return topic.numbers
     found = 0
-    for created_zxid, debt in cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
-        key = DebtKey(broker, name, created_zxid)
+    for key, debt in cluster.debts.of_broker(broker, name):
         if lives(context, key, debt):
             continue
         found |= debt.left if is_compared(context, key, debt) else _born_too_low(topic, broker, debt)
@@ -136,8 +135,8 @@ def withheld(context: Context, broker: BrokerId, name: str) -> Bits:
 def earlier(context: Context, broker: BrokerId, name: str) -> Bits:
     """Return the partitions of which the broker may still have a directory of an earlier topic of this name."""
     found = 0
-    for created_zxid, debt in context.cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
-        if not lives(context, DebtKey(broker, name, created_zxid), debt):
+    for key, debt in context.cluster.debts.of_broker(broker, name):
+        if not lives(context, key, debt):
             found |= debt.left
     return found
 
@@ -147,9 +146,8 @@ def uncut(context: Context, broker: BrokerId, name: str) -> Bits:
 
     It cuts their records off when it follows another broker, and only then: so it is not in the first ISR."""
     found = 0
-    for created_zxid, debt in context.cluster.debts.by_broker.get(broker, {}).get(name, {}).items():
-        key = DebtKey(broker, name, created_zxid)
-        if created_zxid != context.cluster.topics[name].created_zxid and not is_compared(context, key, debt):
+    for key, debt in context.cluster.debts.of_broker(broker, name):
+        if key.created_zxid != context.cluster.topics[name].created_zxid and not is_compared(context, key, debt):
             found |= debt.left
     return found
 
