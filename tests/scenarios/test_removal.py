@@ -219,14 +219,19 @@ def test_a_topic_that_somebody_removed_first_is_done_all_the_same() -> None:
     assert phases(world, "orders")[-2:] == ["removed", "done"]
 
 
+def by_hand(world: OneController, name: str) -> None:
+    """Another process removes the topic whole, with its settings and marker."""
+    for path in reversed([path for path in world.zookeeper.paths() if name in path.split("/")]):
+        world.write(Delete(path))
+
+
 def removed_first(world: OneController, name: str) -> None:
     """Another process removes the topic whole, just before the controller's next write in the background."""
 
     def first(effect: ReadZnodes | WriteZnodes) -> None:
         if isinstance(effect, WriteZnodes) and effect.in_background:
             world.meanwhile = lambda _: None
-            for path in reversed([path for path in world.zookeeper.paths() if name in path.split("/")]):
-                world.write(Delete(path))
+            by_hand(world, name)
 
     world.meanwhile = first
 
@@ -271,8 +276,7 @@ def test_a_topic_that_somebody_has_removed_and_made_again_just_before_stays() ->
     def replace(effect: ReadZnodes | WriteZnodes) -> None:
         if isinstance(effect, WriteZnodes) and effect.in_background:
             world.meanwhile = lambda _: None
-            for path in reversed([path for path in world.zookeeper.paths() if "orders" in path.split("/")]):
-                world.write(Delete(path))
+            by_hand(world, "orders")
             world.create_topic("orders", (2, 3))
 
     world.meanwhile = replace
@@ -280,11 +284,6 @@ def test_a_topic_that_somebody_has_removed_and_made_again_just_before_stays() ->
     world.run()
     assert led(world, "orders") == (2, 0, (2, 3))
     assert phases(world, "orders")[-1] == "vanished"
-
-
-def by_hand(world: OneController, name: str) -> None:
-    for path in reversed([path for path in world.zookeeper.paths() if name in path.split("/")]):
-        world.write(Delete(path))
 
 
 def test_a_topic_that_is_made_again_between_two_reads_is_another_one() -> None:
