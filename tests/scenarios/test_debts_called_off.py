@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData, ZkError
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
 from tests.scenarios.test_debts_paid import back, closed, to, told
-from tests.scenarios.test_debts_written import debts, without
+from tests.scenarios.test_debts_written import debts, without, write_debt
 from tests.scenarios.test_marked_again import settings
 from tests.scenarios.test_pause import pause, resume
 
@@ -26,9 +26,7 @@ def held() -> OneController:
     world.run()
     topic = world.context.cluster.topics["orders"]
     world.crash()
-    debt = znodes.Debt(topic.id, (0,), 1, world.now_ms)
-    world.write(Create(paths.debts(), None), Create(paths.debts_of(3), None))
-    world.write(Create(paths.debt(3, "orders", topic.created_zxid), znodes.encode_debt(debt)))
+    write_debt(world, 3, "orders", topic.created_zxid, topic.id)
     world.elect()
     assert "orders" in world.context.cluster.marks
     assert set(debts(world)) == {"3/orders"}, "the deletion may go on, so the debt is kept"
@@ -65,8 +63,7 @@ def test_other_debts_are_paid_when_the_marker_is_removed_while_the_cluster_is_lo
     world.run()
     topic = world.context.cluster.topics["orders"]
     world.crash()
-    debt = znodes.Debt(topic.id, (0,), 1, world.now_ms)
-    world.write(Create(paths.debt(3, "orders", topic.created_zxid), znodes.encode_debt(debt)))
+    write_debt(world, 3, "orders", topic.created_zxid, topic.id)
     assert set(debts(world)) == {"3/bills", "3/orders"}
     world.mark("orders")
     settings(world, "false")

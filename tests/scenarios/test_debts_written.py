@@ -9,7 +9,7 @@ from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.waiting import all_rows
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.versions import InterBrokerProtocol
-from lethe.protocol.vocabulary import BrokerId, PartitionReplica
+from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import DeletionOrders, OfflineReplicas, encode_deletion_marker
@@ -41,6 +41,15 @@ def debts(world: OneController) -> dict[str, znodes.Debt]:
             assert node is not None
             found[f"{broker}/{child.split('@')[0]}"] = znodes.decode_debt(int(broker), child, node.data)
     return found
+
+
+def write_debt(world: OneController, broker: int, name: str, created_zxid: int, topic_id: TopicId | None) -> None:
+    """Write that the broker owes partition 0 of this incarnation, as an earlier controller did, with all parents."""
+    for path in (paths.lethe(), paths.debts(), paths.debts_of(broker)):
+        if not world.exists(path):
+            world.write(Create(path, None))
+    debt = znodes.Debt(topic_id, (0,), 1, world.now_ms)
+    world.write(Create(paths.debt(broker, name, created_zxid), znodes.encode_debt(debt)))
 
 
 def orders_of(world: OneController, name: str, orders: DeletionOrders) -> None:

@@ -17,14 +17,15 @@ import pytest
 
 from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed
-from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
-from lethe.protocol.vocabulary import LEADER_NONE, TopicId
+from lethe.protocol.vocabulary import TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Exists
-from lethe.protocol.zookeeper.znodes import Debt, TrashPhase, encode_debt
+from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.scenarios.test_debts_paid import told
+from tests.scenarios.test_debts_written import write_debt
 from tests.scenarios.test_trash import phase_of, trashed
 from tests.scenarios.test_undelete_marked import refused, request
 
@@ -129,21 +130,11 @@ def test_directory_that_a_broker_owes_of_an_earlier_topic_is_not_the_topics() ->
 
     Found by the simulator (seed 200879): that broker would have led the partition, without its records."""
     world = cluster()
-    debt = Debt(TopicId(UUID(int=7)), (0,), 1, world.now_ms)
-    for path in (paths.lethe(), paths.debts(), paths.debts_of(2)):
-        if not world.exists(path):
-            world.write(Create(path, None))
     world.crash()
-    world.write(Create(paths.debt(2, "orders", 1), encode_debt(debt)))
-    world.answer = lambda send: None if is_compare(send) else consent(send)
+    write_debt(world, 2, "orders", 1, TopicId(UUID(int=7)))
+    world.answer = lambda send: None if "compare orders" in told([send]) else consent(send)
     world.elect()
     trashed(with_topic(world, "orders", (2,)))
     assert phase_of(world) is TrashPhase.TRASHED
     request(world, "orders")
     assert "partition 0 is not on the disks of broker 2" in (refused(world, "orders") or "")
-
-
-def is_compare(send: Send) -> bool:
-    """The broker is asked whether it still has replicas that it owes."""
-    rows = [row for topic in getattr(send.request, "topics", ()) for row in getattr(topic, "partitions", ())]
-    return isinstance(send.request, LeaderAndIsrRequest) and any(row.leader == LEADER_NONE for row in rows)

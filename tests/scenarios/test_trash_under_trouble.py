@@ -19,12 +19,10 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
     ConfigChange,
-    Debt,
     DeletionOrders,
     TrashPhase,
     encode_config,
     encode_config_change,
-    encode_debt,
     encode_deletion_marker,
     encode_reassignment,
     encode_state,
@@ -33,6 +31,7 @@ from lethe.protocol.zookeeper.znodes import (
 from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
+from tests.scenarios.test_debts_written import write_debt
 from tests.scenarios.test_pause import pause
 from tests.scenarios.test_trash import (
     DAY_MS,
@@ -336,11 +335,7 @@ def test_debt_of_a_topic_in_the_trash_is_not_paid() -> None:
     topic_id = world.context.cluster.topics["orders"].id
     assert found is not None
     world.crash()
-    debt = Debt(topic_id, (0,), 1, world.now_ms)
-    for path in (paths.lethe(), paths.debts(), paths.debts_of(2)):
-        if not world.exists(path):
-            world.write(Create(path, None))
-    world.write(Create(paths.debt(2, "orders", found.stat.czxid), encode_debt(debt)))
+    write_debt(world, 2, "orders", found.stat.czxid, topic_id)
     world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(DeletionOrders(grace_ms=DAY_MS))))
     world.elect()
     world.advance(FREEZE_MS)
