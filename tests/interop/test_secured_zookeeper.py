@@ -83,24 +83,29 @@ def by_sasl(directory: Path) -> Door:
     return Door(zookeeper, f"{zookeeper.connect_string}/kafka", {}, {name: str(file)}, flags, ("sasl", "kafka"))
 
 
-def by_certificate(directory: Path) -> Door:
-    authority = Authority()
+def by_certificate(directory: Path, authority: Authority | None = None) -> Door:
+    authority = authority or Authority()
     trust = authority.pem_file(directory / "authority.pem")
     tls = ServerTls(authority.issue("zookeeper").pem_file(directory / "server.pem"), trust)
     # Kafka's client uses TLS 1.2 unless it is told otherwise, and ZooKeeper 3.9 offers 1.3 alone.
     both = {"ssl.enabledProtocols": "TLSv1.2,TLSv1.3"}
     zookeeper = EmbeddedZooKeeper(ZooKeeperSettings(security=ServerSecurity(tls, properties=both)))
     zookeeper.start()
-    properties = {
-        "zookeeper.ssl.client.enable": "true",
-        "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
-        "zookeeper.ssl.keystore.location": str(authority.issue("kafka").pem_file(directory / "client.pem")),
-        "zookeeper.ssl.keystore.type": "PEM",
-        "zookeeper.ssl.truststore.location": str(trust),
-        "zookeeper.ssl.truststore.type": "PEM",
-    }
+    properties = tls_properties(authority.issue("kafka").pem_file(directory / "client.pem"), trust)
     connect = f"{zookeeper.secure_connect_string}/kafka"
     return Door(zookeeper, connect, properties, {}, (), ("x509", "CN=kafka"))
+
+
+def tls_properties(keystore: Path, truststore: Path) -> dict[str, str]:
+    """Properties of a client of ZooKeeper that shows a certificate; Kafka's names."""
+    return {
+        "zookeeper.ssl.client.enable": "true",
+        "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+        "zookeeper.ssl.keystore.location": str(keystore),
+        "zookeeper.ssl.keystore.type": "PEM",
+        "zookeeper.ssl.truststore.location": str(truststore),
+        "zookeeper.ssl.truststore.type": "PEM",
+    }
 
 
 @pytest.fixture(params=[by_sasl, pytest.param(by_certificate, marks=pytest.mark.slow)])
@@ -130,11 +135,11 @@ async def secured_by_kafka(door: Door, version: str, directory: Path) -> None:
     await run(fetched(version), "ZkSecurityMigrator", arguments, directory, door.jvm_flags)
 
 
-def cluster_of(door: Door, version: str, directory: Path) -> LocalCluster:
+def cluster_of(door: Door, version: str, directory: Path, *, controllers: int) -> LocalCluster:
     secured = {"zookeeper.set.acl": "true", **door.properties}
     return LocalCluster(
         ClusterSettings(
-            controllers=1,
+            controllers=controllers,
             brokers=0,
             kafka=fetched(version),
             kafka_brokers=2,
@@ -153,7 +158,7 @@ def cluster_of(door: Door, version: str, directory: Path) -> LocalCluster:
 
 async def test_kafka_and_lethe_write_what_the_other_has_created(door: Door, version: str, tmp_path: Path) -> None:
     await secured_by_kafka(door, version, tmp_path)
-    async with cluster_of(door, version, tmp_path) as cluster, cluster.session() as session:
+    async with cluster_of(door, version, tmp_path, controllers=1) as cluster, cluster.session() as session:
         await create(session, plan("ours", *ROWS, version=version), plan("stays", *ROWS, version=version))
         await until(is_known_to_all(session, 2, "ours", "stays"), "both brokers know the topics")
         await until(is_whole(session, "ours", ROWS), "ours is whole")

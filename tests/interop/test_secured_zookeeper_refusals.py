@@ -18,15 +18,15 @@ import pytest
 from lethe.adapters.config_environment import variable_name
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.daemons import ControllerDaemon
-from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.cluster.local import LocalCluster
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
-from lethe.cluster.zookeeper_security import ServerSecurity, ServerTls
+from lethe.cluster.zookeeper_security import ServerSecurity
 from tests.fakes.certificates import Authority, Leaf
 from tests.fakes.command_line import Lethe, Ran
 from tests.interop.conditions import create, delete, gone_everywhere, is_whole, kafka_leads, plan, until
-from tests.interop.conftest import START_LIMIT_S, fetched
 from tests.interop.stuck import take
-from tests.interop.test_secured_zookeeper import TAKING, Door, secured_by_kafka
+from tests.interop.test_secured_zookeeper import TAKING, Door, cluster_of, secured_by_kafka, tls_properties
+from tests.interop.test_secured_zookeeper import by_certificate as by_accepted_certificate
 from tests.interop.unchanged import is_stored, look
 
 pytestmark = [
@@ -84,27 +84,14 @@ def by_sasl(directory: Path) -> Guarded:
 
 def by_certificate(directory: Path) -> Guarded:
     authority, foreign = Authority(), Authority("another authority")
-    trust = authority.pem_file(directory / "authority.pem")
-    tls = ServerTls(authority.issue("zookeeper").pem_file(directory / "server.pem"), trust)
-    both = {"ssl.enabledProtocols": "TLSv1.2,TLSv1.3"}
-    zookeeper = EmbeddedZooKeeper(ZooKeeperSettings(security=ServerSecurity(tls, properties=both)))
-    zookeeper.start()
+    trust = authority.pem_file(directory / "trust.pem")
+    foreign_trust = foreign.pem_file(directory / "foreign-trust.pem")
 
     def client(name: str, leaf: Leaf, trusted: Path = trust) -> dict[str, str]:
-        return {
-            "zookeeper.ssl.client.enable": "true",
-            "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
-            "zookeeper.ssl.keystore.location": str(leaf.pem_file(directory / f"{name}.pem")),
-            "zookeeper.ssl.keystore.type": "PEM",
-            "zookeeper.ssl.truststore.location": str(trusted),
-            "zookeeper.ssl.truststore.type": "PEM",
-        }
+        return tls_properties(leaf.pem_file(directory / f"{name}.pem"), trusted)
 
-    right = client("kafka", authority.issue("kafka"))
-    door = Door(zookeeper, f"{zookeeper.secure_connect_string}/kafka", right, {}, (), ("x509", "CN=kafka"))
-    foreign_trust = foreign.pem_file(directory / "foreign.pem")
     return Guarded(
-        door,
+        by_accepted_certificate(directory, authority),
         (
             Refused("foreign client", client("foreign", foreign.issue("kafka")), r"certificate.*truststore"),
             Refused("expired client", client("expired", authority.expired("kafka")), r"expired"),
@@ -122,7 +109,7 @@ async def test_what_zookeeper_refuses_changes_nothing(
     door = guarded.door
     try:
         await secured_by_kafka(door, version, tmp_path)
-        async with cluster_of(door, version, tmp_path) as cluster, cluster.session() as session:
+        async with cluster_of(door, version, tmp_path, controllers=0) as cluster, cluster.session() as session:
             await kafka_leads(session)
             await create(session, *(plan(name, *ROWS, version=version) for name in ("kept", "stuck")))
             for name in ("kept", "stuck"):
@@ -139,25 +126,6 @@ async def test_what_zookeeper_refuses_changes_nothing(
             await until(is_whole(session, "kept", ROWS), "kept is whole")
     finally:
         door.zookeeper.close()
-
-
-def cluster_of(door: Door, version: str, directory: Path) -> LocalCluster:
-    secured = {"zookeeper.set.acl": "true", **door.properties}
-    return LocalCluster(
-        ClusterSettings(
-            controllers=0,
-            brokers=0,
-            kafka=fetched(version),
-            kafka_brokers=2,
-            log_dirs=1,
-            work_dir=directory / "cluster",
-            zookeeper_connect=door.connect,
-            zookeeper_access=door.access(directory),
-            kafka_properties={"auto.create.topics.enable": "false", **secured},
-            kafka_jvm_flags=door.jvm_flags,
-            start_limit_s=START_LIMIT_S,
-        )
-    )
 
 
 async def command(door: Door, properties: Mapping[str, str], *arguments: str) -> Ran:
