@@ -10,8 +10,8 @@ from lethe.adapters.config_listeners import listener_hosts
 from lethe.adapters.http_access import HttpAccess, TokenScope
 from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
-from lethe.adapters.properties import ConfigError, Property, PropertyKind, Values
-from lethe.adapters.security.config import read_tls
+from lethe.adapters.properties import Property, PropertyKind, Values
+from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import TLS
 from lethe.adapters.security.tls import TlsMaterial
 
@@ -122,15 +122,7 @@ def exposures(config: HttpConfig, origin: str) -> list[str]:
 
 def _tls(values: Values) -> TlsMaterial | None:
     settings = read_tls(values, PREFIX)
-    if settings is None:
-        return None
-    try:
-        material = TlsMaterial(settings)
-        material.server_context()
-    except ConfigError as error:
-        values.problems += error.problems
-        return None
-    return material
+    return None if settings is None else opened(values, settings, serves=True)
 
 
 def _token_file(values: Values) -> Path | None:

@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters.properties import MAX_INT, ConfigError, Property, PropertyKind, Values
-from lethe.adapters.security.config import read_zookeeper_tls
+from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
+from lethe.adapters.security.config import opened, read_zookeeper_tls
 from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
 from lethe.adapters.security.secrets import Secret
-from lethe.adapters.security.tls import TlsMaterial
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper.config import (
     DEFAULT_SLOW_WRITE_MS,
@@ -197,10 +196,8 @@ def _tls(values: Values) -> ZooKeeperTls | None:
     settings = read_zookeeper_tls(values)
     if settings is None or len(values.problems) > noted:
         return None
-    try:
-        material = TlsMaterial(settings)
-    except ConfigError as error:
-        values.problems += error.problems
+    material = opened(values, settings)
+    if material is None:
         return None
     return ZooKeeperTls(material.client_context, has_certificate=settings.keystore is not None)
 

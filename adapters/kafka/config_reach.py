@@ -18,9 +18,9 @@ from typing import Final
 
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
 from lethe.adapters.kafka.reach import BrokerReach
-from lethe.adapters.properties import ConfigError, Property, Values, read_values, schema
+from lethe.adapters.properties import Property, Values, read_values, schema
 from lethe.adapters.security.channel import ChannelSecurity
-from lethe.adapters.security.config import read_tls
+from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
 from lethe.adapters.security.config_names_sasl import (
     CLIENT_PROTOCOL,
@@ -109,10 +109,8 @@ def _channel(
     if protocol not in _TLS:
         return ChannelSecurity(login=login)
     settings = read_tls(values, *tls_prefixes) or TlsSettings()
-    try:
-        material = TlsMaterial(settings)
-    except ConfigError as error:
-        values.problems += error.problems
+    material = opened(values, settings)
+    if material is None:
         return ChannelSecurity(login=login)
     return ChannelSecurity(material.client_context, settings.check_host, login, _principal_of(material))
 

@@ -18,7 +18,7 @@ import dataclasses
 import ssl
 from typing import Final, NamedTuple
 
-from lethe.adapters.properties import Property, Values
+from lethe.adapters.properties import ConfigError, Property, Values
 from lethe.adapters.security.ciphers import choose_suites
 from lethe.adapters.security.config_names import (
     CIPHER_SUITES,
@@ -38,7 +38,7 @@ from lethe.adapters.security.config_names import (
 )
 from lethe.adapters.security.config_stores import read_kafka_keystore, read_kafka_truststore, read_zookeeper_store
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
-from lethe.adapters.security.tls import ClientAuth, TlsSettings
+from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.vocabulary import SecurityProtocol
 
@@ -107,6 +107,18 @@ def read_zookeeper_tls(values: Values) -> TlsSettings | None:
         ciphers=ciphers,
         missing_keystore="zookeeper.ssl.keystore.location",
     )
+
+
+def opened(values: Values, settings: TlsSettings, *, serves: bool = False) -> TlsMaterial | None:
+    """Read the stores, and with `serves` check that a listener can use them. None where problems are noted."""
+    try:
+        material = TlsMaterial(settings)
+        if serves:
+            material.server_context()
+    except ConfigError as error:
+        values.problems += error.problems
+        return None
+    return material
 
 
 # --- the handshake ------------------------------------------------------------------------------------------------

@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from lethe.adapters.properties import MAX_INT, ConfigError, Problem, Property, PropertyKind, Values
+from lethe.adapters.properties import MAX_INT, Problem, Property, PropertyKind, Values
 from lethe.adapters.security.accepting import MAX_RECEIVE_BYTES
 from lethe.adapters.security.access import AccessSettings
-from lethe.adapters.security.config import read_listener_tls
+from lethe.adapters.security.config import opened, read_listener_tls
 from lethe.adapters.security.config_names_sasl import JAAS_CONFIG
 from lethe.adapters.security.config_sasl import read_listener_entry
 from lethe.adapters.security.exchanges import has_users
 from lethe.adapters.security.inbound import InboundSettings, ListenerSettings
 from lethe.adapters.security.login import GSSAPI
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix, mechanism_prefix
-from lethe.adapters.security.tls import TlsMaterial, TlsSettings
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.jaas import JaasEntry, JaasError
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
@@ -141,7 +140,7 @@ def _listener(values: Values, listener: str, protocol: SecurityProtocol) -> List
     reader = PrefixedValues(values, (prefix, ""))
     mechanisms = _mechanisms(reader, listener) if protocol in _SASL else ()
     return ListenerSettings(
-        tls=_tls(values, listener, protocol) if protocol in _TLS else None,
+        tls=opened(values, read_listener_tls(values, listener, protocol), serves=True) if protocol in _TLS else None,
         mechanisms=mechanisms,
         read_plain=_users(values, listener) if PLAIN in mechanisms else None,
         mapping=_mapping(reader) if protocol is SecurityProtocol.SSL else DEFAULT_MAPPING,
@@ -153,15 +152,6 @@ def _listener(values: Values, listener: str, protocol: SecurityProtocol) -> List
         max_login_ms=values.integer("lethe.request.receive.timeout.ms"),
         failure_delay_ms=PrefixedValues(values, ("",)).integer(FAILURE_DELAY),
     )
-
-
-def _tls(values: Values, listener: str, protocol: SecurityProtocol) -> TlsSettings:
-    settings = read_listener_tls(values, listener, protocol)
-    try:
-        TlsMaterial(settings).server_context()
-    except ConfigError as error:
-        values.problems += error.problems
-    return settings
 
 
 # --- SASL ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from lethe.adapters.security.access import AccessControl, AccessSettings
 from lethe.adapters.security.acl_reader import RETRY_S, AclReader
 from lethe.adapters.security.exchanges import PlainExchange, ScramExchange
 from lethe.adapters.security.scram_users import ScramUsers
-from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings
+from lethe.adapters.security.tls import ClientAuth, TlsMaterial
 from lethe.adapters.zookeeper.interface import OnWatch, OpenSession, SessionLost, ZooKeeperSession
 from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.plain import PLAIN
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 class ListenerSettings:
     """What is configured for one listener."""
 
-    tls: TlsSettings | None = None
+    tls: TlsMaterial | None = None
     mechanisms: tuple[str, ...] = ()
     """Enabled mechanisms of SASL, of those that can be served; empty without SASL."""
     read_plain: Callable[[], JaasEntry] | None = None
@@ -61,15 +61,12 @@ class Inbound:
     """The security of one process's listeners."""
 
     def __init__(self, settings: InboundSettings) -> None:
-        """Read keys and certificates. Raises ConfigError."""
         self._settings = settings
         self.session: ZooKeeperSession | None = None
         self.access: Final = None if settings.access is None else AccessControl(settings.access, AclReader())
         """None without an authorizer."""
         self._users = ScramUsers(lambda: self.session)
-        self.tls: Final = {
-            name: TlsMaterial(each.tls) for name, each in settings.listeners.items() if each.tls is not None
-        }
+        self.tls: Final = {name: each.tls for name, each in settings.listeners.items() if each.tls is not None}
         """Certificates by listener."""
         self._admissions = {name: self._admission(name, each) for name, each in settings.listeners.items()}
 
@@ -86,8 +83,10 @@ class Inbound:
         return "any client that reaches it"
 
     def _knows_clients(self, listener: str) -> bool:
-        tls = self._settings.listeners.get(listener, ListenerSettings()).tls
-        return self.admission(listener).sasl is not None or (tls is not None and tls.client_auth is ClientAuth.REQUIRED)
+        tls = self.tls.get(listener)
+        return self.admission(listener).sasl is not None or (
+            tls is not None and tls.settings.client_auth is ClientAuth.REQUIRED
+        )
 
     def guarded(self, handler: Handler) -> Handler:
         """Return a handler that passes on only what clients may do."""

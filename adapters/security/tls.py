@@ -99,7 +99,7 @@ class TlsMaterial:
 
     def __init__(self, settings: TlsSettings, clock: Clock | None = None) -> None:
         """Read all files. Raises ConfigError with the problems of both stores."""
-        self._settings = settings
+        self.settings: Final = settings
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._files = settings.files()
@@ -133,7 +133,7 @@ class TlsMaterial:
         if made.server is not None:
             self._look_for_names(made.identity)
             return made.server
-        settings = self._settings
+        settings = self.settings
         if settings.keystore is None:
             name, reason = settings.missing_keystore, "is missing: a listener with TLS shows a certificate"
         else:
@@ -145,7 +145,7 @@ class TlsMaterial:
 
     def _look_for_names(self, identity: Identity | None) -> None:
         """Warn, once for each certificate, if clients will not accept it for any host."""
-        keystore = self._settings.keystore
+        keystore = self.settings.keystore
         if identity is None or keystore is None or identity is self._named:
             return
         self._named = identity
@@ -197,7 +197,7 @@ class TlsMaterial:
 
     def _make(self, states: Mapping[Path, FileState | None]) -> _Made:
         """Read the stores and make contexts. Raises ConfigError."""
-        settings, now_ms = self._settings, self._clock.now_ms()
+        settings, now_ms = self.settings, self._clock.now_ms()
         problems: list[Problem] = []
         identity: Identity | None = None
         trust: Trust | None = None
