@@ -88,13 +88,16 @@ def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[R
 
 
 def forget(step: StepContext, names: list[str]) -> None:
-    """Drop topics whose znodes were removed by hand; the tombstone leaves no ghosts in metadata caches."""
+    """Drop topics whose znodes were removed by hand; the tombstone leaves no ghosts in metadata caches.
+
+    While a takeover loads, no broker can be sent one yet."""
     cluster = step.context.cluster
     batch = step.batch()
     for name in names:
         _record_vanished(step, name)
         queue_deletion(cluster, name, step.now_ms)
-    batch.add_update_metadata(cluster.brokers, cluster.all_of(names))
+    if cluster.channels_are_open:
+        batch.add_update_metadata(cluster.brokers, cluster.all_of(names))
     step.flush(batch)
     for name in names:
         remove_topic(cluster, name)

@@ -87,11 +87,17 @@ def on_modified_topics_read(step: StepContext, task: ModifiedTopicsRead, outcome
             added[name] = new
         if _differs(context, name, znode):
             restoring.append(name)
+    # While a takeover loads, topics are only read: it brings them into service when the channels are open.
+    loading = not context.cluster.channels_are_open
     if replaced:
         forget(step, replaced)
-        step.do(ReadTopics(tuple(replaced)), ListDeletions())
+        if loading:
+            step.do(ReadTopics(tuple(replaced), loading))
+            context.tasks.append(ListDeletions())
+        else:
+            step.do(ReadTopics(tuple(replaced)), ListDeletions())
         context.tasks.append(TrimReassignments())
-    if added:
+    if added and not loading:
         step.do(EvictReplicas(tuple(added)), ServePartitions(added))
     if restoring:
         _restore(step, restoring)
