@@ -53,7 +53,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _environment(directory: Path, requirements: str, wheel: Path) -> Path:
     """`bin` of a new environment that holds the wheel, what it requires, and the neighbours installed after it."""
     _ran(sys.executable, "-m", "venv", directory, cwd=directory)
-    pip = (directory / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
+    pip = (directory / "bin" / "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check")
     for pins in ("build.txt", requirements):
         _ran(*pip, "--require-hashes", "--no-build-isolation", "-r", ROOT / "requirements" / pins, cwd=directory)
     _ran(*pip, "--no-deps", wheel, *NEIGHBOURS, cwd=directory)

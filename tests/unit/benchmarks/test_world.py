@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
@@ -51,19 +53,26 @@ def test_requests_and_znodes_are_those_of_the_cluster() -> None:
     assert created.largest_frame_bytes < created.wire_bytes
 
 
-def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--quick", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+@pytest.fixture(scope="module")
+def quick() -> page.Document:
+    """What a quick run tells as JSON."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["--quick", "--json"]) == 0
+    found: page.Document = json.loads(out.getvalue())
+    return found
+
+
+def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(quick: page.Document) -> None:
+    found = quick
     sizes = {size for axis in QUICK for size in axis.sizes}
     assert page.page(found).count("\n|") == 2 + len(sizes)
     again = merged(found, [{**found["rows"][0], "phases": []}])
     assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
 
 
-def test_the_page_says_which_rows_are_of_an_earlier_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--quick", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    found |= {"when": "2020-02-02", "versions": {"Lethe": "0123456"}}
+def test_the_page_says_which_rows_are_of_an_earlier_run(quick: page.Document) -> None:
+    found = quick | {"when": "2020-02-02", "versions": {"Lethe": "0123456"}}
     again = merged(found, found["rows"][1:])
     assert "0123456" not in page.page(merged(None, found["rows"]))
     assert "In an earlier run 20×10 on 3 brokers: measured on 2020-02-02" in page.page(again)
