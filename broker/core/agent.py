@@ -165,7 +165,8 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
         if topic.topic_id is not None:
             state.incarnations[topic.topic] = topic.topic_id
         if topic.is_tombstone:
-            state.note_tombstone(topic.topic, topic.topic_id, received.addressed.broker_epoch)
+            epoch = received.addressed.broker_epoch
+            state.note_tombstone(topic.topic, topic.topic_id, epoch, request.controller_epoch)
     live_before = frozenset(state.cache.brokers)
     removed = state.cache.apply(request)
     roles.on_metadata_updated(state, request, live_before)

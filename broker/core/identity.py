@@ -7,7 +7,8 @@ A directory is therefore never judged by its name alone:
 * The incarnation that a StopReplica means is the one *remembered* for that topic: from the last LeaderAndIsr or
   UpdateMetadata of this run that named an id (a tombstone does not clear it), else from ZooKeeper, asked once. The
   deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper is asked instead of deleting. So
-  it is where the tombstone is of an earlier registration: the topic may have been made anew while the broker had none.
+  it is where the tombstone is of an earlier registration or from an earlier controller: the topic may have been made
+  anew without the broker's knowledge. Each controller sends its own tombstone before it requests the deletion.
 * A replica that a LeaderAndIsr of this run has *opened* was identified by the controller. Kafka's controller, and ours,
   send LeaderAndIsr to every broker incarnation before StopReplica with delete, so legitimate deletions take that path.
 

@@ -7,12 +7,14 @@ Per partition, the first rule that applies:
     named before in the same request                                 INVALID_REQUEST
     hosted, but in an offline log directory                          KAFKA_STORAGE_ERROR
     the directory is another incarnation's (broker.core.identity)    INCONSISTENT_TOPIC_ID, or it is quarantined
+      ... a debt's compare, and some log directory is offline        KAFKA_STORAGE_ERROR: its replica may be there
     it is ambiguous which of its directories it is                   KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID without
       (broker.core.duplicates)                                         a leader; nothing is touched
     leader epoch above ours (-1 where not hosted)                    taken up, NONE
       ... but this broker is not in the replica list                 UNKNOWN_TOPIC_OR_PARTITION
       ... but the partition epoch is below ours                      ignored, NONE
       ... not new, nothing on disk, some log directory offline       KAFKA_STORAGE_ERROR, nothing is created
+      ... not new, nothing on disk, perhaps a debt's compare         NONE, nothing is created: no debt is left
     leader epoch below ours                                          STALE_CONTROLLER_EPOCH
     leader epoch ours, and only the request has a topic id           id written, NONE
     leader epoch ours, only the directory has one, follower          NONE
@@ -150,7 +152,8 @@ def _judge(
         is_new = partition.is_new and is_member
         identity = judge_opening(replica, topic.topic_id, counts_on_bytes=counts_on_bytes, is_new=is_new)
         if identity is OpenVerdict.INCONSISTENT:
-            return ErrorCode.INCONSISTENT_TOPIC_ID
+            may_be_there = state.has_offline_log_dir and _is_compare(state, partition)
+            return ErrorCode.KAFKA_STORAGE_ERROR if may_be_there else ErrorCode.INCONSISTENT_TOPIC_ID
         if identity is OpenVerdict.ASSIGN_ID and state.has_offline_log_dir and _may_be_foreign(replica, partition):
             return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = replica is not None and replica.state is ReplicaState.HOSTED and identity is not OpenVerdict.REPLACE
@@ -163,6 +166,8 @@ def _judge(
         if replica is None and not partition.is_new and state.has_offline_log_dir:
             state.put_replica(topic_partition, offline_replica(topic_partition, state))
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if replica is None and not partition.is_new and _is_compare(state, partition):
+            return ErrorCode.NONE
         return identity
     if partition.leader_epoch < current_epoch or replica is None or not hosted:
         return ErrorCode.STALE_CONTROLLER_EPOCH

@@ -40,6 +40,8 @@ class Tombstone(NamedTuple):
     """None: it named no id."""
     broker_epoch: BrokerEpoch
     """Of the registration under which it was taken in."""
+    controller_epoch: ControllerEpoch
+    """Of the controller that sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +139,24 @@ class AgentState:
 
     # --- tombstones -----------------------------------------------------------------------------------------------
 
-    def note_tombstone(self, topic: str, topic_id: TopicId | None, broker_epoch: BrokerEpoch) -> None:
-        """Store which incarnation of the topic is being deleted; `broker_epoch`: as the request names it."""
+    def note_tombstone(
+        self, topic: str, topic_id: TopicId | None, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch
+    ) -> None:
+        """Store which incarnation of the topic is being deleted; the epochs: as the request names them."""
         self.tombstoned.pop(topic, None)
-        self.tombstoned[topic] = Tombstone(topic_id, max(broker_epoch, self.broker_epoch))
+        self.tombstoned[topic] = Tombstone(topic_id, max(broker_epoch, self.broker_epoch), controller_epoch)
         if len(self.tombstoned) > MAX_TOMBSTONES:
             del self.tombstoned[next(iter(self.tombstoned))]
 
-    def current_tombstone(self, topic: str, broker_epoch: BrokerEpoch) -> Tombstone | None:
-        """Return the topic's tombstone, unless this registration, or a later one that a request names, missed it."""
+    def current_tombstone(
+        self, topic: str, broker_epoch: BrokerEpoch, controller_epoch: ControllerEpoch
+    ) -> Tombstone | None:
+        """Return the topic's tombstone, unless it was sent before this registration, before a later one that a request
+        names, or by an earlier controller than that of the request."""
         tombstone = self.tombstoned.get(topic)
-        is_current = tombstone is not None and tombstone.broker_epoch >= max(broker_epoch, self.broker_epoch)
-        return tombstone if is_current else None
+        if tombstone is None or tombstone.broker_epoch < max(broker_epoch, self.broker_epoch):
+            return None
+        return tombstone if tombstone.controller_epoch >= controller_epoch else None
 
     # --- leftovers ------------------------------------------------------------------------------------------------
 

@@ -94,8 +94,8 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest, broker_epo
             end_role(state, topic_partition)
             if not partition.delete:
                 continue
-            is_tombstoned = state.current_tombstone(topic.topic, broker_epoch) is not None
-            is_named = partition.leader_epoch != EPOCH_DURING_DELETE or is_tombstoned
+            tombstone = state.current_tombstone(topic.topic, broker_epoch, request.controller_epoch)
+            is_named = partition.leader_epoch != EPOCH_DURING_DELETE or tombstone is not None
             pays_debt = partition.leader_epoch == NO_LEADER_EPOCH
             for deletion in _deletions(state, topic_partition, errors, is_named=is_named, pays_debt=pays_debt):
                 deletions.append(deletion)
@@ -145,7 +145,7 @@ def resume_after_disk(
     effects: list[Effect] = []
     errors = dict(stage.errors)
     touched: dict[str, None] = {}
-    meant = {topic.topic: _target_incarnation(state, topic, stage.broker_epoch) for topic in stage.request.topics}
+    meant = {topic.topic: _target_incarnation(state, topic, stage) for topic in stage.request.topics}
     deleted: dict[TopicPartition, TopicId | None] = {}
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
@@ -210,11 +210,12 @@ def _candidate(state: AgentState, deletion: Deletion) -> Replica:
     return next(each for each in every if each.log_dir == deletion.log_dir)
 
 
-def _target_incarnation(state: AgentState, topic: StopReplicaTopic, broker_epoch: BrokerEpoch) -> TopicId | None:
+def _target_incarnation(state: AgentState, topic: StopReplicaTopic, stage: StopReplicaStage) -> TopicId | None:
     """The incarnation to stop, if known: for a deleted topic that of the preceding tombstone."""
     current = state.incarnations.get(topic.topic)
-    is_doomed = any(partition.leader_epoch == EPOCH_DURING_DELETE for partition in topic.partitions)
-    tombstone = state.current_tombstone(topic.topic, broker_epoch) if is_doomed else None
+    if all(partition.leader_epoch != EPOCH_DURING_DELETE for partition in topic.partitions):
+        return current
+    tombstone = state.current_tombstone(topic.topic, stage.broker_epoch, stage.request.controller_epoch)
     return current if tombstone is None else tombstone.topic_id or current
 
 

@@ -66,7 +66,7 @@ def agent_remembers_too_long() -> AbstractContextManager[object]:
 
 def agent_trusts_earlier_tombstones() -> AbstractContextManager[object]:
     """A tombstone of an earlier registration says which incarnation goes."""
-    return method(AgentState, "current_tombstone", lambda state, topic, broker_epoch: state.tombstoned.get(topic))
+    return method(AgentState, "current_tombstone", lambda state, topic, *_: state.tombstoned.get(topic))
 
 
 def agent_knows_one_directory() -> AbstractContextManager[object]:

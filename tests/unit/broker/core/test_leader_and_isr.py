@@ -14,11 +14,11 @@ from lethe.broker.core.effects import (
     PerformDisk,
     QuarantineDirectory,
 )
-from lethe.broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed
+from lethe.broker.core.inputs import ControlReceived, DiskOutcome, DiskPerformed, LogDirFailed
 from lethe.broker.core.replica import ReplicaState
 from lethe.protocol.kafka.control import Addressed, LeaderAndIsrResponse
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.vocabulary import LEADER_NONE, TopicId, TopicPartition
+from lethe.protocol.vocabulary import LEADER_NONE, NO_LEADER_EPOCH, TopicId, TopicPartition
 from tests.unit.broker.core.driver import EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become, stop
 
 T0 = TopicPartition("t", 0)
@@ -67,8 +67,26 @@ def test_a_broker_outside_the_replica_list_hosts_nothing() -> None:
 
 def test_a_leader_of_none_still_makes_the_log() -> None:
     driver = Driver()
-    assert only_error(driver.leader_and_isr(become(leader=-1))) == ErrorCode.NONE
+    assert only_error(driver.leader_and_isr(become(leader=-1, replicas=(ME, 2)))) == ErrorCode.NONE
     assert T0 in driver.state.replicas
+
+
+def test_a_compare_makes_no_log_where_there_is_none() -> None:
+    """Its broker may die before it is told to delete it, and would keep it if it has settled the debt itself."""
+    driver = Driver()
+    assert only_error(driver.leader_and_isr(become(leader=-1))) == ErrorCode.NONE
+    assert driver.state.replicas == {}
+    assert driver.disk.performed == []
+    assert [row.error for row in driver.stop(stop(leader_epoch=NO_LEADER_EPOCH)).rows] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("leader, error", [(-1, "KAFKA_STORAGE_ERROR"), (ME, "INCONSISTENT_TOPIC_ID")])
+def test_what_a_compare_asks_for_may_be_in_a_failed_log_directory(leader: int, error: str) -> None:
+    driver = Driver(found(Y))
+    driver.feed(LogDirFailed(B, "gone"))
+    answer = driver.leader_and_isr(become(topic_id=X, leader=leader))
+    assert only_error(answer) == ErrorCode[error]
+    assert list(driver.disk.log_dirs[A]) == ["t-0"]
 
 
 def test_a_lower_partition_epoch_is_skipped_silently() -> None:

@@ -224,6 +224,18 @@ def test_a_tombstone_of_an_earlier_registration_does_not_say_which_incarnation_g
     assert acknowledged.data["topic_id"] == topic_id_to_text(Y)
 
 
+@pytest.mark.parametrize("answer, kept", [(X, "delete"), (Y, "stray")])
+def test_a_tombstone_of_an_earlier_controller_does_not_say_which_incarnation_goes(answer: TopicId, kept: str) -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.update(tombstone(topic_id=X, controller_epoch=5))
+    driver.topic_ids["t"] = answer
+    assert only_error(driver.stop(stop(controller_epoch=6))) == ErrorCode.NONE
+    assert driver.asked == [("t",)]
+    (name,) = names(driver)
+    assert name.endswith(f"-{kept}")
+
+
 def test_a_tombstone_of_this_registration_says_which_incarnation_goes() -> None:
     driver = Driver()
     driver.leader_and_isr(become(topic_id=X, is_new=True))
@@ -248,7 +260,7 @@ def test_without_broker_epochs_a_tombstone_belongs_to_the_registration_of_its_ti
 def test_tombstones_are_remembered_within_bounds() -> None:
     state = Driver().state
     for number in range(MAX_TOMBSTONES + 5):
-        state.note_tombstone(f"t{number}", X, EPOCH)
+        state.note_tombstone(f"t{number}", X, EPOCH, ControllerEpoch(5))
     assert len(state.tombstoned) == MAX_TOMBSTONES
     assert "t4" not in state.tombstoned
     assert "t5" in state.tombstoned
