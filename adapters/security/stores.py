@@ -109,6 +109,10 @@ class Trust(NamedTuple):
     ended: tuple[Certificate, ...]
     """Those of them that are not valid any more; they make nothing trusted."""
 
+    def expires_ms(self) -> int:
+        """Return when the first of those that are valid ends, in milliseconds UTC."""
+        return min(_ms(cert.not_valid_after_utc) for cert in self.certificates if cert not in self.ended)
+
 
 def load_identity(store: StoreSettings, now_ms: int) -> Identity:
     """Return the key and its chain, checked. Raises ConfigError."""

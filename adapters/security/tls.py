@@ -25,7 +25,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
@@ -78,12 +78,25 @@ class TlsSettings:
         return tuple(dict.fromkeys(path for store in stores for path in store.files()))
 
 
+class TlsStatus(NamedTuple):
+    """When certificates end, in milliseconds UTC, and whether they are those of the files."""
+
+    expires_ms: int | None
+    """The first of the own certificates; None without a key store."""
+    trust_expires_ms: int | None
+    """The first of the trusted certificates, without those that had ended when they were read; None without a
+    truststore: what the system trusts is not looked at."""
+    is_outdated: bool
+    """The files have changed and cannot be used, so that what was read before stays in use."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """What was made from the files in one state."""
 
     states: Mapping[Path, FileState | None]
     identity: Identity | None
+    trust: Trust | None
     client: ssl.SSLContext
     server: ssl.SSLContext | None
     """None if the settings do not suffice for a listener."""
@@ -108,11 +121,14 @@ class TlsMaterial:
         self._named: Identity | None = None
         self._made = self._make(self._states())
 
-    @property
-    def expires_ms(self) -> int | None:
-        """When the first of the own certificates ends, in milliseconds UTC; None without a key store."""
-        identity = self._current().identity
-        return None if identity is None else identity.expires_ms()
+    def status(self) -> TlsStatus:
+        """Return when the certificates end that new connections use."""
+        made = self._current()
+        return TlsStatus(
+            None if made.identity is None else made.identity.expires_ms(),
+            None if made.trust is None else made.trust.expires_ms(),
+            self._failed is not None,
+        )
 
     @property
     def certificate(self) -> bytes | None:
@@ -212,7 +228,7 @@ class TlsMaterial:
         if problems:
             raise ConfigError(problems)
         _warn(settings, trust)
-        return _Made(states, identity, _client(settings, identity, trust), _server(settings, identity, trust))
+        return _Made(states, identity, trust, _client(settings, identity, trust), _server(settings, identity, trust))
 
 
 def _warn(settings: TlsSettings, trust: Trust | None) -> None:

@@ -26,7 +26,7 @@ from lethe.adapters.security.handshakes import handshake_problem
 from lethe.adapters.security.prefixed import Place, PlacedSecret
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.stores import StoreSettings
-from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings
+from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings, TlsStatus
 from tests.fakes.certificates import DAY, Authority, Leaf, pem
 
 PASSWORD = "store-password-1"
@@ -336,10 +336,10 @@ async def test_a_new_certificate_is_shown_at_the_next_connection(ca: Authority, 
     async with listening(material) as port:
         assert (await shown(port, context))[0] == old.certificate
         assert material.server_context() is material.server_context()
-        assert material.expires_ms == old.ends_ms()
+        assert material.status().expires_ms == old.ends_ms()
         new.pem_file(tmp_path / "new.pem").replace(path)
         assert (await shown(port, context))[0] == new.certificate
-        assert material.expires_ms == new.ends_ms()
+        assert material.status().expires_ms == new.ends_ms()
 
 
 async def test_a_new_authority_is_trusted_by_connections_that_follow(ca: Authority, tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ async def test_a_half_written_file_keeps_the_old_context_and_is_said_once(
             for _ in range(3):
                 assert (await shown(port, context))[0] == old.certificate
                 clock.ms += tls.RETRY_MS
-        assert material.expires_ms == old.ends_ms()
+        assert material.status() == TlsStatus(old.ends_ms(), None, is_outdated=True)
         (said,) = [record.getMessage() for record in caplog.records]
         assert said == (
             f"{path} changed and cannot be used; what was read before stays in use: "
@@ -394,6 +394,7 @@ async def test_a_half_written_file_keeps_the_old_context_and_is_said_once(
         )
         path.write_text(whole)
         assert (await shown(port, context))[0] == new.certificate
+        assert material.status() == TlsStatus(new.ends_ms(), None, is_outdated=False)
         assert [record.getMessage() for record in caplog.records][1:] == [
             f"{path} changed: new connections use the new content"
         ]
@@ -425,7 +426,7 @@ def test_what_failed_without_a_change_of_the_file_is_tried_again_later(ca: Autho
     clock.ms += 86_400_000 + 60_000
     new = material.server_context()
     assert new is not old
-    assert material.expires_ms == soon.ends_ms()
+    assert material.status().expires_ms == soon.ends_ms()
 
 
 def test_a_file_that_is_removed_and_comes_back_unchanged_is_no_change(ca: Authority, tmp_path: Path) -> None:
@@ -434,8 +435,19 @@ def test_a_file_that_is_removed_and_comes_back_unchanged_is_no_change(ca: Author
     old = material.server_context()
     path.rename(tmp_path / "away")
     assert material.server_context() is old
+    assert material.status().is_outdated
     (tmp_path / "away").rename(path)
     assert material.server_context() is old
+    assert not material.status().is_outdated
+
+
+def test_the_first_end_of_the_trusted_certificates_counts_those_that_have_not_ended(tmp_path: Path) -> None:
+    ended, first, last = Authority("ended", ends=-DAY), Authority("first", ends=3 * DAY), Authority("last")
+    path = tmp_path / "trust.pem"
+    path.write_text(pem(ended.certificate, last.certificate, first.certificate))
+    material = TlsMaterial(TlsSettings(truststore=truststore(path)))
+    first_ms = int(first.certificate.not_valid_after_utc.timestamp()) * 1000
+    assert material.status() == TlsStatus(None, first_ms, is_outdated=False)
 
 
 def test_a_session_that_an_old_context_began_is_not_resumed_by_a_new_one(ca: Authority, tmp_path: Path) -> None:
@@ -519,7 +531,7 @@ def test_without_settings_the_systems_authorities_are_trusted() -> None:
     context = material.client_context()
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
-    assert material.expires_ms is None
+    assert material.status() == TlsStatus(None, None, is_outdated=False)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     system = ssl.create_default_context()
     assert context.cert_store_stats() == system.cert_store_stats()
