@@ -62,6 +62,8 @@ class SecureBroker:
             self.connections += 1
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 await _Conversation(self, self.connections, reader, writer).run()
+            # A transport of TLS that is closed cannot be aborted on Python 3.11.2.
+            writers.remove(writer)
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=self.tls)
