@@ -13,6 +13,7 @@ from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
 from lethe.adapters.properties import Property, PropertyKind, Values
 from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import TLS
+from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 from lethe.adapters.security.tls import TlsMaterial
 
 PREFIX: Final = "lethe.http."
@@ -88,10 +89,12 @@ class HttpConfig:
     token_scope: TokenScope = TokenScope.ALL
     tls: TlsMaterial | None = field(default=None, compare=False)
     """None: plain HTTP."""
+    refused: RefusalCounts = field(default_factory=RefusalCounts, compare=False)
 
     def access(self) -> HttpAccess:
         """Return what decides which requests need the token."""
-        return HttpAccess(None if self.token_file is None else TokenFile(self.token_file), self.token_scope)
+        token = None if self.token_file is None else TokenFile(self.token_file)
+        return HttpAccess(token, self.token_scope, refused=self.refused)
 
 
 def read_http(values: Values) -> HttpConfig:
@@ -102,6 +105,8 @@ def read_http(values: Values) -> HttpConfig:
     config = HttpConfig(
         host, values.integer("lethe.http.port"), (*hosts, *advertised), _token_file(values), scope, _tls(values)
     )
+    reasons = {RefusalReason.TOKEN: config.token_file, RefusalReason.TLS: config.tls}
+    config.refused.by_reason.update(dict.fromkeys((each for each, has in reasons.items() if has is not None), 0))
     if not is_loopback(host):
         values.warnings += exposures(config, values.origin("lethe.http.host"))
     return config

@@ -22,6 +22,7 @@ from lethe.adapters.security.config import opened, read_zookeeper_tls
 from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
+from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper.config import (
@@ -140,6 +141,8 @@ class ZooKeeperConfig:
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
     sasl: SaslLogin | None = None
     tls: ZooKeeperTls | None = field(default=None, compare=False)
+    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    """Of all sessions."""
 
     def session(self) -> SessionConfig:
         """Return the same settings in the adapter's type."""
@@ -152,6 +155,7 @@ class ZooKeeperConfig:
             slow_write_ms=self.slow_write_ms,
             sasl=self.sasl,
             tls=self.tls,
+            refused=self.refused,
         )
 
 
@@ -199,7 +203,7 @@ def _tls(values: Values) -> ZooKeeperTls | None:
     material = opened(values, settings)
     if material is None:
         return None
-    return ZooKeeperTls(material.client_context, has_certificate=settings.keystore is not None)
+    return ZooKeeperTls(material.client_context, settings.keystore is not None, material)
 
 
 def _credentials(values: Values) -> Credentials | None:

@@ -277,7 +277,7 @@ async def serve_http(
     listen.
     """
     access = HttpAccess() if access is None else access
-    door = HttpListener(limits, tls)
+    door = HttpListener(limits, tls, access.refused)
     application = web.Application(
         middlewares=[_guard(door, AllowedHosts.of_this_machine(names))], client_max_size=_MAX_DOCUMENT_BYTES
     )

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.http_token import TokenFile
+from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,10 @@ class HttpAccess:
         token: TokenFile | None = None,
         scope: TokenScope = TokenScope.ALL,
         now_s: Callable[[], float] = time.monotonic,
+        refused: RefusalCounts | None = None,
     ) -> None:
+        self.refused: Final = RefusalCounts() if refused is None else refused
+        """Counts requests without a token, and failed handshakes."""
         self._token = token
         self._guards_reading = token is not None and scope is TokenScope.ALL
         self._now_s = now_s
@@ -97,7 +101,9 @@ class HttpAccess:
         return not self._guards_reading or self._has_token(authorization)
 
     def note_refused(self, peer: str, path: str) -> None:
-        """Log that a request had no accepted token: at once, and then at most once a minute with a number."""
+        """Count that a request had no accepted token, and log it: at once, and then at most once a minute with a
+        number."""
+        self.refused.note(RefusalReason.TOKEN)
         now_s = self._now_s()
         if self._logged_s is not None and now_s - self._logged_s < _LOG_INTERVAL_S:
             self._unlogged += 1

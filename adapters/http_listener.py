@@ -33,6 +33,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
+
 logger = logging.getLogger(__name__)
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -58,7 +60,9 @@ class HttpLimits:
 class HttpListener:
     """The listening sockets of one HTTP server, and the state of its connections."""
 
-    def __init__(self, limits: HttpLimits, tls: TlsContext | None = None) -> None:
+    def __init__(self, limits: HttpLimits, tls: TlsContext | None = None, refused: RefusalCounts | None = None) -> None:
+        """`refused` counts failed handshakes."""
+        self._refused = RefusalCounts() if refused is None else refused
         self._limits = limits
         self._tls = tls
         self._server: web.Server | None = None
@@ -169,6 +173,8 @@ class HttpListener:
                 )
         except OSError as error:
             logger.debug("an HTTP connection was closed before its first request: %s", error)
+            if isinstance(error, ssl.SSLError):
+                self._refused.note(RefusalReason.TLS)
             if context is None:
                 # With a context the transport closes it.
                 accepted.close()

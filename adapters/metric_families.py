@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
 
 from lethe.adapters.journal_sink import JournalCounts
 from lethe.adapters.metric_types import Metric, MetricKind
@@ -34,3 +36,20 @@ def single(metric: Metric, value: float) -> Family:
 def journal_families(metrics: Sequence[Metric], counts: JournalCounts) -> Iterator[Family]:
     """Return the families of JOURNAL_FILES or JOURNAL_TOPIC."""
     return map(single, metrics, (counts.written, counts.lost, counts.failing is not None))
+
+
+class _Gathered(Collector):
+    """Collector of families that are gathered already."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Family]:
+        return self._families
+
+
+def written(families: Iterable[Family]) -> bytes:
+    """Return the families in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Gathered(families))
+    return generate_latest(registry)

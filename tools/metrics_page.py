@@ -22,7 +22,7 @@ AGENT = """\
 
 # Metrics of the broker agent
 
-`lethe broker` serves them at `/metrics`, with `process_*` and those of the journal above.
+`lethe broker` serves them at `/metrics`, with `process_*` and those of certificates, refusals and the journal above.
 
 """
 SURVEY = """\

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lethe.adapters.security.accepting import SaslAcceptance
+from lethe.adapters.security.refusal_counts import RefusalCounts
 from lethe.protocol.security.principal_mapping import DEFAULT_MAPPING, PrincipalMapping
 from lethe.protocol.security.principals import Principal, certificate_principal
 from lethe.protocol.vocabulary import SecurityProtocol
@@ -32,6 +33,8 @@ class Admission:
     """From the accepted connection to the end of TLS and SASL."""
     failure_delay_ms: int = 100
     """How long the answer to a failed authentication waits (`connection.failed.authentication.delay.ms`)."""
+    refused: RefusalCounts = field(default_factory=RefusalCounts, compare=False)
+    """Counts the clients that are not admitted."""
 
     @property
     def protocol(self) -> SecurityProtocol:

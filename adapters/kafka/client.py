@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -26,6 +27,7 @@ from lethe.adapters.kafka.client_errors import (
 )
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
 from lethe.adapters.security.login import log_in
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.tls_failures import answered_with_alert, tls_failure
 from lethe.protocol.kafka.codec import EncodedBody, preload
 from lethe.protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
@@ -115,11 +117,12 @@ class KafkaConnection:
         missed = "accept a connection" if security.tls is None else "finish connection and TLS handshake"
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
-                reader, writer = await _streams(host, port, peer, security)
-                protocol = ClientConnection(client_id, max_response_bytes)
-                connection = cls(reader, writer, protocol, peer, request_timeout_ms, security)
-                missed = "finish the SASL login"
-                await connection._log_in()
+                with _noted(security):
+                    reader, writer = await _streams(host, port, peer, security)
+                    protocol = ClientConnection(client_id, max_response_bytes)
+                    connection = cls(reader, writer, protocol, peer, request_timeout_ms, security)
+                    missed = "finish the SASL login"
+                    await connection._log_in()
         except TimeoutError as error:
             raise ConnectionFailed(f"{peer} did not {missed} within {connect_timeout_ms} ms") from error
         return connection
@@ -184,9 +187,10 @@ class KafkaConnection:
         try:
             async with asyncio.timeout(limit_ms / 1000), self._in_flight:
                 self._check_open()
-                if self._log_in_again_s is not None and asyncio.get_running_loop().time() >= self._log_in_again_s:
-                    await self._log_in()
-                return await self._answer(api, send())
+                with _noted(self._security):
+                    if self._log_in_again_s is not None and asyncio.get_running_loop().time() >= self._log_in_again_s:
+                        await self._log_in()
+                    return await self._answer(api, send())
         except TimeoutError as error:
             raise RequestTimedOut(f"{self.peer} did not answer {api.name} within {limit_ms} ms") from error
 
@@ -315,6 +319,19 @@ _UNCERTIFIED_HINT: Final = (
     ", as a listener does that requires another client certificate or SASL: check ssl.keystore.location and "
     "security.protocol"
 )
+
+
+@contextmanager
+def _noted(security: ChannelSecurity) -> Iterator[None]:
+    """Count a failure of TLS or of the login."""
+    try:
+        yield
+    except TlsFailed:
+        security.refused.note(RefusalReason.TLS)
+        raise
+    except AuthenticationRefused:
+        security.refused.note(RefusalReason.LOGIN)
+        raise
 
 
 def _ranges(answer: ApiVersionsResponse) -> Mapping[int, VersionRange]:

@@ -112,7 +112,7 @@ def _channel(
     material = opened(values, settings)
     if material is None:
         return ChannelSecurity(login=login)
-    return ChannelSecurity(material.client_context, settings.check_host, login, _principal_of(material))
+    return ChannelSecurity(material.client_context, settings.check_host, login, _principal_of(material), material)
 
 
 def _principal_of(material: TlsMaterial) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.kafka.client_errors import AccessFailed
-from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
+from lethe.adapters.security.channel import ChannelSecurity
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
 from lethe.protocol.listener_choice import BETWEEN_BROKERS_REMEDY, ListenerChoice
 from lethe.protocol.vocabulary import Broker, Endpoint, SecurityProtocol
@@ -27,7 +27,7 @@ class NoListener(AccessFailed):
 
 
 def _plaintext_only() -> Mapping[SecurityProtocol, ChannelSecurity]:
-    return MappingProxyType({SecurityProtocol.PLAINTEXT: PLAINTEXT})
+    return MappingProxyType({SecurityProtocol.PLAINTEXT: ChannelSecurity()})
 
 
 @dataclass(frozen=True, slots=True)

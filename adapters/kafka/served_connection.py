@@ -18,6 +18,7 @@ from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvail
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
 from lethe.adapters.kafka.peers import Close, Handler, Peer
 from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import Decoded
 from lethe.protocol.kafka.connection import Buffers, ServerConnection, api_versions_response
@@ -45,11 +46,11 @@ class Unfinished(Exception):
 
 
 class NotAdmitted(Exception):
-    """The client is refused: its login, or what it asks before. The message says why; `kind` is one word about it."""
+    """The client is refused: its login, or what it asks before. The message says why."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, reason: RefusalReason, message: str) -> None:
         super().__init__(message)
-        self.kind: Final = kind
+        self.reason: Final = reason
 
 
 class NotForwarded(Exception):
@@ -150,7 +151,7 @@ class Conversation:
             if not self._login_limit.expired():
                 raise
             limit_ms = self._connection.admission.max_login_ms
-            raise NotAdmitted("time", f"it did not authenticate within {limit_ms} ms") from None
+            raise NotAdmitted(RefusalReason.UNFINISHED, f"it did not authenticate within {limit_ms} ms") from None
         except PeerClosed:
             if self._connection.closing:
                 return "by the server"
@@ -269,7 +270,7 @@ class Conversation:
             return
         head = self._protocol.next_head()
         if head is not None and (reason := self._sasl.refusal(head.api_key)) is not None:
-            raise NotAdmitted("order", reason)
+            raise NotAdmitted(RefusalReason.NO_LOGIN, reason)
 
     async def _log_in(self, request: SaslHandshakeRequest | SaslAuthenticateRequest) -> Buffers:
         """Return the response. After a failed authentication it is sent here, and NotAdmitted is raised."""
@@ -281,7 +282,7 @@ class Conversation:
             await asyncio.sleep(connection.admission.failure_delay_ms / 1000)
             if response is not None:
                 await self._write(self._protocol.reply(response))
-            raise NotAdmitted("login", failure)
+            raise NotAdmitted(RefusalReason.UNCHECKED if response is None else RefusalReason.LOGIN, failure)
         if sasl.principal is not None:
             connection.peer = connection.peer._replace(principal=sasl.principal)
             self._login_limit.reschedule(None)

@@ -280,6 +280,7 @@ class KafkaServer:
         try:
             opened = await shake_hands(accepted, admission, peer, self._service.chunk_bytes)
         except HandshakeFailed as error:
+            admission.refused.note(error.reason)
             self.refused.note(("tls", listener, peer.host), f"{self._name}: refused {error}")
             return
         if admission.sasl is None:
@@ -311,8 +312,10 @@ class KafkaServer:
                 f"{self._name}: closed the connection of {peer}: {error}",
             )
         except NotAdmitted as error:
+            connection.admission.refused.note(error.reason)
             self.refused.note(
-                (error.kind, connection.listener, peer.host), f"{self._name}: closed the connection of {peer}: {error}"
+                (error.reason, connection.listener, peer.host),
+                f"{self._name}: closed the connection of {peer}: {error}",
             )
         except ProtocolError as error:
             _LOG.warning("%s: closed the connection of %s: %s", self._name, peer, error)

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from lethe.adapters.kafka.admission import Admission
 from lethe.adapters.kafka.peers import Peer, peer_of
 from lethe.adapters.properties import ConfigError
 from lethe.adapters.security.handshakes import handshake_problem
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.protocol.security.principals import PrincipalRefused
 
 _LOG: Final = logging.getLogger(__name__)
@@ -29,6 +31,10 @@ _CLOSING_S: Final = 1.0
 
 class HandshakeFailed(Exception):
     """The client does not get in. The message names it, the reason and the remedy."""
+
+    def __init__(self, message: str, reason: RefusalReason = RefusalReason.TLS) -> None:
+        super().__init__(message)
+        self.reason: Final = reason
 
 
 class Opened(NamedTuple):
@@ -104,15 +110,21 @@ async def shake_hands(accepted: socket.socket, admission: Admission, peer: Peer,
     except OSError as error:
         if loop.time() >= ends_s:
             raise HandshakeFailed(
-                f"{peer}: it did not finish the handshake of TLS within {admission.max_login_ms} ms"
+                f"{peer}: it did not finish the handshake of TLS within {admission.max_login_ms} ms",
+                RefusalReason.UNFINISHED,
             ) from error
-        raise HandshakeFailed(handshake_problem(error, str(peer))) from error
+        raise HandshakeFailed(handshake_problem(error, str(peer)), _reason(error)) from error
     try:
         principal = admission.certificate_principal(transport.get_extra_info("ssl_object"))
     except PrincipalRefused as error:
         transport.abort()
         raise HandshakeFailed(f"{peer}: {error}") from error
     return Opened(reader, asyncio.StreamWriter(transport, protocol, reader, loop), peer._replace(principal=principal))
+
+
+def _reason(error: OSError) -> RefusalReason:
+    """A client that only hangs up is not refused: it may be a check of the port."""
+    return RefusalReason.TLS if isinstance(error, ssl.SSLError) else RefusalReason.UNFINISHED
 
 
 def peer_of_socket(accepted: socket.socket) -> Peer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,11 +19,12 @@ from lethe.adapters.security.audit import AuditLog
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import MetadataRequest, Request, Response
+from lethe.protocol.security.acls import Operation, ResourceType
 from lethe.protocol.security.authorizer import Acls, Action, Authorizer, Client, host_address, refusal
 from lethe.protocol.security.forwarded_clients import hosts_matter
 from lethe.protocol.security.principals import Principal
 from lethe.protocol.security.refusals import filtered_response, refused_response
-from lethe.protocol.security.rights import Where, refused_action, refused_actions
+from lethe.protocol.security.rights import RIGHTS, Where, refused_action, refused_actions
 
 _LOG: Final = logging.getLogger(__name__)
 PATIENCE_S: Final = 10.0
@@ -44,6 +46,10 @@ class AccessControl:
     def __init__(self, settings: AccessSettings, reader: AclReader, *, patience_s: float = PATIENCE_S) -> None:
         self.refused: Final = AuditLog(_LOG)
         """Requests that were refused, or in part."""
+        self.refused_by_right: Final[Counter[tuple[Operation, ResourceType]]] = Counter(
+            {(right.operation, right.resource_type): 0 for rights in RIGHTS.values() for right in rights}
+        )
+        """The same by the right that was missing."""
         self._settings = settings
         self.reader: Final = reader
         self._patience_s = patience_s
@@ -110,4 +116,5 @@ class AccessControl:
     def _note(self, client: Client, action: Action, api: ApiKey) -> None:
         shown = action if len(action.name) <= _MAX_SHOWN else action._replace(name=f"{action.name[:_MAX_SHOWN]}…")
         kind = (client.principal, action.operation, action.resource_type)
+        self.refused_by_right[action.operation, action.resource_type] += 1
         self.refused.note(kind, f"refused {api.name}: {refusal(client, shown)}")

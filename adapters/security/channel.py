@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lethe.adapters.security.login import SaslLogin
+from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
+from lethe.adapters.security.tls import TlsMaterial
 from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import SecurityProtocol
 
@@ -31,6 +33,10 @@ class ChannelSecurity:
     login: SaslLogin | None = None
     certificate_principal: str = str(ANONYMOUS)
     """Principal of the certificate that is shown; without one that of clients that do not say who they are."""
+    material: TlsMaterial | None = field(default=None, compare=False)
+    """Where `tls` has its certificates from."""
+    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    """Counts connections that failed at TLS or login."""
 
     @property
     def protocol(self) -> SecurityProtocol:

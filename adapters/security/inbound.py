@@ -18,6 +18,7 @@ from lethe.adapters.security.accepting import MAX_RECEIVE_BYTES, Exchange, SaslA
 from lethe.adapters.security.access import AccessControl, AccessSettings
 from lethe.adapters.security.acl_reader import RETRY_S, AclReader
 from lethe.adapters.security.exchanges import PlainExchange, ScramExchange
+from lethe.adapters.security.refusal_counts import OF_SASL, OF_TLS, RefusalCounts
 from lethe.adapters.security.scram_users import ScramUsers
 from lethe.adapters.security.tls import ClientAuth, TlsMaterial
 from lethe.adapters.zookeeper.interface import OnWatch, OpenSession, SessionLost, ZooKeeperSession
@@ -68,6 +69,8 @@ class Inbound:
         self._users = ScramUsers(lambda: self.session)
         self.tls: Final = {name: each.tls for name, each in settings.listeners.items() if each.tls is not None}
         """Certificates by listener."""
+        self.refused: Final = {name: _refusal_counts(each) for name, each in settings.listeners.items()}
+        """Refused clients by listener."""
         self._admissions = {name: self._admission(name, each) for name, each in settings.listeners.items()}
 
     def admission(self, listener: str) -> Admission:
@@ -137,6 +140,7 @@ class Inbound:
             mapping=settings.mapping,
             max_login_ms=settings.max_login_ms,
             failure_delay_ms=settings.failure_delay_ms,
+            refused=self.refused[listener],
         )
 
     def _sasl(self, settings: ListenerSettings) -> SaslAcceptance:
@@ -151,3 +155,7 @@ class Inbound:
             return lambda: PlainExchange(read)
         scram = ScramMechanism(mechanism)
         return lambda: ScramExchange(scram, self._users)
+
+
+def _refusal_counts(settings: ListenerSettings) -> RefusalCounts:
+    return RefusalCounts(*(OF_TLS if settings.tls is not None else ()), *(OF_SASL if settings.mechanisms else ()))

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
 from lethe.adapters.security.secrets import Secret
+from lethe.adapters.security.tls import TlsMaterial
 from lethe.protocol.zookeeper.operations import Credentials
 from lethe.protocol.zookeeper.paths import path_problem
 
@@ -71,6 +73,8 @@ class ZooKeeperTls:
     """Called at each connect, so that files that have changed count. Raises OSError or ValueError with a message."""
     has_certificate: bool = False
     """True: the client shows a certificate. ZooKeeper knows it by that (scheme x509), and znodes can belong to it."""
+    material: TlsMaterial | None = None
+    """Where the contexts have their certificates from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,8 @@ class ZooKeeperConfig:
     """The server's `jute.maxbuffer`: it drops a connection that sends a larger request."""
     reply_target_bytes: int = 1024 * 1024
     """Target size of an answer to a bulk read."""
+    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    """Counts connections that failed at TLS, and refused logins."""
     max_reply_bytes: int = 64 * 1024 * 1024
     """A larger answer is skipped: then a bulk read is divided, a single read fails with MARSHALLING."""
 

@@ -85,6 +85,8 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Future[bytes] = self._loop.create_future()
         self.closed: Final[asyncio.Future[str]] = self._loop.create_future()
         """Done, with the reason, once the connection is lost."""
+        self.tls_failed = False
+        """True once TLS has ended it: with TLS 1.3 a server refuses a certificate after the handshake."""
         self.last_sent_at = self.last_received_at = self._loop.time()
         self.confirmed_at = self._loop.time()
         """Send time of the newest answered request: the server has heard from us then or later."""
@@ -168,6 +170,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.tls_failed = isinstance(exc, ssl.SSLError)
         said = tls_failure(exc) if isinstance(exc, ssl.SSLError) else None
         self.drop(said or self._unanswered(f"connection lost: {exc}" if exc else "connection closed"))
 

@@ -28,6 +28,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.config import Server, ZooKeeperConfig
 from lethe.adapters.zookeeper.connection import Answer, Completion, Connection, connect
@@ -95,6 +96,7 @@ class SessionConnection:
         try:
             await self._connect_before(deadline, troubles)
         except _AccessRefused as refused:
+            self.config.refused.note(RefusalReason.LOGIN)
             raise ZooKeeperRefused(f"ZooKeeper refuses this client: {refused}") from refused
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
@@ -175,6 +177,8 @@ class SessionConnection:
             if self.lost_reason is not None:
                 raise SessionOver(self.lost_reason)
         except BaseException:
+            if connection.tls_failed:
+                self.config.refused.note(RefusalReason.TLS)
             connection.drop("given up while connecting")
             raise
         self.connection = connection
@@ -195,6 +199,7 @@ class SessionConnection:
             )
         except OSError as error:
             if tls is not None and (said := tls_failure(error, server.host)):
+                self.config.refused.note(RefusalReason.TLS)
                 raise ConnectionError(said) from error
             raise
         except ValueError as error:

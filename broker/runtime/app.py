@@ -36,6 +36,7 @@ from lethe.adapters.kafka.server import ListenFailed
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import cluster_id, ensure_roots
 from lethe.adapters.security.inbound import Inbound
+from lethe.adapters.security_metrics import security_metrics
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
@@ -116,7 +117,6 @@ class AgentApp:
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where it listens, with real ports."""
         self.http: HttpServer | None = None
-        self.metrics = AgentMetrics()
         self._config = config
         self._clock = SystemClock() if clock is None else clock
         self._manager = ServiceManager() if manager is None else manager
@@ -128,6 +128,7 @@ class AgentApp:
             disk=disk,
         )
         self._inbound = Inbound(config.inbound)
+        self.metrics = AgentMetrics(security_metrics(config, self._inbound))
         opening = self._inbound.following(open_session)
         self._sessions = Sessions(opening, self._clock, prepare=self._prepare, registered=self._note_registered)
         self._missed = MissedDeletions(config.broker_id)

@@ -5,6 +5,7 @@ A scrape runs on the event loop, between two steps, so its values are consistent
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from prometheus_client.registry import Collector
 from lethe.adapters.journal import JournalCounts
 from lethe.adapters.metric_families import journal_families, single, values
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC, Metric, MetricKind
+from lethe.adapters.security_metrics import METRICS as SECURITY
+from lethe.adapters.security_metrics import SecurityMetrics
 from lethe.broker.core.state import AgentState
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.control import ApiKey
@@ -114,6 +117,7 @@ METRICS: Final = (
     _REQUEST_BYTES,
     _ANSWERS,
     _REFUSALS,
+    *SECURITY,
     *JOURNAL_FILES,
     *JOURNAL_TOPIC,
 )
@@ -148,8 +152,9 @@ class AgentCounts:
 class AgentMetrics(Collector):
     """A registry of its own for one agent, so that several can live in one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: SecurityMetrics | None = None) -> None:
         self.counts = AgentCounts()
+        self._security = SecurityMetrics() if security is None else security
         self.state: AgentState | None = None
         self.registered = False
         self.journal: JournalCounts | None = None
@@ -163,6 +168,11 @@ class AgentMetrics(Collector):
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
+    async def text_of_now(self) -> bytes:
+        """Return the same, with certificates as their files are now."""
+        await asyncio.to_thread(self._security.look)
+        return self.text()
+
     def collect(self) -> Iterable[Family]:
         """Return the metric families of a scrape, as Prometheus' library requires."""
         yield from self._counted()
@@ -170,6 +180,7 @@ class AgentMetrics(Collector):
             yield from journal_families(JOURNAL_FILES, self.journal)
         if self.journal_topic is not None:
             yield from journal_families(JOURNAL_TOPIC, self.journal_topic)
+        yield from self._security.families()
         # Also before the first session, so that a wrong address shows.
         yield single(_REGISTERED, self.registered)
         if self.state is not None:

@@ -30,9 +30,9 @@ class AgentPages:
     def routes(self) -> tuple[Route, ...]:
         return (*standard_routes(self._text, self.health, self.readiness), Route("/state", self._state))
 
-    def _text(self) -> bytes:
+    async def _text(self) -> bytes:
         self._metrics.registered = self._sessions.session is not None
-        return self._metrics.text()
+        return await self._metrics.text_of_now()
 
     def health(self) -> Health:
         """Healthy if the process answers; failed log directories are shown and do not make it unhealthy."""

@@ -32,6 +32,7 @@ from lethe.adapters.kafka.server import ListenFailed
 from lethe.adapters.logs import fields
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.security.inbound import Inbound
+from lethe.adapters.security_metrics import security_metrics
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
 from lethe.adapters.zookeeper.interface import OpenSession
@@ -189,12 +190,12 @@ class ControllerApp:
         return ExitCode.STOPPED if self.unconfirmed_deletions.is_nothing else ExitCode.UNCONFIRMED_DELETIONS
 
     async def _run_tasks(self, journal: Journal | None) -> None:
-        metrics = ControllerMetrics()
+        inbound = Inbound(self._config.inbound)
+        metrics = ControllerMetrics(security_metrics(self._config, inbound))
         memory = BoardMemory(self._config.controller_id, self._clock)
         recorder = Recorder(journal, metrics, memory)
         queue = EventQueue()
         timers = Timers(self._clock, queue.post)
-        inbound = Inbound(self._config.inbound)
         listener = listener_for(self._config, queue.post, metrics, inbound)
         open_session = self._open_session if listener is None else inbound.following(self._open_session)
 

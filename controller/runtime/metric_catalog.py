@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lethe.adapters import security_metrics
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC, Metric, MetricKind
 from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.runtime import broker_metrics as brokers
@@ -315,5 +316,6 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
         ),
     ),
     *brokers.GROUPS,
+    ("Certificates and refusals", security_metrics.REMARK, security_metrics.METRICS),
     ("Journal", "", (*JOURNAL_FILES, *JOURNAL_TOPIC)),
 )

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric as Family
-from prometheus_client.registry import Collector
 
 from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
-from lethe.adapters.metric_families import journal_families, single, values
+from lethe.adapters.metric_families import journal_families, single, values, written
 from lethe.adapters.metric_types import JOURNAL_FILES, JOURNAL_TOPIC
+from lethe.adapters.security_metrics import SecurityMetrics
 from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.deletion_memory import DELETING, REFUSAL_REASONS, DeletionStage, RetriedAction
 from lethe.controller.core.gauges import Gauges
@@ -143,8 +143,9 @@ class Sources:
 class ControllerMetrics:
     """Counts the runtime's events; `text` is the answer of `/metrics`."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: SecurityMetrics | None = None) -> None:
         self.sources = Sources()
+        self._security = SecurityMetrics() if security is None else security
         self.queue_time_ms = Sample()
         self.state = ControllerState.IDLE
         self.state_times_ms = {state: Sample() for state in metric_catalog.STATE_TIMERS}
@@ -233,7 +234,8 @@ class ControllerMetrics:
         return written(self.gathered())
 
     async def text_written_aside(self) -> bytes:
-        """Return the same; a thread formats it, which is the slowest part."""
+        """Return the same, with certificates as their files are now; a thread formats it, which is the slowest part."""
+        await asyncio.to_thread(self._security.look)
         return await asyncio.to_thread(written, self.gathered())
 
     def gathered(self) -> list[Family]:
@@ -298,23 +300,7 @@ class ControllerMetrics:
             yield from journal_families(JOURNAL_FILES, sources.journal)
         if sources.journal_topic is not None:
             yield from journal_families(JOURNAL_TOPIC, sources.journal_topic)
-
-
-class _Gathered(Collector):
-    """Collector of families that are gathered already."""
-
-    def __init__(self, families: Iterable[Family]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Family]:
-        return self._families
-
-
-def written(families: Iterable[Family]) -> bytes:
-    """Return the families in Prometheus' text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Gathered(families))
-    return generate_latest(registry)
+        yield from self._security.families()
 
 
 def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:

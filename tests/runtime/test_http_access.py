@@ -25,6 +25,7 @@ from lethe.adapters.http import (
 from lethe.adapters.http_access import Access, HttpAccess, TokenScope
 from lethe.adapters.http_listener import HttpLimits
 from lethe.adapters.http_token import TokenFile
+from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 LIMIT_S = 30
 TOKEN = "0123456789abcdef" * 4
@@ -66,9 +67,10 @@ async def serving(
     token: Path | None,
     scope: TokenScope = TokenScope.ALL,
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
+    refused: RefusalCounts | None = None,
 ) -> AsyncIterator[tuple[Server, aiohttp.ClientSession]]:
     served = Server()
-    access = HttpAccess(None if token is None else TokenFile(token), scope)
+    access = HttpAccess(None if token is None else TokenFile(token), scope, refused=refused)
     async with (
         serve_http("127.0.0.1", 0, served.routes(), access=access, limits=limits) as server,
         aiohttp.ClientSession(server.url, timeout=aiohttp.ClientTimeout(LIMIT_S)) as client,
@@ -96,7 +98,8 @@ WRONG: tuple[dict[str, str], ...] = (
 
 @pytest.mark.parametrize("path", READS)
 async def test_what_tells_topic_names_needs_the_token_and_a_refusal_gives_no_hint(token: Path, path: str) -> None:
-    async with serving(token) as (_, client):
+    refused = RefusalCounts(RefusalReason.TOKEN)
+    async with serving(token, refused=refused) as (_, client):
         said = set()
         for headers in WRONG:
             async with client.get(path, headers=headers) as response:
@@ -108,6 +111,7 @@ async def test_what_tells_topic_names_needs_the_token_and_a_refusal_gives_no_hin
             said.add(await response.text())
         assert len(said) == 1
         assert SECRET not in said.pop()
+        assert refused.by_reason == {RefusalReason.TOKEN: len(WRONG) + 1}
         async with client.get(path, headers=BEARER) as response:
             assert response.status == 200
 

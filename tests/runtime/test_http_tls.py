@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.http import Health, HttpServer, serve_http, standard_routes
+from lethe.adapters.http_access import HttpAccess
 from lethe.adapters.http_listener import HttpLimits
+from lethe.adapters.security.refusal_counts import RefusalReason
 from tests.fakes.certificates import Authority
 
 LIMIT_S = 60
@@ -103,11 +105,15 @@ async def test_without_a_usable_certificate_connections_are_closed_until_there_i
 
 @pytest.mark.parametrize("sent", [ASK, b"\x00" * 64])
 async def test_who_does_not_speak_tls_is_hung_up_on_without_an_answer(certificates: Certificates, sent: bytes) -> None:
-    async with serve_http("127.0.0.1", 0, ROUTES, tls=certificates.context) as server:
+    access = HttpAccess()
+    async with serve_http("127.0.0.1", 0, ROUTES, access=access, tls=certificates.context) as server:
+        async with raw(server, b""):
+            pass
         async with raw(server, sent) as reader, asyncio.timeout(LIMIT_S):
             with contextlib.suppress(ConnectionError):
                 assert b"HTTP" not in await reader.read()
         assert await serial_of(server, certificates.trust) == certificates.serial
+    assert access.refused.by_reason == {RefusalReason.TLS: 1}, "who only connects is not counted"
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO_BEGUN])

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from lethe.adapters.kafka.client import AuthenticationRefused, ConnectionFailed, KafkaConnection, TlsFailed
@@ -36,7 +37,7 @@ from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.paths import config_user
 from lethe.protocol.zookeeper.znodes import encode_config
 from tests.fakes.agents import agent_config, ignore_watch, running
-from tests.fakes.certificates import Authority, Leaf
+from tests.fakes.certificates import DAY, Authority, Leaf
 from tests.fakes.runtime import controller_config
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.core.driver import become, stop
@@ -80,6 +81,21 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
+async def scraped(app: AgentApp | ControllerApp) -> dict[str, float]:
+    """Value of each series with labels at /metrics, by its text."""
+    assert app.http is not None
+    async with aiohttp.ClientSession(app.http.url) as client, client.get("/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if "{" in line)}
+
+
+def refusals(found: dict[str, float]) -> dict[str, float]:
+    """Refused clients of the listener by reason, without those of which there were none."""
+    begin = "lethe_authentication_refused_total{"
+    rows = {name: value for name, value in found.items() if name.startswith(begin) and 'use="listener"' in name}
+    return {name.partition('reason="')[2].partition('"')[0]: value for name, value in rows.items() if value}
+
+
 # --- agents -------------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +117,9 @@ async def test_a_forged_stop_replica_deletes_nothing_on_an_agent_with_sasl_and_r
                 await ask(endpoint, security, order)
         assert directory.is_dir()
         assert TopicPartition("t", 0) in app.loop.state.replicas
+        found = await scraped(app)
+        assert refusals(found) == {"no_login": 1, "login": 2}
+        assert found['lethe_authorization_refused_total{operation="ClusterAction",resource_type="Cluster"}'] == 1
 
         deleted = await ask(endpoint, as_user("admin"), order)
         assert deleted.error == ErrorCode.NONE  # type: ignore[union-attr]
@@ -148,11 +167,12 @@ def tls_security(tmp_path: Path, ca: Authority, leaf: Leaf | None) -> ChannelSec
 async def test_an_agent_with_tls_knows_controllers_by_their_certificates(tmp_path: Path) -> None:
     ca, stores = Authority(), tmp_path / "stores"
     stores.mkdir()
+    leaf, key_store = ca.issue("agent"), stores / "agent.pem"
     tls = {
         "listeners": "SSL://127.0.0.1:0",
         "security_inter_broker_protocol": "SSL",
         "ssl_keystore_type": "PEM",
-        "ssl_keystore_location": str(ca.issue("agent").pem_file(stores / "agent.pem")),
+        "ssl_keystore_location": str(leaf.pem_file(key_store)),
         "ssl_truststore_type": "PEM",
         "ssl_truststore_location": str(ca.pem_file(stores / "ca.pem")),
         "ssl_client_auth": "required",
@@ -167,12 +187,20 @@ async def test_an_agent_with_tls_knows_controllers_by_their_certificates(tmp_pat
         other = await ask(endpoint, tls_security(stores, ca, ca.client("ann")), addressed(app, stop(delete=True)))
         assert other.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # type: ignore[union-attr]
         foreign = Authority("Foreign CA")
-        for leaf in (None, foreign.client("controller"), ca.expired()):
+        for wrong in (None, foreign.client("controller"), ca.expired()):
             with pytest.raises(ConnectionFailed):
-                await ask(endpoint, tls_security(stores, ca, leaf), order)
+                await ask(endpoint, tls_security(stores, ca, wrong), order)
+        found = await scraped(app)
+        assert refusals(found) == {"tls": 3}
         with pytest.raises(TlsFailed):
             await ask(endpoint, tls_security(stores, foreign, ca.client("controller")), order)
         assert TopicPartition("t", 0) in app.loop.state.replicas
+        renewed = ca.issue("agent", ends=60 * DAY)
+        renewed.pem_file(key_store)
+        for listener, use in (("SSL", "listener"), ("SSL", "brokers")):
+            series = f'lethe_certificate_expiry_timestamp_seconds{{listener="{listener}",use="{use}"}}'
+            assert found[series] == leaf.ends_ms() / 1000
+            assert (await scraped(app))[series] == renewed.ends_ms() / 1000
 
 
 async def test_an_agent_without_authorizer_says_who_can_delete_replicas(
@@ -228,6 +256,9 @@ async def test_brokers_in_front_of_a_controller_authenticate_and_need_their_righ
         assert refused == ControlledShutdownResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         with pytest.raises(AuthenticationRefused):
             await ask(endpoint, as_user("admin", "guessed"), SHUTDOWN)
+        found = await scraped(app)
+        assert refusals(found) == {"login": 1}
+        assert found['lethe_authorization_refused_total{operation="ClusterAction",resource_type="Cluster"}'] == 1
     assert any("refused CONTROLLED_SHUTDOWN: User:ann" in said for said in warnings(caplog))
 
 

@@ -24,6 +24,7 @@ from lethe.adapters.kafka.client import (
 )
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
 from lethe.adapters.security.login import SaslLogin
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.tokens import TokenCommand, TokenFile
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import MetadataRequest
@@ -59,12 +60,16 @@ async def connect(port: int, security: ChannelSecurity, host: str = "127.0.0.1",
 async def failure(
     broker: SecureBroker, security: ChannelSecurity, host: str = "127.0.0.1", **limits: int
 ) -> ConnectionFailed:
-    """Return why a first request fails; nothing secret is in the text."""
+    """Return why a first request fails; it is counted, and nothing secret is in the text."""
+    before = dict(security.refused.by_reason)
     async with broker.running() as port:
         with pytest.raises(ConnectionFailed) as failed:
             async with await connect(port, security, host, **limits) as connection:
                 await connection.request(ALL, 12)
-    text = str(failed.value)
+    text, error = str(failed.value), failed.value
+    counts = security.refused.by_reason
+    assert counts[RefusalReason.TLS] - before[RefusalReason.TLS] == isinstance(error, TlsFailed)
+    assert counts[RefusalReason.LOGIN] - before[RefusalReason.LOGIN] == isinstance(error, AuthenticationRefused)
     assert PASSWORD not in text
     assert f"{host}:{port}" in text
     return failed.value

@@ -20,10 +20,11 @@ from lethe.adapters.kafka.peers import Close, Peer
 from lethe.adapters.kafka.server import KafkaServer
 from lethe.adapters.properties import ConfigError, Problem
 from lethe.adapters.registration import ensure_roots
-from lethe.adapters.security.accepting import Exchange, SaslAcceptance
+from lethe.adapters.security.accepting import CredentialsUnavailable, Exchange, SaslAcceptance
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
 from lethe.adapters.security.exchanges import PlainExchange, ScramExchange
 from lethe.adapters.security.login import SaslLogin
+from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.scram_users import ScramUsers
 from lethe.protocol.kafka.codec import RequestHeader, decode_response, encode_request
 from lethe.protocol.kafka.control import ApiKey
@@ -242,11 +243,13 @@ async def test_a_wrong_client_certificate_is_refused_with_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, leaf: Leaf | None, words: str
 ) -> None:
     context = server_context(tmp_path, verify=ssl.CERT_REQUIRED)
-    async with running(Admission(lambda: context)) as server:
+    admission = Admission(lambda: context)
+    async with running(admission) as server:
         for _ in range(3):
             with pytest.raises(ConnectionFailed):
                 await principal(server, client_tls(tmp_path, leaf))
         await until(lambda: server.refused.count == 3)
+    assert admission.refused.by_reason == {RefusalReason.TLS: 3}
     (said,) = refusals(caplog)
     assert words in said
     assert re.search(r"127\.0\.0\.1:\d+", said)
@@ -256,14 +259,18 @@ async def test_a_client_without_tls_and_one_that_sends_nothing_are_closed_with_t
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     context = server_context(tmp_path)
-    async with running(Admission(lambda: context, max_login_ms=300)) as server:
+    admission = Admission(lambda: context, max_login_ms=300)
+    async with running(admission) as server:
         async with raw(server) as client:
             client.send(ApiVersionsRequest(), 0)
             assert (await asyncio.wait_for(client.reader.read(), LIMIT_S))[:1] in (b"", b"\x15")
         async with raw(server) as client:
             assert await client.is_closed()
+        async with raw(server):
+            pass
         await until(lambda: server.connection_count == 0)
-        assert server.refused.count == 2
+        assert server.refused.count == 3
+    assert admission.refused.by_reason == {RefusalReason.TLS: 1, RefusalReason.UNFINISHED: 2}
     (said,) = refusals(caplog)
     assert "does not speak TLS" in said
 
@@ -308,7 +315,8 @@ async def test_plain_gives_the_user_as_the_principal_also_over_tls(tmp_path: Pat
 async def test_a_wrong_password_is_refused_in_kafkas_words(
     caplog: pytest.LogCaptureFixture, user: str, password: str
 ) -> None:
-    async with running(plain()) as server:
+    admission = plain()
+    async with running(admission) as server:
         for _ in range(3):
             with pytest.raises(AuthenticationRefused, match="due to invalid credentials with SASL mechanism PLAIN"):
                 await principal(server, as_user(user, password))
@@ -316,6 +324,21 @@ async def test_a_wrong_password_is_refused_in_kafkas_words(
     assert "PLAIN authentication" in said
     assert ("user 'admin'" in said) is (user == "admin")
     assert "nobody" not in said
+    assert admission.refused.by_reason == {RefusalReason.LOGIN: 3}
+
+
+async def test_a_login_that_cannot_be_checked_is_not_counted_as_a_wrong_one(caplog: pytest.LogCaptureFixture) -> None:
+    class Unreadable(PlainExchange):
+        async def answer(self, response: bytes) -> bytes:
+            raise CredentialsUnavailable("there is no ZooKeeper session")
+
+    admission = Admission(sasl=SaslAcceptance({"PLAIN": lambda: Unreadable(lambda: parse_config(JAAS))}))
+    async with running(admission) as server:
+        with pytest.raises(ConnectionFailed):
+            await principal(server, as_user())
+    assert admission.refused.by_reason == {RefusalReason.UNCHECKED: 1}
+    (said,) = refusals(caplog)
+    assert "its credentials could not be checked: there is no ZooKeeper session" in said
 
 
 @asynccontextmanager
@@ -379,11 +402,13 @@ async def test_api_versions_v0_comes_before_the_login_and_lists_everything(tmp_p
 async def test_any_other_request_before_the_login_ends_the_connection(
     caplog: pytest.LogCaptureFixture, after: str
 ) -> None:
-    async with running(plain()) as server, raw(server) as client:
+    admission = plain()
+    async with running(admission) as server, raw(server) as client:
         if after == "handshake":
             await client.handshake()
         client.send(ALL, 12)
         assert await client.is_closed()
+    assert admission.refused.by_reason == {RefusalReason.NO_LOGIN: 1}
     (said,) = refusals(caplog)
     assert "sent METADATA" in said
 
@@ -473,7 +498,8 @@ async def test_a_large_frame_before_the_login_is_refused_at_its_size_and_accepte
 async def test_a_login_that_never_ends_is_closed_in_time_although_it_goes_on_sending(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running(plain(max_login_ms=300)) as server, raw(server) as client:
+    admission = plain(max_login_ms=300)
+    async with running(admission) as server, raw(server) as client:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             async with asyncio.timeout(LIMIT_S):
                 while True:
@@ -482,6 +508,7 @@ async def test_a_login_that_never_ends_is_closed_in_time_although_it_goes_on_sen
         assert await client.is_closed()
     (said,) = refusals(caplog)
     assert "did not authenticate within 300 ms" in said
+    assert admission.refused.by_reason == {RefusalReason.UNFINISHED: 1}
 
 
 async def test_an_authenticated_connection_outlives_the_limit_of_logins() -> None:

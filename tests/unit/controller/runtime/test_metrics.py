@@ -4,7 +4,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lethe.adapters.journal import JournalCounts
 from lethe.adapters.kafka.forwarding_proxy import ForwardingCounts
+from lethe.adapters.metric_families import written
 from lethe.adapters.metric_types import MetricKind
+from lethe.adapters.security.access import AccessSettings
+from lethe.adapters.security.inbound import Inbound, InboundSettings
+from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
+from lethe.adapters.security.tls import TlsStatus
+from lethe.adapters.security_metrics import SecurityMetrics, SecurityPart, Use
 from lethe.controller.core.controller_state import ControllerState
 from lethe.controller.core.deletion_memory import DeletionStage, RetriedAction
 from lethe.controller.core.gauges import Gauges, OpenDebts, OwedTombstones
@@ -23,7 +29,6 @@ from lethe.controller.runtime.metrics import (
     SessionView,
     Sources,
     TermView,
-    written,
 )
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_trash import GAVE_WAY
@@ -38,7 +43,12 @@ def busy() -> ControllerMetrics:
     counts.queue_time_ms.add(4)
     counts.note_latency("STOP_REPLICA", 0.02)
     counts.note_retry("timeout")
-    metrics = ControllerMetrics()
+    part = SecurityPart(Use.LISTENER, "INTERNAL", refused=RefusalCounts(RefusalReason.LOGIN))
+    peers = SecurityPart(Use.ZOOKEEPER, refused=RefusalCounts(RefusalReason.TLS))
+    inbound = Inbound(InboundSettings(access=AccessSettings()))
+    metrics = ControllerMetrics(
+        SecurityMetrics((part, peers), inbound, ((peers, TlsStatus(1_500, 2_500, is_outdated=True)),))
+    )
     metrics.sources = Sources(
         gauges=lambda: Gauges(
             active_controller_count=1,
