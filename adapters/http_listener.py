@@ -33,6 +33,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 logger = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ class HttpListener:
                 )
         except OSError as error:
             logger.debug("an HTTP connection was closed before its first request: %s", error)
-            if isinstance(error, ssl.SSLError):
+            if shows_refusal(error):
                 self._refused.note(RefusalReason.TLS)
             if context is None:
                 # With a context the transport closes it.

@@ -52,16 +52,16 @@ OUTDATED: Final = Metric(
 REFUSED: Final = Metric(
     "lethe_authentication_refused_total",
     MetricKind.COUNTER,
-    "Clients that this process refused; reasons: tls (handshake failed), login (wrong), no_login (asked before the "
-    "login), unfinished (broken off or too slow), unchecked (could not be checked here), token (HTTP). The log has the "
-    "addresses",
+    "Clients that this process refused; reasons: tls (refused in the handshake), login (wrong), no_login (asked before "
+    "the login), unfinished (broken off or too slow), unchecked (could not be checked here), token (HTTP). The log has "
+    "the addresses",
     ("use", "listener", "reason"),
 )
 REFUSED_AT_PEERS: Final = Metric(
     "lethe_own_authentication_refused_total",
     MetricKind.COUNTER,
-    "Connections of this process to brokers and ZooKeeper that failed at TLS (tls) or its login (login), on whichever "
-    "side; also those before it leads. The log has the peers",
+    "Connections of this process to brokers and ZooKeeper that one side refused in the handshake of TLS (tls), and "
+    "failed logins (login); also those before it leads. The log has the peers",
     ("use", "listener", "reason"),
 )
 DENIED: Final = Metric(

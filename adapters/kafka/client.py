@@ -26,6 +26,7 @@ from lethe.adapters.kafka.client_errors import (
     TlsFailed,
 )
 from lethe.adapters.security.channel import PLAINTEXT, ChannelSecurity
+from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.security.login import log_in
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.tls_failures import answered_with_alert, tls_failure
@@ -201,7 +202,8 @@ class KafkaConnection:
             response = await self._round_trip(buffers)
             answered = True
         except OSError as error:
-            raise self._broken(api, error) from error
+            cause = self._cause(error)
+            raise self._broken(api, cause) from cause
         finally:
             if not answered:
                 self._abort(f"the {api.name} before was not answered")
@@ -234,11 +236,14 @@ class KafkaConnection:
     def _place(self) -> str:
         return f"{self.peer} ({self._security.protocol.name})"
 
+    def _cause(self, error: OSError) -> OSError:
+        """Return the alert that ended TLS, if any: the reader has it where the writer only found the end."""
+        alerts = (each for each in (error, self._reader.exception()) if isinstance(each, ssl.SSLError))
+        return next(alerts, error)
+
     def _broken(self, api: ApiKey, error: OSError) -> ConnectionFailed:
-        # The reader has the alert that ended TLS, where the writer only found the connection closed.
-        for each in (error, self._reader.exception()):
-            if isinstance(each, ssl.SSLError) and not self._beginning:
-                return tls_failure(self._place, self.peer.rpartition(":")[0], each)
+        if isinstance(error, ssl.SSLError) and not self._beginning:
+            return tls_failure(self._place, self.peer.rpartition(":")[0], error)
         return ConnectionFailed(f"the connection to {self.peer} broke at {api.name}: {error}{self._closed_hint()}")
 
     def _closed_hint(self) -> str:
@@ -323,11 +328,12 @@ _UNCERTIFIED_HINT: Final = (
 
 @contextmanager
 def _noted(security: ChannelSecurity) -> Iterator[None]:
-    """Count a failure of TLS or of the login."""
+    """Count a refusal, in TLS or of the login."""
     try:
         yield
-    except TlsFailed:
-        security.refused.note(RefusalReason.TLS)
+    except TlsFailed as error:
+        if shows_refusal(error.__cause__):
+            security.refused.note(RefusalReason.TLS)
         raise
     except AuthenticationRefused:
         security.refused.note(RefusalReason.LOGIN)

@@ -11,14 +11,13 @@ import errno
 import logging
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.admission import Admission
 from lethe.adapters.kafka.peers import Peer, peer_of
 from lethe.adapters.properties import ConfigError
-from lethe.adapters.security.handshakes import handshake_problem
+from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.protocol.security.principals import PrincipalRefused
 
@@ -113,18 +112,14 @@ async def shake_hands(accepted: socket.socket, admission: Admission, peer: Peer,
                 f"{peer}: it did not finish the handshake of TLS within {admission.max_login_ms} ms",
                 RefusalReason.UNFINISHED,
             ) from error
-        raise HandshakeFailed(handshake_problem(error, str(peer)), _reason(error)) from error
+        reason = RefusalReason.TLS if shows_refusal(error) else RefusalReason.UNFINISHED
+        raise HandshakeFailed(handshake_problem(error, str(peer)), reason) from error
     try:
         principal = admission.certificate_principal(transport.get_extra_info("ssl_object"))
     except PrincipalRefused as error:
         transport.abort()
         raise HandshakeFailed(f"{peer}: {error}") from error
     return Opened(reader, asyncio.StreamWriter(transport, protocol, reader, loop), peer._replace(principal=principal))
-
-
-def _reason(error: OSError) -> RefusalReason:
-    """A client that only hangs up is not refused: it may be a check of the port."""
-    return RefusalReason.TLS if isinstance(error, ssl.SSLError) else RefusalReason.UNFINISHED
 
 
 def peer_of_socket(accepted: socket.socket) -> Peer:

@@ -67,6 +67,13 @@ def handshake_problem(error: OSError, peer: str, host: str | None = None) -> str
     return f"{peer}: {reason}; {remedy}"
 
 
+def shows_refusal(error: BaseException | None) -> bool:
+    """Return False if the peer only ended the connection: a check of the port does so, and a proxy without a server."""
+    if isinstance(error, ssl.SSLError):
+        return not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return not isinstance(error, OSError)
+
+
 def _verification(error: ssl.SSLCertVerificationError, host: str | None) -> tuple[str, str]:
     code = error.verify_code
     if code == _EXPIRED:

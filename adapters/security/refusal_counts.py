@@ -1,14 +1,15 @@
 """Counts of refused connections: of clients at one listener of this process, or of this process at its peers.
 
     reason        at a listener                                   at a peer
-    tls           the handshake failed                            the handshake failed, on either side
+    tls           one side refused the other in the handshake     the same
     login         the login is wrong                              the login failed, on either side
     no_login      a request before the login, or after its end    -
     unfinished    TLS or login not finished, or broken off        -
     unchecked     the login could not be checked here             -
     token         an HTTP request without an accepted token       -
 
-A check of a port that only connects is `unfinished` where the listener has TLS. It says nothing about anybody's rights.
+A check of a port that only connects is `unfinished` where the listener has TLS. A peer that only ends the connection
+during the handshake is not counted: it may be a proxy without a server behind it.
 """
 
 from __future__ import annotations

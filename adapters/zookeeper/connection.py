@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
+from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.tls_failures import (
     ALERT,
@@ -85,8 +86,8 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Future[bytes] = self._loop.create_future()
         self.closed: Final[asyncio.Future[str]] = self._loop.create_future()
         """Done, with the reason, once the connection is lost."""
-        self.tls_failed = False
-        """True once TLS has ended it: with TLS 1.3 a server refuses a certificate after the handshake."""
+        self.is_refused = False
+        """True once the server has refused TLS: with TLS 1.3 it refuses a certificate after the handshake."""
         self.last_sent_at = self.last_received_at = self._loop.time()
         self.confirmed_at = self._loop.time()
         """Send time of the newest answered request: the server has heard from us then or later."""
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.tls_failed = isinstance(exc, ssl.SSLError)
+        self.is_refused = exc is not None and shows_refusal(exc)
         said = tls_failure(exc) if isinstance(exc, ssl.SSLError) else None
         self.drop(said or self._unanswered(f"connection lost: {exc}" if exc else "connection closed"))
 

@@ -28,6 +28,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.config import Server, ZooKeeperConfig
@@ -177,7 +178,7 @@ class SessionConnection:
             if self.lost_reason is not None:
                 raise SessionOver(self.lost_reason)
         except BaseException:
-            if connection.tls_failed:
+            if connection.is_refused:
                 self.config.refused.note(RefusalReason.TLS)
             connection.drop("given up while connecting")
             raise
@@ -199,7 +200,8 @@ class SessionConnection:
             )
         except OSError as error:
             if tls is not None and (said := tls_failure(error, server.host)):
-                self.config.refused.note(RefusalReason.TLS)
+                if shows_refusal(error):
+                    self.config.refused.note(RefusalReason.TLS)
                 raise ConnectionError(said) from error
             raise
         except ValueError as error:

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from lethe.adapters.security.handshakes import handshake_problem
+from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,18 @@ def test_reasons_of_verification_that_have_no_words_of_their_own() -> None:
     assert handshake_problem(error, "b").startswith(
         "b: its certificate is refused: unsupported certificate purpose; use"
     )
+
+
+@pytest.mark.parametrize(
+    "error,expected",
+    [
+        (ssl.SSLError(1, "[SSL: TLSV1_ALERT_UNKNOWN_CA] alert"), True),
+        (ssl.SSLCertVerificationError(1, "expired"), True),
+        (ssl.SSLEOFError(8, "EOF occurred"), False),
+        (ssl.SSLZeroReturnError(6, "closed"), False),
+        (ConnectionResetError(), False),
+        (TimeoutError(), False),
+    ],
+)
+def test_a_peer_that_only_hangs_up_has_refused_nothing(error: OSError, expected: bool) -> None:
+    assert shows_refusal(error) is expected
