@@ -6,12 +6,15 @@ LETHE_ALERTS=FILE what was done and what the alerts said is kept as JSON; `make 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import re
 import shutil
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +25,7 @@ from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import (
     GROUP_METADATA_TOPIC,
     Broker,
@@ -34,9 +38,11 @@ from lethe.protocol.vocabulary import (
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, Exists, Present
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_broker, encode_controller
+from tests.fakes.certificates import DAY, Authority
 from tests.fakes.command_line import Lethe, Ran
 from tests.fakes.haunting import drop, haunt
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
+from tests.fakes.secure_broker import SecureBroker, scram
 from tests.fakes.zookeeper_cluster import apply
 
 pytestmark = [
@@ -69,6 +75,9 @@ SHORTER: Final = {
 NOBODY: Final = Endpoint("PLAINTEXT", "127.0.0.1", 1)
 """Nothing listens there."""
 SASL_ONLY: Final = Endpoint("SASL", "127.0.0.1", 1, SecurityProtocol.SASL_PLAINTEXT)
+SECURED: Final = "/secured"
+SHORT_LIFE_S: Final = 15
+REFUSED_CLIENTS: Final = 8
 HEX: Final = "0123456789abcdef" * 2
 
 Said = dict[str, dict[str, Any]]
@@ -402,6 +411,85 @@ async def brokers_do_not_obey(stage: Stage) -> None:
         lone.process.close()
 
 
+async def certificates_end_and_access_is_refused(stage: Stage) -> None:
+    """A controller of a cluster of its own, with a listener with TLS and a wrong password for its brokers."""
+    authority, key_store = Authority(), stage.directory / "key.pem"
+    authority.issue(ends=3 * DAY).pem_file(key_store)
+    await stage.session.ensure_path(f"{SECURED}/brokers/ids")
+    lone = ControllerDaemon(1007, stage.directory / "secured", secured_properties(stage, key_store))
+    broker = SecureBroker(mechanisms=scram(ScramMechanism.SHA_512, "lethe", "right"))
+    async with broker.running() as port:
+        try:
+            await lone.start()
+            stage.aim(lone)
+            await certificates_end(stage, lone, authority, key_store)
+            await clients_are_refused(stage, lone)
+            endpoint = Endpoint("SASL_PLAINTEXT", "127.0.0.1", port, SecurityProtocol.SASL_PLAINTEXT)
+            registration = encode_broker(Broker(BrokerId(7), BrokerEpoch(0), (endpoint,)), timestamp_ms=0)
+            await apply(stage.session, Create(f"{SECURED}{paths.broker_id(BrokerId(7))}", registration, ephemeral=True))
+            done = "registered a broker that refuses the password of its active controller"
+            await stage.fires("LetheActiveControllerRefused", done, lone.name, "brokers SASL_PLAINTEXT")
+            await lone.stop()
+            authority.issue().pem_file(key_store)
+            lone.launch()
+            await until(lambda: _is_served(lone), LIMIT_S, lambda: "the controller serves HTTP")
+            stage.aim(lone)
+            done = "started that controller again, which such a broker keeps from taking control"
+            await stage.fires("LetheAccessRefused", done, lone.name, "brokers SASL_PLAINTEXT")
+        finally:
+            stage.aim()
+            await lone.stop()
+            lone.process.close()
+
+
+def secured_properties(stage: Stage, key_store: Path) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        "zookeeper.connect": f"{stage.cluster.zookeeper_connect}{SECURED}",
+        "listeners": "SECURE://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.security.protocol.map": "SECURE:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(key_store),
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": (
+            f'{module} required username="lethe" password="wrong";'
+        ),
+    }
+
+
+async def certificates_end(stage: Stage, lone: ControllerDaemon, authority: Authority, key_store: Path) -> None:
+    done = "gave the listener of a controller a certificate that ends in three days"
+    await stage.fires("LetheCertificateExpiring", done, lone.name, "listener SECURE ends in 2d 23h")
+    authority.issue(ends=timedelta(seconds=SHORT_LIFE_S)).pem_file(key_store)
+    done = f"put a certificate that ended {SHORT_LIFE_S} seconds later into its key store"
+    await stage.fires("LetheCertificateExpiringNow", done, lone.name, "listener SECURE has ended")
+    assert not await stage.prometheus.alerts("LetheCertificateExpiring"), "one certificate is one alert"
+    key_store.write_text("no certificate")
+    done = "wrote `no certificate` into that key store"
+    await stage.fires("LetheCertificateUnusable", done, lone.name, "listener SECURE")
+
+
+async def clients_are_refused(stage: Stage, lone: ControllerDaemon) -> None:
+    found = re.search(r"SECURE://127\.0\.0\.1:(\d+)", lone.log_file.read_text())
+    assert found is not None
+    for _ in range(REFUSED_CLIENTS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(found[1]))
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+    done = f"connected to the controller's listener with TLS {REFUSED_CLIENTS} times without TLS"
+    await stage.fires("LetheClientsRefused", done, lone.name, "listener SECURE", "Most of them for tls")
+    (firing,) = await stage.prometheus.alerts("LetheClientsRefused")
+    assert firing["labels"]["listener"] == "SECURE"
+
+
+async def _is_served(daemon: ControllerDaemon) -> bool:
+    return daemon.http_url is not None
+
+
 async def control_changes_hands(stage: Stage) -> None:
     lethe = Lethe(stage.cluster.zookeeper_connect)
     for _ in range(5):
@@ -467,6 +555,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
     leaders_are_elected_uncleanly,
     two_say_that_they_lead,
     brokers_do_not_obey,
+    certificates_end_and_access_is_refused,
     control_changes_hands,
     events_wait,
     zookeeper_is_away,
