@@ -20,6 +20,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.znodes import encode_broker
 from tests.fakes.broken_broker import ErringBroker
+from tests.fakes.certificates import Authority
 from tests.fakes.command_line import Lethe
 from tests.fakes.dashboards import DASHBOARDS, expressions
 from tests.fakes.prometheus import RealPrometheus, is_installed, serving, until
@@ -49,6 +50,16 @@ async def in_trouble(session: ZooKeeperSession, erring: Endpoint) -> None:
         await apply(session, Create(paths.broker_id(number), registration, ephemeral=True))
     await create(session, {"erring": ((4,),), "lost": ((5, 1),)})
     await apply(session, *(Create(paths.delete_topic(name), None) for name in ("erring", "lost")))
+
+
+def with_certificate(directory: Path) -> dict[str, str]:
+    """A second listener, with TLS."""
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(Authority().issue().pem_file(directory / "key.pem")),
+    }
 
 
 async def surveyed(cluster: LocalCluster, file: Path) -> None:
@@ -81,6 +92,7 @@ async def test_every_query_of_every_dashboard_has_series(zookeeper_chroot: str, 
         brokers=3,
         zookeeper_connect=zookeeper_chroot,
         broker_properties={"lethe.fill.bytes": "65536", "replica.catch.up.delay.ms": "200"},
+        own_properties={1: with_certificate(tmp_path)},
     )
     rules = {path.name: path.read_text() for path in (DEPLOY / "prometheus" / "alerts").glob("*.yml")}
     asked = {(path.stem, *each) for path in DASHBOARDS for each in expressions(json.loads(path.read_text()))}
