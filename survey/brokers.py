@@ -8,7 +8,7 @@ An error, a refusal and silence are values (`UnansweredQuestion`), and never the
     TOPIC_AUTHORIZATION_FAILED                    unseen (REFUSED)
     DescribeLogDirs with an error                 unseen (REFUSED or ERROR)
     DescribeLogDirs without any log directory     unseen (REFUSED): a broker has one or more
-    Metadata of all topics, and PROBE is refused  unseen (REFUSED): it leaves topics out, or all of them
+    Metadata of all topics, and PROBE is refused  unseen (REFUSED): it leaves topics out (`why_incomplete`)
     Metadata with another error for a topic       unseen (ERROR)
     Metadata without the requested topic          unseen (ERROR)
     no answer in time; connection lost            unseen (SILENT; UNREACHABLE)
@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection, RequestTimedOut
-from lethe.adapters.kafka.metadata import ask_metadata
+from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, ask_metadata, why_incomplete
 from lethe.adapters.kafka.reach import BrokerReach
-from lethe.protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION, cached_topics, undecided_topics
-from lethe.protocol.kafka.connection import highest_common_version
-from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES, ProtocolError
@@ -63,10 +61,6 @@ MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
 MAX_AT_ONCE_BRIEFLY: Final = 64
 """The same for small answers: silent brokers must not delay the others."""
-PROBE: Final = "zz-lethe-may-it-see-all-topics"
-"""A name that no topic has, and that no right to some prefix of names includes. In a list of all topics a broker leaves
-out, without an error, those that the client may not describe; asked for this one by name, it refuses such a client."""
-_GRANT_DESCRIBE: Final = "grant it Describe on all topics"
 _GRANT_LOG_DIRS: Final = "grant it Describe on the cluster"
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -229,7 +223,7 @@ async def _metadata(
         if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             # Metadata omits a topic that the client may not describe, unless the request names the topic.
             why = f"Metadata: it does not let {connection.principal} ask about topic {topic.name}, nor perhaps others"
-            return UnansweredQuestion(BrokerFailure.REFUSED, f"{why}; {_GRANT_DESCRIBE}", BrokerPlace.CACHE)
+            return UnansweredQuestion(BrokerFailure.REFUSED, f"{why}; {GRANT_DESCRIBE}", BrokerPlace.CACHE)
         if topic.error == ErrorCode.NONE:
             return UnansweredQuestion(
                 BrokerFailure.ERROR,
@@ -239,19 +233,9 @@ async def _metadata(
         return UnansweredQuestion(
             BrokerFailure.ERROR, f"Metadata: {error_name(topic.error)} for topic {topic.name}", BrokerPlace.CACHE
         )
-    if topics is None and await _hides_topics(connection):
-        why = f"Metadata: it does not let {connection.principal} see all topics; {_GRANT_DESCRIBE}"
-        return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.CACHE)
+    if topics is None and (incomplete := await why_incomplete(connection)) is not None:
+        return UnansweredQuestion(BrokerFailure.REFUSED, f"Metadata: {incomplete}", BrokerPlace.CACHE)
     return answer
-
-
-async def _hides_topics(connection: KafkaConnection) -> bool:
-    """Return whether the broker leaves topics out of its list: whether it refuses to speak of `PROBE`."""
-    version = highest_common_version(ApiKey.METADATA, await connection.offered_versions())
-    if version < FIRST_WITHOUT_CREATION:
-        return False  # asked by name, such a broker could create the topic
-    probed = await ask_metadata(connection, (PROBE,))
-    return any(topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED for topic in probed.topics)
 
 
 async def _log_dirs(

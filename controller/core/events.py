@@ -164,8 +164,9 @@ class CacheRead:
     id: int
     broker: BrokerId
     topics: Mapping[str, CachedTopic] | None
-    """The requested topics that the broker's cache has; None without a complete answer: see `problem`."""
+    """The requested topics that the broker's cache has; None without an answer."""
     problem: str | None = None
+    """Why there is no answer; or, with topics, why the cache may have others, too."""
 
 
 @dataclass(frozen=True, slots=True)

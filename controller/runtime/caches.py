@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
-from lethe.adapters.kafka.metadata import ask_metadata
+from lethe.adapters.kafka.metadata import ask_metadata, why_incomplete
 from lethe.controller.core.effects import ReadCache
 from lethe.controller.core.events import CacheRead
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
@@ -110,4 +110,5 @@ async def _asked(connection: KafkaConnection, effect: ReadCache) -> CacheRead:
         return CacheRead(
             effect.id, effect.broker, None, f"it does not tell whether it has the topic {undecided[0].name}"
         )
-    return CacheRead(effect.id, effect.broker, cached_topics(answer.topics))
+    problem = await why_incomplete(connection) if effect.topics is None else None
+    return CacheRead(effect.id, effect.broker, cached_topics(answer.topics), problem)

@@ -214,6 +214,8 @@ class OneController:
         """What brokers show of what they have accepted, from the first UpdateMetadata on; it outlives controllers."""
         self.groups = ConsumerGroups()
         self.hidden: dict[str, None] = {}
+        self.hides_because: str | None = None
+        """What a reader says of every cache whose broker hides topics."""
         """Topics that brokers leave out of an answer about all topics."""
         self.renewals: list[str] = []
         self.replies: dict[int, list[ControllerResponse]] = {}
@@ -457,7 +459,7 @@ class OneController:
         shown = self.cache(effect.broker).shown(effect.topics)
         if effect.topics is None:
             shown = {name: each for name, each in shown.items() if name not in self.hidden}
-        return events.CacheRead(effect.id, effect.broker, shown)
+        return events.CacheRead(effect.id, effect.broker, shown, None if effect.topics else self.hides_because)
 
     # --- looking -----------------------------------------------------------------------------------------------------
 

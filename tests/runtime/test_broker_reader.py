@@ -6,13 +6,14 @@ import uuid
 
 import pytest
 
+from lethe.adapters.kafka.metadata import PROBE
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, MetadataRequest
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicId
-from lethe.survey.brokers import PROBE, QueryScope, ask_all, reused_connections
+from lethe.survey.brokers import QueryScope, ask_all, reused_connections
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace
 from tests.fakes.answering_broker import SSL, AnsweringBroker, served
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.metadata import PROBE
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.controller.core.effects import ReadCache
 from lethe.controller.core.events import CacheRead
@@ -31,12 +32,16 @@ TOPIC_ID = TopicId(uuid.UUID(int=5 << 90))
 
 
 class OneBroker:
-    """Shows `gone` with partitions 3 and 0, hides `secret`, leaves out `left-out`, and knows nothing else."""
+    """Shows `gone` with partitions 3 and 0, hides `secret`, leaves out `left-out`, and knows nothing else.
+
+    With `hides_others`, its list leaves out all topics that the client may not describe.
+    """
 
     def __init__(self) -> None:
         self.asked: list[MetadataRequest] = []
         self.released = asyncio.Event()
         self.holds = False
+        self.hides_others = False
 
     async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         assert isinstance(request, MetadataRequest)
@@ -45,17 +50,16 @@ class OneBroker:
             await self.released.wait()
             return Close("held")
         names = ["gone"] if request.topics is None else [str(topic.name) for topic in request.topics]
-        told = tuple(_metadata(name) for name in names if name != "left-out")
+        told = tuple(self._metadata(name) for name in names if name != "left-out")
         return MetadataResponse((), None, BrokerId(1), told)
 
-
-def _metadata(name: str) -> MetadataTopic:
-    if name == "secret":
-        return MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, None, False, ())
-    if name != "gone":
-        return MetadataTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, None, False, ())
-    rows = (MetadataPartition(ErrorCode.LEADER_NOT_AVAILABLE, n, -1, 0, (9,), (9,)) for n in (3, 0))
-    return MetadataTopic(0, name, TOPIC_ID, False, tuple(rows))
+    def _metadata(self, name: str) -> MetadataTopic:
+        if name == "secret" or (name != "gone" and self.hides_others):
+            return MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, None, False, ())
+        if name != "gone":
+            return MetadataTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, None, False, ())
+        rows = (MetadataPartition(ErrorCode.LEADER_NOT_AVAILABLE, n, -1, 0, (9,), (9,)) for n in (3, 0))
+        return MetadataTopic(0, name, TOPIC_ID, False, tuple(rows))
 
 
 class Scene:
@@ -109,10 +113,20 @@ async def test_all_topics_and_named_ones() -> None:
         assert (await world.read("other")).topics == {}
     assert [None if r.topics is None else [t.name for t in r.topics] for r in handler.asked] == [
         None,
+        [PROBE],
         ["other", "gone"],
         ["other"],
     ]
     assert not any(request.allow_auto_topic_creation for request in handler.asked)
+
+
+async def test_a_list_that_leaves_topics_out_is_shown_with_the_reason() -> None:
+    handler = OneBroker()
+    handler.hides_others = True
+    async with scene(handler) as world:
+        answer = await world.read()
+    assert answer.topics == {"gone": (TOPIC_ID, (0, 3))}
+    assert answer.problem == "it does not let User:ANONYMOUS see all topics; grant it Describe on all topics"
 
 
 async def test_a_broker_that_refuses_to_tell_is_unseen() -> None:

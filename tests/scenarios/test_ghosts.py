@@ -230,6 +230,19 @@ def test_a_broker_that_hides_topics_is_unseen_and_what_it_shows_is_cured() -> No
     assert not world.context.cluster.caches.unseen
 
 
+def test_a_cache_is_unseen_while_its_broker_hides_topics_although_none_is_in_service() -> None:
+    world = cluster()
+    world.crash()
+    world.hides_because = "it does not let User:lethe see all topics; grant it Describe on all topics"
+    world.elect()
+    rest(world)
+    assert not world.context.cluster.topics
+    assert world.context.cluster.caches.unseen == dict.fromkeys(map(BrokerId, (1, 2, 3)), world.hides_because)
+    world.hides_because = None
+    rest(world, ms=60_000)
+    assert not world.context.cluster.caches.unseen
+
+
 def test_a_silent_broker_is_unseen_and_holds_up_no_other() -> None:
     world = with_ghost()
     world.silent[1] = None
