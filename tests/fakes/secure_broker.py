@@ -65,6 +65,8 @@ class SecureBroker:
             # A transport of TLS that is closed cannot be aborted on Python 3.11.2.
             writers.remove(writer)
             writer.close()
+            # Python 3.11.2 cannot abort a TLS transport that the peer, and then this side, has closed.
+            writers.remove(writer)
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=self.tls)
         try:
