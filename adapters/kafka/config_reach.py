@@ -23,6 +23,7 @@ from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
 from lethe.adapters.security.config_names_sasl import (
+    CLIENT_LISTENER,
     CLIENT_PROTOCOL,
     INTER_BROKER_PROTOCOL,
     SASL_BETWEEN_BROKERS,
@@ -41,8 +42,12 @@ INTER_BROKER_LISTENER: Final = "inter.broker.listener.name"
 CONTROL_PLANE_LISTENER: Final = "control.plane.listener.name"
 BETWEEN_BROKERS: Final = (*SASL_BETWEEN_BROKERS, *TLS)
 """The properties that `read_reach_between_brokers` reads, besides those of listeners."""
-CLIENT_SCHEMA: Final = schema(SASL_OF_CLIENTS, TLS)
+CLIENT_SCHEMA: Final = schema(SASL_OF_CLIENTS, TLS, (CLIENT_LISTENER,))
 CLIENT_REMEDY: Final = "set security.protocol to one that the broker has, in the file of --command-config"
+CLIENT_LISTENER_REMEDY: Final = (
+    f"set {CLIENT_LISTENER.name} to a listener that the broker has, and security.protocol to its protocol, in the file "
+    "of --command-config"
+)
 _TLS: Final = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 _SASL: Final = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
@@ -94,12 +99,16 @@ def with_prefix(prefix: str) -> tuple[Property, ...]:
 
 
 def load_client_reach(path: Path) -> BrokerReach:
-    """Read a file such as `client.properties`; other properties in it are ignored. Raises ConfigError."""
+    """Read a file such as `client.properties`; other properties in it are ignored. Raises ConfigError.
+
+    `lethe.listener.name` in it names the listener; else it is any that has the file's security protocol.
+    """
     values = read_values(path, {}, CLIENT_SCHEMA)
     values.warnings.clear()
     reach = read_client_reach(values)
+    listener = values.text(CLIENT_LISTENER.name)
     values.finish()
-    return reach
+    return replace(reach, listener=listener.upper(), remedy=CLIENT_LISTENER_REMEDY) if listener else reach
 
 
 def _channel(

@@ -49,6 +49,12 @@ CLIENT_PROTOCOL: Final = Property(
     "Security protocol of connections to brokers: the first listener that has it is used.",
     choices=_PROTOCOLS,
 )
+CLIENT_LISTENER: Final = Property(
+    "lethe.listener.name",
+    PropertyKind.TEXT,
+    None,
+    "Name of the brokers' listener that commands connect to, and no other; it has the protocol of `security.protocol`.",
+)
 CLIENT_MECHANISM: Final = Property(
     "sasl.mechanism", PropertyKind.TEXT, GSSAPI, f"SASL mechanism of connections to brokers: {_MECHANISMS}."
 )

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.config_listeners import PROTOCOL_MAP
-from lethe.adapters.kafka.config_reach import CLIENT_REMEDY, load_client_reach, read_reach_between_brokers
-from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
+from lethe.adapters.kafka.config_reach import (
+    CLIENT_LISTENER_REMEDY,
+    CLIENT_REMEDY,
+    load_client_reach,
+    read_reach_between_brokers,
+)
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach, NoListener
 from lethe.adapters.properties import ConfigError, Values, parse_properties, schema
-from lethe.protocol.vocabulary import SecurityProtocol
+from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, SecurityProtocol
 from tests.fakes.certificates import Authority
 
 PLAINTEXT, SSL, SASL, SASL_SSL = SecurityProtocol
@@ -127,3 +132,16 @@ def test_a_client_uses_any_listener_of_its_protocol(tmp_path: Path) -> None:
         load_client_reach(file)
     file.write_text("")
     assert load_client_reach(file).choice.spoken == (PLAINTEXT,)
+
+
+def test_the_file_of_a_client_names_its_listener(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\nlethe.listener.name=Clients\n")
+    reach = load_client_reach(file)
+    inside, clients = Endpoint("INSIDE", "h", 1), Endpoint("CLIENTS", "h", 2)
+    assert reach.endpoint_of(Broker(BrokerId(1), NO_EPOCH, (inside, clients))) == clients
+    with pytest.raises(NoListener) as without:
+        reach.endpoint_of(Broker(BrokerId(1), NO_EPOCH, (inside,)))
+    assert str(without.value) == f"it has no listener CLIENTS (it has INSIDE: PLAINTEXT); {CLIENT_LISTENER_REMEDY}"
+    with pytest.raises(NoListener, match="its listener CLIENTS is SSL, and PLAINTEXT is configured for it"):
+        reach.endpoint_of(Broker(BrokerId(1), NO_EPOCH, (clients._replace(protocol=SecurityProtocol.SSL),)))
