@@ -35,7 +35,7 @@ from lethe.adapters.security.inbound import Inbound
 from lethe.adapters.security_metrics import security_metrics
 from lethe.adapters.service_manager import ServiceManager, service_manager
 from lethe.adapters.signals import stop_on_signals
-from lethe.adapters.zookeeper.interface import OpenSession
+from lethe.adapters.zookeeper.interface import OpenSession, ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.controller.core.context import NOTHING_UNCONFIRMED, Context, UnconfirmedDeletions
 from lethe.controller.core.controller import after_fault, step
@@ -61,6 +61,7 @@ from lethe.controller.runtime.sessions import SessionKeeper
 from lethe.controller.runtime.sources import sources
 from lethe.controller.runtime.timers import Timers
 from lethe.controller.runtime.unconfirmed_deletions import left_words, waiting_words
+from lethe.controller.runtime.znode_rights import demand_rights
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
@@ -205,7 +206,12 @@ class ControllerApp:
             loop.session_lost(event)
 
         instance = Instance(self._config.controller_id, lambda: context.config.admin)
-        prepare = instance.prepare if self._holds_id else ensure_roots
+        make_znodes = instance.prepare if self._holds_id else ensure_roots
+
+        async def prepare(session: ZooKeeperSession) -> None:
+            await demand_rights(session)
+            await make_znodes(session)
+
         sessions = SessionKeeper(open_session, post=queue.post, overtake=session_lost, prepare=prepare)
         self.session_problem = lambda: sessions.problem
         async with asyncio.TaskGroup() as tasks:

@@ -1,0 +1,91 @@
+"""Rights in ZooKeeper: looked at when a session begins, before the controller stands for election.
+
+A controller that may write `/controller` and not `/controller_epoch` would take control from its holder, and could not
+begin its term at the end of the grace period: the cluster would have no controller. So one multi tries everything that
+each controller writes, and is never applied, since its last operation expects a version that no znode has:
+
+    create and delete a child of /               allowed
+    create and delete a child of /brokers/topics NO_AUTH: the access list of /brokers/topics does not admit this client
+    …
+    set /controller_epoch, version -2            BAD_VERSION: everything is allowed
+
+ZooKeeper checks access lists before versions (PrepRequestProcessor.pRequest2Txn), and drops all changes of a multi with
+one operation that fails. Znodes that are missing are left out; who may create them, the parent says. The access lists
+of single topics are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lethe.adapters.registration import MAX_ATTEMPTS, RegistrationFailed
+from lethe.adapters.zookeeper.interface import WriteRefused, ZooKeeperSession
+from lethe.protocol.counting import listed
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import (
+    Exists,
+    MultiFailed,
+    Operation,
+    Present,
+    SetData,
+    ZkError,
+    absence_check,
+    error_words,
+)
+
+PARENTS: Final = (
+    "/",
+    "/admin",
+    paths.DELETE_TOPICS,
+    paths.BROKER_TOPICS,
+    "/config/topics",
+    paths.ISR_CHANGE_NOTIFICATION,
+    paths.LOG_DIR_EVENT_NOTIFICATION,
+    paths.LETHE,
+    paths.INSTANCES,
+    paths.DEBTS,
+    paths.TRASH,
+    paths.REQUESTS,
+    paths.FORGET,
+)
+"""Znodes whose children the controller creates or deletes."""
+CHILD: Final = "~lethe-may-it-write"
+"""Name of the child that is tried. No topic can have this name."""
+_NO_VERSION: Final = -2
+"""A version that no znode has; -1 would be any."""
+_LAST: Final = SetData(paths.CONTROLLER_EPOCH, b"", _NO_VERSION)
+
+
+async def demand_rights(session: ZooKeeperSession) -> None:
+    """Raise WriteRefused with all znodes that may not be written. Changes nothing. Raises RegistrationFailed where it
+    cannot be found out, and SessionLost."""
+    outcomes = await session.read([Exists(path) for path in PARENTS])
+    parents = [path for path, found in zip(PARENTS, outcomes, strict=True) if isinstance(found, Present)]
+    forbidden: list[str] = []
+    unanswered = 0
+    while unanswered < MAX_ATTEMPTS:
+        pairs: list[Operation] = [operation for parent in parents for operation in absence_check(_child(parent))]
+        outcome = await session.multi([*pairs, _LAST])
+        if not isinstance(outcome, MultiFailed):
+            unanswered += 1
+            continue
+        if outcome.index < 0:
+            raise RegistrationFailed(f"ZooKeeper does not say what may be written: {error_words(outcome.error)}")
+        place, is_last = outcome.index // 2, outcome.index == len(pairs)
+        path = paths.CONTROLLER_EPOCH if is_last else parents[place]
+        if outcome.error is ZkError.NO_AUTH:
+            forbidden.append(path)
+        elif outcome.error not in (ZkError.NO_NODE, ZkError.NODE_EXISTS, ZkError.BAD_VERSION):
+            raise WriteRefused(path, outcome.error)
+        if is_last:
+            break
+        # This one is decided, or was removed meanwhile. The operations behind it were not tried.
+        del parents[place]
+    else:
+        raise RegistrationFailed("ZooKeeper did not answer whether this controller may write its znodes")
+    if forbidden:
+        raise WriteRefused(listed(forbidden), ZkError.NO_AUTH)
+
+
+def _child(parent: str) -> str:
+    return f"{parent.removesuffix('/')}/{CHILD}"
