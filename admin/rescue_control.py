@@ -140,7 +140,8 @@ class RescueController:
             context = self._app.loop.context
             if self._app.is_stopping:
                 raise RescueInterrupted
-            if context.role is Role.REFUSED or time.monotonic() > deadline:
+            is_refused = context.role is Role.REFUSED or self._app.session_refusal() is not None
+            if is_refused or time.monotonic() > deadline:
                 raise Refusal(f"control could not be taken: {_why_not_in_control(self._app)}", Exit.UNREACHABLE)
             await asyncio.sleep(POLL_S)
         return self._app.loop.context.takeover_history.latest

@@ -143,6 +143,8 @@ class ControllerApp:
         """Brokers whose channel fails at present, and why."""
         self.session_problem: Callable[[], str | None] = lambda: None
         """Why there is no ZooKeeper session; None if there is one."""
+        self.session_refusal: Callable[[], str | None] = lambda: None
+        """The same, if waiting does not help: a setting or an access list has to change."""
 
     @property
     def loop(self) -> ControllerLoop:
@@ -214,6 +216,7 @@ class ControllerApp:
 
         sessions = SessionKeeper(open_session, post=queue.post, overtake=session_lost, prepare=prepare)
         self.session_problem = lambda: sessions.problem
+        self.session_refusal = lambda: sessions.problem if sessions.is_refused else None
         async with asyncio.TaskGroup() as tasks:
             channels = Channels(
                 tasks,

@@ -69,6 +69,8 @@ class SessionKeeper:
         """The usable session; None between two sessions."""
         self.problem: str | None = "no session has been opened yet"
         """Why there is no session, as text for users."""
+        self.is_refused = False
+        """True if `problem` stays until somebody changes a setting or an access list."""
         self._open_session = open_session
         self._post = post
         self._overtake = overtake
@@ -129,7 +131,7 @@ class SessionKeeper:
 
     def _end(self, reason: str) -> None:
         self.session = None
-        self.problem = reason
+        self.problem, self.is_refused = reason, False
         self.counts.lost += 1
         self._overtake(SessionLost(reason))
 
@@ -153,7 +155,7 @@ class SessionKeeper:
     def _note_success(self, session: ZooKeeperSession) -> None:
         self.counts.opened += 1
         self.session = session
-        self.problem = None
+        self.problem, self.is_refused = None, False
         self._failing_since_s = 0.0
         self._logged_at_s = 0.0
         logger.info(
@@ -165,7 +167,7 @@ class SessionKeeper:
         is_known = self.problem == problem
         self._attempts = max(self._attempts + 1, self._back_off.first_longest)
         self.counts.failed_attempts += 1
-        self.problem = problem
+        self.problem, self.is_refused = problem, True
         if not is_known:
             logger.error(
                 "%s. Without ZooKeeper nothing is controlled; it is tried again every %g s, and this is said once",
@@ -176,7 +178,7 @@ class SessionKeeper:
     def _note_failure(self, problem: str) -> None:
         self._attempts += 1
         self.counts.failed_attempts += 1
-        self.problem = problem
+        self.problem, self.is_refused = problem, False
         now_s = time.monotonic()
         self._failing_since_s = self._failing_since_s or now_s
         if not self._logged_at_s or (now_s - self._logged_at_s) * 1000 >= self._log_every_ms:

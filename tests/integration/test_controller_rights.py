@@ -9,13 +9,18 @@ from dataclasses import replace
 
 import pytest
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import WriteRefused
 from lethe.adapters.zookeeper.session import Session, open_session
+from lethe.admin import rescue_control
+from lethe.admin.refusal import Refusal
+from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.controller.core.config import Takeover
 from lethe.controller.runtime.app import application
 from lethe.controller.runtime.znode_rights import PARENTS, demand_rights
+from lethe.protocol.kafka.versions import LATEST
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -104,6 +109,26 @@ async def test_all_znodes_that_may_not_be_written_are_named_and_nothing_is_chang
             "ZooKeeper refuses to write /brokers/topics, /config/topics, /controller_epoch: NO_AUTH (its access list"
         )
         await demand_rights(alice)
+        assert await state(anybody) == before
+
+
+async def test_a_rescue_says_at_once_what_it_may_not_write(
+    zookeeper_chroot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when it has waited in vain for its election."""
+    monkeypatch.setattr(rescue_control, "ELECTION_LIMIT_S", 10 * LIMIT_S)
+
+    async def work(controller: RescueController) -> None:
+        await controller.elected()
+
+    async with session_on(zookeeper_chroot) as anybody, session_on(zookeeper_chroot, is_alice=True) as alice:
+        await prepare(alice, anybody, ["/controller_epoch"])
+        before = await state(anybody)
+        with pytest.raises(Refusal, match="control could not be taken: .* refuses to write /controller_epoch: NO_AUTH"):
+            async with asyncio.timeout(LIMIT_S):
+                await in_control(
+                    TakeoverSettings(zookeeper_chroot, BrokerId(1000), LATEST, PLAINTEXT_REACH), None, work
+                )
         assert await state(anybody) == before
 
 
