@@ -36,6 +36,8 @@ _MULTI: Final = 14
 _ANSWERED_BY: Final = {Create: 15, SetData: 5, Delete: 2, Check: 13}
 _HEADERS: Final = {each: RESULT.pack(code, False, -1) for each, code in _ANSWERED_BY.items()}
 """Headers of the operations. A create is sent as create2, whose answer has the same type."""
+_CREATE_WITHOUT_STAT: Final = 1
+"""Type of the answer of servers before 3.7.2 and 3.8.2, which make a create of a create2 in a multi: it has no Stat."""
 _BARE_ANSWERS: Final = {each: RESULT.pack(_ANSWERED_BY[each], False, 0) for each in (Delete, Check)}
 _FAILED: Final = Struct("!i?ii")
 _FLAGS: Final = {
@@ -117,6 +119,11 @@ def _parse_multi(body: bytes, zxid: int, chroot: str, operations: Sequence[Opera
             continue
         for operation in run:
             answered, done, _ = RESULT.unpack_from(body, at)
+            if kind is Create and answered == _CREATE_WITHOUT_STAT and not done:
+                path, at = _parse_created(body, at + RESULT.size, chroot, operation)
+                stats.append(None)
+                paths.append(path)
+                continue
             if done or answered != _ANSWERED_BY[kind]:
                 raise ValueError(f"the answer to {operation} is of type {answered}")
             path, stat, at = _parse_answer(body, at + RESULT.size, chroot, operation, seen)
@@ -132,14 +139,20 @@ def _parse_answer(
 ) -> tuple[str, Stat | None, int]:
     """Return path and Stat of the answer to one operation, and the answer's end; `at` is behind its header."""
     match operation:
-        case Create(path=path, sequential=sequential):
-            created, at = parse_text(body, at)
-            stat, at = _parse_stat(body, at, seen)
-            return (created[len(chroot) :] or "/") if sequential else path, stat, at
+        case Create():
+            path, at = _parse_created(body, at, chroot, operation)
+            return path, *_parse_stat(body, at, seen)
         case SetData(path=path):
             return path, *_parse_stat(body, at, seen)
         case Delete(path=path) | Check(path=path):
             return path, None, at
+
+
+def _parse_created(body: bytes, at: int, chroot: str, operation: Operation) -> tuple[str, int]:
+    """Return the path of the created znode and its end."""
+    created, at = parse_text(body, at)
+    is_sequential = isinstance(operation, Create) and operation.sequential
+    return (created[len(chroot) :] or "/") if is_sequential else operation.path, at
 
 
 def _parse_stat(body: bytes, at: int, seen: dict[bytes, Stat]) -> tuple[Stat, int]:

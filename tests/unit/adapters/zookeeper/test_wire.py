@@ -114,6 +114,15 @@ def test_a_good_answer_to_a_multi() -> None:
     assert parse(body, 99) == MultiDone((STAT, STAT, None, None), ("/n_0000000007", "/a", "/b", "/c"), 99)
 
 
+def test_an_older_server_answers_a_create_without_a_stat() -> None:
+    operations: list[Operation] = [Create("/n_", None, sequential=True), Create("/a", None), SetData("/a", b"", 0)]
+    body = result(1, text("/kafka/n_0000000007")) + result(1, text("/kafka/a")) + result(5, STAT_BYTES) + DONE
+    parse = wire_multi.pack_multi("/kafka", operations, set_acl=False).parse
+    assert parse(body, 99) == MultiDone((None, None, STAT), ("/n_0000000007", "/a", "/a"), 99)
+    with pytest.raises(ValueError, match="is of type 1"):
+        parse(result(1, text("/n_0000000007")) + result(1, text("/a")) + result(1, text("/a")) + DONE, 99)
+
+
 def failures(*codes: int) -> bytes:
     return b"".join(struct.pack("!i?ii", -1, False, code, code) for code in codes) + DONE
 
