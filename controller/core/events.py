@@ -272,8 +272,8 @@ class ProbeOutcome(NamedTuple):
     broker: BrokerId
     error: int | None
     problem: str | None = None
-    is_login_refused: bool = False
-    """The problem is the SASL login, which does not succeed by waiting."""
+    has_login_failed: bool = False
+    """The problem is the SASL login, which waiting does not mend: the broker refuses it, or nothing can be sent."""
 
 
 @dataclass(frozen=True, slots=True)

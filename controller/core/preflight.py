@@ -11,7 +11,8 @@ epoch is at least 0, so a broker that can be commanded answers STALE_CONTROLLER_
     STALE_CONTROLLER_EPOCH, NONE                can be commanded
     CLUSTER_AUTHORIZATION_FAILED                cannot, until its authorizer allows it
     no listener that is configured here         cannot, until its listeners or the configuration change
-    the login is refused                        cannot, until it has this user with this password
+    the login fails                             cannot, until it has this user with this password (or a token that
+                                                    cannot be read here is mended)
     another error, no answer, no connection     does not answer: broken, or just starting
 
 The first matching rule decides:
@@ -125,10 +126,10 @@ def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
 def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
     """Decide by the rules of this module."""
     refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-    logins = [f"broker {each.broker} ({_why(each)})" for each in outcomes if each.is_login_refused]
+    logins = [f"broker {each.broker} ({_why(each)})" for each in outcomes if each.has_login_failed]
     silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
     if logins:
-        _stay(step, f"the login of this controller is refused: {listed(logins)}")
+        _stay(step, f"this controller cannot log in to {listed(logins)}")
     elif refused:
         _stay(
             step,

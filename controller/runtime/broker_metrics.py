@@ -56,7 +56,7 @@ CHANNEL_LATENCY: Final = Metric(
 CHANNEL_RETRIES: Final = Metric(
     "lethe_broker_request_retries_total",
     MetricKind.COUNTER,
-    "Attempts that failed and were repeated; reasons: unreachable, login (refused), tls, lost, timeout, garbage",
+    "Attempts that failed and were repeated; reasons: unreachable, login (failed), tls, lost, timeout, garbage",
     ("broker_id", "reason"),
 )
 CHANNEL_OVERSIZED: Final = Metric(

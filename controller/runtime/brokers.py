@@ -6,7 +6,7 @@ connection and waits: 100 ms at first, then twice as long each time, up to 5 s. 
 
     attempt                               reason         next step
     connection refused                    unreachable    wait, connect, send again
-    login refused                         login          the same
+    login failed                          login          the same
     no TLS                                tls            the same
     connection closed before the answer   lost           the same
     no answer within the request timeout  timeout        the same

@@ -80,6 +80,6 @@ class Prober:
             finally:
                 await wire.close()
         except (ClientError, ProtocolError) as error:
-            is_login_refused = isinstance(error, AuthenticationRefused)
-            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS], is_login_refused)
+            has_login_failed = isinstance(error, AuthenticationRefused)
+            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS], has_login_failed)
         return ProbeOutcome(target.broker, answer.error)

@@ -49,6 +49,12 @@ class Place:
             f"{prefix}ssl.keystore.type=PEM\n{prefix}ssl.keystore.location={own}\n"
         )
 
+    def without_token(self) -> str:
+        """The same properties, with a file for the token that cannot be read."""
+        token = f"sasl.oauthbearer.token.endpoint.url=file://{self.directory / 'none'}\n"
+        kept = [line for line in self.properties().splitlines() if "sasl" not in line.partition("=")[0]]
+        return "\n".join(kept) + f"\nsasl.mechanism.inter.broker.protocol=OAUTHBEARER\n{token}"
+
     def file(self, text: str) -> Path:
         path = self.directory / "daemon.properties"
         path.write_text(text)
@@ -82,10 +88,14 @@ async def test_a_controller_probes_with_certificate_and_login(place: Place) -> N
 
 async def test_a_refused_login_is_told_apart_from_silence(place: Place) -> None:
     outcome = await place.probe(place.properties(password="wrong"))
-    assert outcome.is_login_refused
+    assert outcome.has_login_failed
     assert "refuses user lethe with SCRAM-SHA-512" in (outcome.problem or "")
+    outcome = await place.probe(place.without_token())
+    assert outcome.has_login_failed
+    assert "refuses" not in (outcome.problem or ""), "nothing was sent"
+    assert f"{place.directory / 'none'}" in (outcome.problem or "")
     outcome = await place.probe(place.properties(trusted=Authority("other")))
-    assert not outcome.is_login_refused
+    assert not outcome.has_login_failed
     assert "its certificate is issued by an authority that is not trusted here" in (outcome.problem or "")
 
 
