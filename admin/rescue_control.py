@@ -58,13 +58,13 @@ class TakeoverSettings:
 
 _UNREACHED: Final = {
     "unreachable": CauseKind.BROKER_UNREACHABLE,
-    "login": CauseKind.BROKER_UNREACHABLE,
-    "tls": CauseKind.BROKER_UNREACHABLE,
+    "login": CauseKind.BROKER_UNASKABLE,
+    "tls": CauseKind.BROKER_UNASKABLE,
     "lost": CauseKind.BROKER_UNREACHABLE,
     "timeout": CauseKind.BROKER_SILENT,
     "garbage": CauseKind.BROKER_ERROR,
 }
-"""Reason of a channel's problem to cause."""
+"""Reason of a channel's problem to cause, in the words of `survey.replicas`."""
 
 
 class RescueInterrupted(Exception):
