@@ -19,7 +19,7 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.adapters.zookeeper.interface import RequestRefused, ZooKeeperSession
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -66,8 +66,8 @@ class EphemeralTaken(Exception):
         self.owner = owner
 
 
-class RegistrationFailed(Exception):
-    """ZooKeeper refused a write; the message names the znode and the error."""
+class RegistrationFailed(RequestRefused):
+    """A znode of this process could not be written, or not be read; `error` is None where no answer says why."""
 
 
 async def ensure_roots(session: ZooKeeperSession, roots: Sequence[str] = paths.PERSISTENT_ROOTS) -> None:
@@ -85,13 +85,14 @@ async def cluster_id(session: ZooKeeperSession, proposed: str) -> str:
         if isinstance(found, Data):
             return decode_cluster_id(found.data)
         if (unread := read_error(found)) is not None:
-            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be read: {error_words(unread)}")
+            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be read: {error_words(unread)}", unread)
         await session.ensure_path(paths.parent_of(paths.CLUSTER_ID))
         outcome = await session.multi([Create(paths.CLUSTER_ID, encode_cluster_id(proposed))])
         if isinstance(outcome, MultiDone):
             return proposed
         if isinstance(outcome, MultiFailed) and outcome.error is not ZkError.NODE_EXISTS:
-            raise RegistrationFailed(f"{paths.CLUSTER_ID} cannot be created: {error_words(outcome.error)}")
+            what = f"{paths.CLUSTER_ID} cannot be created: {error_words(outcome.error)}"
+            raise RegistrationFailed(what, outcome.error)
     raise RegistrationFailed(f"{paths.CLUSTER_ID} is neither there nor can it be created")
 
 
@@ -127,13 +128,13 @@ async def make_ephemeral(
                 if last is not None:
                     return last.czxid
             case MultiFailed(error=error) if error not in (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION):
-                raise RegistrationFailed(f"{path} cannot be written: {error_words(error)}")
+                raise RegistrationFailed(f"{path} cannot be written: {error_words(error)}", error)
             case MultiFailed() | MultiUnknown():
                 pass
         (found,) = await session.read([Exists(path)])
         operations = making
         if (unread := read_error(found)) is not None:
-            raise RegistrationFailed(f"{path} exists and cannot be read: {error_words(unread)}")
+            raise RegistrationFailed(f"{path} exists and cannot be read: {error_words(unread)}", unread)
         if not isinstance(found, Present):
             continue
         owner = found.stat.ephemeral_owner
@@ -160,7 +161,7 @@ async def notify_log_dir_failure(session: ZooKeeperSession, broker_id: BrokerId)
             case MultiFailed(error=ZkError.NO_NODE):
                 await session.ensure_path(paths.log_dir_event_notifications())
             case MultiFailed(error=error):
-                raise RegistrationFailed(f"{operation.path} cannot be written: {error_words(error)}")
+                raise RegistrationFailed(f"{operation.path} cannot be written: {error_words(error)}", error)
             case MultiUnknown():
                 pass
     raise RegistrationFailed(f"{operation.path} could not be written in {MAX_ATTEMPTS} attempts")

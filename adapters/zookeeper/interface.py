@@ -43,18 +43,25 @@ class ZooKeeperRefused(ZooKeeperUnavailable):
     """ZooKeeper refuses this client's login: trying again helps only after somebody has changed a setting."""
 
 
-class WriteRefused(Exception):
-    """ZooKeeper refuses to create or delete a znode; the message names the znode and the error."""
+class RequestRefused(Exception):
+    """ZooKeeper refuses a read or a write; the message names the znode and the error."""
+
+    def __init__(self, message: str, error: ZkError | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class WriteRefused(RequestRefused):
+    """ZooKeeper refuses to create or delete a znode."""
 
     def __init__(self, path: str, error: ZkError) -> None:
-        super().__init__(f"ZooKeeper refuses to write {path}: {error_words(error)}")
+        super().__init__(f"ZooKeeper refuses to write {path}: {error_words(error)}", error)
         self.path = path
-        self.error = error
 
 
 def needs_new_settings(error: Exception) -> bool:
     """Return whether trying again helps only after somebody has changed a setting or an access list."""
-    return isinstance(error, ZooKeeperRefused) or (isinstance(error, WriteRefused) and error.error in FORBIDDEN)
+    return isinstance(error, ZooKeeperRefused) or (isinstance(error, RequestRefused) and error.error in FORBIDDEN)
 
 
 class ZooKeeperSession(Protocol):

@@ -177,16 +177,21 @@ class Sessions:
 
     async def notify_log_dir_failure(self, broker: Broker) -> None:
         """Notify the controller, now or with the next session."""
+        told = ""
         while True:
             await self._available.wait()
-            session = self.session
+            session, pause_s = self.session, POLL_S
             try:
                 if session is not None:
                     await notify_log_dir_failure(session, broker.id)
                     return
             except (SessionLost, RegistrationFailed) as error:
-                logger.warning("the controller could not be informed of the failed log directory: %s", error)
-            await asyncio.sleep(POLL_S)
+                if str(error) != told:
+                    logger.warning("the controller could not be informed of the failed log directory: %s", error)
+                    told = str(error)
+                if needs_new_settings(error):
+                    pause_s = BACK_OFF.max_ms / 1000
+            await asyncio.sleep(pause_s)
 
 
 def topic_id_of(name: str, outcome: ReadOutcome) -> TopicIdAnswer:

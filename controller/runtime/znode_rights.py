@@ -70,7 +70,8 @@ async def demand_rights(session: ZooKeeperSession) -> None:
             unanswered += 1
             continue
         if outcome.index < 0:
-            raise RegistrationFailed(f"ZooKeeper does not say what may be written: {error_words(outcome.error)}")
+            what = f"ZooKeeper does not say what may be written: {error_words(outcome.error)}"
+            raise RegistrationFailed(what, outcome.error)
         place, is_last = outcome.index // 2, outcome.index == len(pairs)
         path = paths.CONTROLLER_EPOCH if is_last else parents[place]
         if outcome.error is ZkError.NO_AUTH:

@@ -1,13 +1,26 @@
-"""A session that may not read some znodes, as their ACLs make it."""
+"""Sessions that may not read or write some znodes, as their ACLs make it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.protocol.zookeeper.operations import Exists, Read, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Exists,
+    MultiFailed,
+    MultiOutcome,
+    MultiUnknown,
+    Operation,
+    Read,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+)
 from tests.fakes.zookeeper import FakeSession
+
+ErrorOf = Callable[[Operation], ZkError | None]
+"""The error with which an operation fails; None: the session performs it."""
 
 
 class _Forbidden:
@@ -32,3 +45,23 @@ def forbidding(session: FakeSession, *hidden: str, tells_existence: bool = True)
     """The session, without the right to read the data and children of these znodes. Later ZooKeepers do not tell
     whether such a znode exists either."""
     return cast(ZooKeeperSession, _Forbidden(session, hidden, tells_existence))
+
+
+class Refusing:
+    """A session whose multis fail where an access list would make them; of the first `unknown` the outcome is lost."""
+
+    def __init__(self, session: FakeSession, error_of: ErrorOf, unknown: int = 0) -> None:
+        self._session, self._error_of, self._unknown = session, error_of, unknown
+        self.tried = 0
+
+    async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
+        self.tried += 1
+        if self.tried <= self._unknown:
+            return MultiUnknown("the connection broke")
+        for index, operation in enumerate(operations):
+            if (error := self._error_of(operation)) is not None:
+                return MultiFailed(index, error)
+        return await self._session.multi(operations)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from lethe.adapters.registration import (
     BrokerIdTaken,
+    RegistrationFailed,
     cluster_id,
     ensure_roots,
     notify_log_dir_failure,
     register_broker,
 )
-from lethe.adapters.zookeeper.interface import SessionLost
+from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession, needs_new_settings
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, WatchFired
+from lethe.protocol.zookeeper.operations import Create, WatchFired, ZkError
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_broker, decode_log_dir_event, encode_cluster_id
+from tests.fakes.forbidden_znodes import Refusing
 from tests.fakes.zookeeper import FakeZooKeeper
 
 ME = Broker(BrokerId(3), BrokerEpoch(-1), (Endpoint("PLAINTEXT", "h", 1),), "r")
@@ -121,3 +125,20 @@ async def test_a_failed_log_directory_is_announced() -> None:
     node = zookeeper.model.node(f"{parent}/{names[0]}")
     assert node is not None
     assert decode_log_dir_event(f"{parent}/{names[0]}", node.data) == 3
+
+
+async def test_what_an_access_list_forbids_needs_new_settings() -> None:
+    """So it is not tried again at once, and said once."""
+    zookeeper = FakeZooKeeper()
+    async with zookeeper.open_session(ignore) as session:
+        await ensure_roots(session)
+        await session.ensure_path("/cluster")
+        refusing = cast(ZooKeeperSession, Refusing(session, lambda _: ZkError.NO_AUTH))
+        for attempt in (
+            register_broker(refusing, ME, timestamp_ms=5),
+            cluster_id(refusing, "ours"),
+            notify_log_dir_failure(refusing, BrokerId(3)),
+        ):
+            with pytest.raises(RegistrationFailed, match="NO_AUTH") as failed:
+                await attempt
+            assert needs_new_settings(failed.value)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lethe.adapters.registration import RegistrationFailed
 from lethe.adapters.zookeeper.interface import (
     SessionLost,
     WriteRefused,
@@ -19,6 +20,8 @@ from lethe.protocol.zookeeper.operations import ZkError
         (WriteRefused("/brokers", ZkError.NO_AUTH), True),
         (WriteRefused("/brokers", ZkError.INVALID_ACL), True),
         (WriteRefused("/brokers", ZkError.NO_NODE), False),
+        (RegistrationFailed("/brokers/ids/3 cannot be written", ZkError.NO_AUTH), True),
+        (RegistrationFailed("/brokers/ids/3 kept changing"), False),
         (ZooKeeperUnavailable("no server"), False),
         (SessionLost("expired"), False),
         (OSError("planted"), False),

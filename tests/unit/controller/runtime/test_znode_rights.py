@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,54 +15,30 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     GetChildren,
     GetData,
-    MultiFailed,
-    MultiOutcome,
-    MultiUnknown,
     Operation,
     SetData,
     ZkError,
 )
-from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
-
-Answering = Callable[[Operation], ZkError | None]
-
-
-class _Answering:
-    """A session whose multis fail where an access list would make them."""
-
-    def __init__(self, session: FakeSession, error_of: Answering, unknown: int = 0) -> None:
-        self._session, self._error_of, self._unknown = session, error_of, unknown
-        self.tried = 0
-
-    async def multi(self, operations: Sequence[Operation]) -> MultiOutcome:
-        self.tried += 1
-        if self.tried <= self._unknown:
-            return MultiUnknown("the connection broke")
-        for index, operation in enumerate(operations):
-            if (error := self._error_of(operation)) is not None:
-                return MultiFailed(index, error)
-        return await self._session.multi(operations)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
+from tests.fakes.forbidden_znodes import ErrorOf, Refusing
+from tests.fakes.zookeeper import FakeZooKeeper
 
 
-async def demand(error_of: Answering, unknown: int = 0) -> int:
+async def demand(error_of: ErrorOf, unknown: int = 0) -> int:
     """Return the number of multis that were sent; the tree has to be as before."""
     zookeeper = FakeZooKeeper()
     async with zookeeper.open_session(lambda _: None) as session:
         await ensure_roots(session)
         await session.multi([Create(paths.CONTROLLER_EPOCH, b"0")])
         looks = [look(path) for path in ("/", paths.CONTROLLER_EPOCH, *PARENTS) for look in (GetData, GetChildren)]
-        before, answering = await session.read(looks), _Answering(session, error_of, unknown)
+        before, refusing = await session.read(looks), Refusing(session, error_of, unknown)
         try:
-            await demand_rights(cast(ZooKeeperSession, answering))
+            await demand_rights(cast(ZooKeeperSession, refusing))
         finally:
             assert await session.read(looks) == before, "nothing is written"
-        return answering.tried
+        return refusing.tried
 
 
-def below(*parents: str, error: ZkError, kind: type[Operation] = Create) -> Answering:
+def below(*parents: str, error: ZkError, kind: type[Operation] = Create) -> ErrorOf:
     return lambda each: error if isinstance(each, kind) and each.path in {f"{p}/{CHILD}" for p in parents} else None
 
 
