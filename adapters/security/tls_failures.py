@@ -1,7 +1,7 @@
 """Failures of TLS with brokers: what `handshakes` says of a handshake, and what only Kafka's brokers do.
 
 sign                                                   cause
-alert certificate unknown (Java)                       the client certificate has expired, or its CA is not trusted
+alert certificate unknown (Java)                       the client certificate is refused, whatever the reason
 unexpected message (Kafka 2.5)                         the client certificate is missing or refused
 15 03 as the first bytes of a plaintext connection     an alert: the listener speaks TLS
 """
@@ -16,7 +16,10 @@ from lethe.adapters.security.handshakes import handshake_problem
 
 _KEYSTORE: Final = "set ssl.keystore.location to a certificate with its key that the truststore of the broker accepts"
 _BROKERS: Final = {
-    "CERTIFICATE_UNKNOWN": f"refuses our client certificate, as expired or as of a CA it does not trust; {_KEYSTORE}",
+    "CERTIFICATE_UNKNOWN": (
+        f"refuses our client certificate and does not say why: it may have expired, or be of a CA that the broker does "
+        f"not trust; {_KEYSTORE}"
+    ),
     "UNEXPECTED_MESSAGE": f"broke off, as Kafka 2.5 does without a client certificate that it accepts; {_KEYSTORE}",
 }
 """By the end of OpenSSL's reason."""

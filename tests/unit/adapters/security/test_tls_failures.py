@@ -14,7 +14,7 @@ PLACE = "b1:9093 (SSL)"
     [
         (
             "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
-            "refuses our client certificate, as expired or as of a CA it does not trust",
+            "refuses our client certificate and does not say why: it may have expired, or be of a CA",
         ),
         (
             "UNEXPECTED_MESSAGE",

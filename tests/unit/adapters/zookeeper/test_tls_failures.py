@@ -38,6 +38,12 @@ def test_alerts() -> None:
     assert "compare zookeeper.ssl.enabled.protocols" in (tls_failure(error("TLSV1_ALERT_PROTOCOL_VERSION")) or "")
 
 
+def test_every_property_is_zookeepers() -> None:
+    closed = tls_failure(ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)"))
+    assert closed is not None
+    assert closed.endswith("or require a certificate (zookeeper.ssl.keystore.location)")
+
+
 @pytest.mark.parametrize("failure", [ConnectionRefusedError("refused"), TimeoutError(), OSError("no route")])
 def test_what_has_nothing_to_do_with_tls(failure: OSError) -> None:
     assert tls_failure(failure) is None
