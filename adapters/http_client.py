@@ -85,7 +85,8 @@ async def get_json(
         raise HttpFailed(f"{url} cannot be asked: {error}") from error
     if status not in accepted:
         said = document.get("error") if isinstance(document, Mapping) else None
-        raise HttpFailed(f"{url} answered {status}: {said}{_TOKEN_REMEDY if status == 401 else ''}")
+        why = f": {said}" if said else ", without a reason"
+        raise HttpFailed(f"{url} answered {status}{why}{_TOKEN_REMEDY if status == 401 else ''}")
     if not isinstance(document, Mapping):
         raise HttpFailed(f"{url} answered something else than was asked")
     return document

@@ -14,7 +14,9 @@ ZooKeeper = Annotated[
         "--zookeeper",
         metavar="HOST:PORT[,HOST:PORT][/CHROOT]",
         envvar="LETHE_ZOOKEEPER_CONNECT",
-        help="Where ZooKeeper is: the brokers' zookeeper.connect. LETHE_ZOOKEEPER_DIGEST may hold user:password.",
+        help="Where ZooKeeper is: the brokers' zookeeper.connect. The environment says who the command is there: "
+        "LETHE_ZOOKEEPER_SASL_USERNAME and LETHE_ZOOKEEPER_SASL_PASSWORD_FILE, LETHE_ZOOKEEPER_DIGEST, or "
+        "KAFKA_ZOOKEEPER_SSL_….",
         show_default=False,
     ),
 ]

@@ -309,9 +309,11 @@ class Session:
             is_refused = self._connection.is_refused
             raise (ZooKeeperRefused if is_refused else ZooKeeperUnavailable)(str(lost)) from lost
         if isinstance(found, ReadFailed):
-            what = "does not exist and cannot be created" if found.error is ZkError.NO_NODE else "cannot be read"
+            chroot = f"the chroot of ZooKeeper at {self._config.connect}"
+            if found.error is not ZkError.NO_NODE:
+                raise ZooKeeperUnavailable(f"{chroot} cannot be read: {error_words(found.error)}")
             raise ZooKeeperUnavailable(
-                f"the chroot of ZooKeeper at {self._config.connect} {what}: {error_words(refused or found.error)}; "
+                f"{chroot} does not exist and cannot be created: {error_words(refused or found.error)}; "
                 "check the credentials or create it by hand"
             )
 

@@ -32,7 +32,16 @@ def _elsewhere(_: Request) -> Reply:
     return Reply(302, b"", headers={"Location": "http://127.0.0.1:1/"})
 
 
-ROUTES = (Route("/state", _state), Route("/explain", _state), Route("/elsewhere", _elsewhere))
+def _broken(_: Request) -> Reply:
+    return Reply(500, b"[]", "application/json")
+
+
+ROUTES = (
+    Route("/state", _state),
+    Route("/explain", _state),
+    Route("/elsewhere", _elsewhere),
+    Route("/broken", _broken),
+)
 
 
 @pytest.fixture
@@ -56,6 +65,12 @@ async def test_the_token_opens_and_without_it_the_remedy_is_named(token: Path) -
         said = await failure(url, HttpCredentials())
         assert said.startswith(f"{url} answered 401: a token is needed")
         assert said.endswith("(--controller-token-file, or LETHE_HTTP_TOKEN_FILE, names the file for commands)")
+
+
+async def test_an_error_without_a_reason_is_said_to_have_none() -> None:
+    async with serve_http("127.0.0.1", 0, ROUTES) as server:
+        said = await failure(server.url + "/broken", HttpCredentials())
+    assert said == f"{server.url}/broken answered 500, without a reason"
 
 
 async def test_commands_take_the_token_from_the_environment(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
