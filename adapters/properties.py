@@ -255,7 +255,7 @@ class Values:
         text = self.text(name)
         if text is None:
             return 0
-        number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
+        number = whole_number(text)
         low, high = prop.minimum, prop.maximum
         if number is None:
             self.wrong(name, "is not a whole number", f"write {_bounds(prop)}")
@@ -338,6 +338,11 @@ def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list
         hint = f"; did you mean {near[0]}?" if near else ""
         warnings.append(f"{setting.origin}: unknown property {_shown(name)} is ignored{hint}")
     return warnings
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that these digits say, as Java reads them; None for other text, such as `1_000`."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text) else None
 
 
 def _bounds(prop: Property) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lethe.adapters.config_environment import Setting
-from lethe.adapters.properties import MAX_INT, Problem, Property, PropertyKind, Values
+from lethe.adapters.properties import MAX_INT, Problem, Property, PropertyKind, Values, whole_number
 from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.kafka.config_values import parse_boolean
@@ -92,11 +92,8 @@ class PrefixedValues:
         if given is None:
             return default
         low, high = prop.minimum or 0, MAX_INT if prop.maximum is None else prop.maximum
-        try:
-            number = int(given.text)
-        except ValueError:
-            number = low - 1
-        if not low <= number <= high:
+        number = whole_number(given.text)
+        if number is None or not low <= number <= high:
             self.wrong(given, "is no number that is possible here", f"write a whole number from {low} to {high}")
             return default
         return number

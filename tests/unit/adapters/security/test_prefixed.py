@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lethe.adapters.config_environment import environment_settings
 from lethe.adapters.properties import Property, PropertyKind, Values, parse_properties
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix, with_files
 
 FLAG = Property("a.flag", PropertyKind.BOOLEAN, "false", "…")
+COUNT = Property("a.count", PropertyKind.INTEGER, "7", "…", minimum=1)
 CHOICE = Property("a.choice", PropertyKind.TEXT, "one", "…", choices=("one", "two"))
 
 
@@ -88,3 +91,14 @@ def test_a_file_that_gives_no_secret() -> None:
 def test_each_secret_has_a_property_for_its_file() -> None:
     props = (Property("a.password", PropertyKind.SECRET, None, "x"), Property("a.key", PropertyKind.TEXT, None, "x"))
     assert [prop.name for prop in with_files(props)] == ["a.password", "a.password.file", "a.key"]
+
+
+@pytest.mark.parametrize("text", ["1_000", "\uff11\uff12", "1e3", "0x10", "0", "-1"])
+def test_a_number_is_what_kafka_takes_for_one(text: str) -> None:
+    found = reader(f"a.count={text}")
+    assert found.integer(COUNT) == 7
+    assert len(noted(found)) == 1
+
+
+def test_numbers() -> None:
+    assert [reader(f"a.count={text}").integer(COUNT) for text in ("12", "+12", " 012 ")] == [12, 12, 12]
