@@ -77,13 +77,14 @@ class Inbound:
         """Return what the listener requires of clients."""
         return self._admissions.get(listener, OPEN)
 
-    def commanders(self, listeners: Iterable[str]) -> str | None:
-        """Return who may ask everything under one of these listeners, as a subject; None if that depends on rights."""
+    def open_to_all(self, listeners: Iterable[str], what: str) -> str | None:
+        """Return a warning that clients of these listeners may do `what`, with the remedy; None if that depends on
+        rights."""
         if self.access is not None:
             return None
-        if all(self._knows_clients(listener) for listener in listeners):
-            return "any client that may log in"
-        return "any client that reaches it"
+        knows_all = all(self._knows_clients(listener) for listener in listeners)
+        clients = "any client that may log in" if knows_all else "any client that reaches it"
+        return f"{clients} can {what}: set authorizer.class.name, and let listeners ask for a login or a certificate"
 
     def _knows_clients(self, listener: str) -> bool:
         tls = self.tls.get(listener)

@@ -321,15 +321,10 @@ class AgentApp:
             None if self.http is None else self.http.url,
             extra=fields(cluster=self._cluster_id),
         )
-        commanders = self._inbound.commanders(endpoint.listener for endpoint in self.endpoints)
-        if commanders is not None:
-            logger.warning(
-                "%s can delete replicas in %s by StopReplica at %s: set authorizer.class.name, and let listeners "
-                "ask for a login or a certificate",
-                commanders,
-                ", ".join(map(str, self._config.log_dirs)),
-                where,
-            )
+        what = f"delete replicas in {', '.join(map(str, self._config.log_dirs))} by StopReplica at {where}"
+        warning = self._inbound.open_to_all((endpoint.listener for endpoint in self.endpoints), what)
+        if warning is not None:
+            logger.warning("%s", warning)
 
     # --- effects of the loop -----------------------------------------------------------------------------------------
 

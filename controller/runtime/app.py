@@ -334,14 +334,9 @@ class ControllerApp:
     def _announce_listeners(self, inbound: Inbound) -> None:
         where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
         logger.info("brokers find the controller at %s, among the live brokers; clients take it for one", where)
-        commanders = inbound.commanders(endpoint.listener for endpoint in self.endpoints)
-        if commanders is not None:
-            logger.warning(
-                "%s can change ISRs at %s: set authorizer.class.name, and let listeners ask for a login or a "
-                "certificate",
-                commanders,
-                where,
-            )
+        warning = inbound.open_to_all((endpoint.listener for endpoint in self.endpoints), f"change ISRs at {where}")
+        if warning is not None:
+            logger.warning("%s", warning)
 
     def _open_journal(self) -> Journal | None:
         config = self._config
