@@ -152,9 +152,10 @@ class TrashPeople:
         """Every partition that it has is on the disk of another broker that was in sync."""
         saved = self._ledger.trash.entries[incarnation.name].partitions
         mine = [number for number, each in saved.items() if agent.id in each.replicas]
+        others = {each.id: each for each in self._cluster.agents.values() if each is not agent}
         return bool(mine) and all(
             any(
-                broker != agent.id and trash.is_on(self._cluster.agents[BrokerId(broker)].disk, incarnation, number)
+                broker in others and trash.is_on(others[BrokerId(broker)].disk, incarnation, number)
                 for broker in saved[number].isr
             )
             for number in mine
