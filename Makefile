@@ -140,6 +140,10 @@ report: $(STAMP) java ## a demo with faults, the data pipeline over it, and one 
 bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")
 	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
 
+.PHONY: bench-security
+bench-security: $(STAMP) java ## what TLS and logins cost, up to 100,000 partitions: docs/benchmarks.md (BENCH=--quick)
+	$(BIN)/python -m benchmarks.security $(BENCH)
+
 .PHONY: bench-world
 bench-world: $(STAMP) ## the core up to 1,000 brokers and 1,000,000 partitions: docs/benchmarks.md (25 min, 4 GB; BENCH=--quick)
 	$(BIN)/python -m benchmarks.world $(BENCH)

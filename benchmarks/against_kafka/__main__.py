@@ -24,7 +24,7 @@ from benchmarks import page as whole_page
 from benchmarks.against_kafka import contestants, many_page, page, plot, results
 from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, MANY_BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
-from benchmarks.against_kafka.testbed import BenchmarkFailed, Testbed, testbed
+from benchmarks.against_kafka.testbed import NONE, BenchmarkFailed, Testbed, testbed
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
@@ -75,7 +75,7 @@ class Benchmark:
                 if (each.disk, each.brokers) == (disk, brokers)
             }
             if chosen:
-                async with testbed(self._kafka, disk, brokers, self._options.logs) as here:
+                async with testbed(self._kafka, disk, brokers, self._options.logs, NONE) as here:
                     for key, workload in chosen.items():
                         await self._rounds(here, key, workload)
 

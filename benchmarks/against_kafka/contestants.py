@@ -26,11 +26,13 @@ KAFKA_HEAP_MB: Final = 1024
 
 
 def make(
-    name: str, directory: Path, common: Mapping[str, str], kafka: KafkaDistribution, open_session: OpenSession
+    name: str, directory: Path, common: Mapping[str, str], kafka: KafkaDistribution | None, open_session: OpenSession
 ) -> Member:
-    """Return a controller that is not started. `common` are properties of both."""
-    if name == LETHE:
+    """Return a controller that is not started: Kafka's by its name, Lethe's by any other. `common` are properties of
+    both."""
+    if name != KAFKA:
         return ControllerDaemon(LETHE_ID, directory, common)
+    assert kafka is not None
     properties = {**common, **internal_topics(3), "auto.create.topics.enable": "false"}
     return KafkaBroker(
         kafka, KAFKA_ID, directory, 1, properties, open_session, heap_mb=KAFKA_HEAP_MB, jvm_flags=AS_RELEASED
@@ -39,7 +41,7 @@ def make(
 
 def broker_id(name: str) -> int:
     """Return the id in `/controller` while that controller is active."""
-    return LETHE_ID if name == LETHE else KAFKA_ID
+    return KAFKA_ID if name == KAFKA else LETHE_ID
 
 
 def complaints(member: Member) -> list[str]:

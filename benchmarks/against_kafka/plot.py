@@ -19,8 +19,8 @@ TOP: Final = 56
 BAR: Final = 16
 PAIR: Final = 52
 COLOURS: Final = {KAFKA: "#8a8f98", CONTESTANTS[1]: "#2f6fb0"}
-_FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
-_INK: Final = "#24292f"
+FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
+INK: Final = "#24292f"
 _FAINT: Final = "#d0d7de"
 
 
@@ -43,7 +43,7 @@ def svg(found: Document) -> str:
         body += _pair(found, *pair, TOP + PAIR * number, low, high)
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {_FONT}>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
             f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
             *body,
             "</svg>",
@@ -57,10 +57,10 @@ def _x(seconds: float, low: float, high: float) -> float:
     return LEFT + share * (WIDTH - LEFT - RIGHT)
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", colour: str = _INK) -> str:
+def text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal", colour: str = INK) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}">'
-        f"{escape(text)}</text>"
+        f"{escape(words)}</text>"
     )
 
 
@@ -69,7 +69,7 @@ def _axis(low: float, high: float, bottom: int) -> Iterator[str]:
     while tick <= high * 1.001:
         x = _x(tick, low, high)
         yield f'<line x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{bottom}" stroke="{_FAINT}"/>'
-        yield _text(x, bottom + 20, f"{tick:g} s", anchor="middle")
+        yield text(x, bottom + 20, f"{tick:g} s", anchor="middle")
         tick *= 10
 
 
@@ -77,13 +77,13 @@ def _legend() -> Iterator[str]:
     for number, name in enumerate(CONTESTANTS):
         x = LEFT + 110 * number
         yield f'<rect x="{x}" y="16" width="14" height="14" fill="{COLOURS[name]}"/>'
-        yield _text(x + 20, 28, NAMES[name])
-    yield _text(WIDTH - 12, 28, "median, logarithmic scale", anchor="end")
+        yield text(x + 20, 28, NAMES[name])
+    yield text(WIDTH - 12, 28, "median, logarithmic scale", anchor="end")
 
 
 def _pair(found: Document, workload: str, phase: str, top: float, low: float, high: float) -> Iterator[str]:
-    yield _text(LEFT - 12, top + 15, phase, anchor="end", weight="bold")
-    yield _text(LEFT - 12, top + 32, workload, anchor="end")
+    yield text(LEFT - 12, top + 15, phase, anchor="end", weight="bold")
+    yield text(LEFT - 12, top + 32, workload, anchor="end")
     for number, name in enumerate(CONTESTANTS):
         row = results.row(found, workload, phase, name)
         if row is None:
@@ -91,6 +91,6 @@ def _pair(found: Document, workload: str, phase: str, top: float, low: float, hi
         y = top + number * (BAR + 2)
         end = _x(row.seconds, low, high)
         yield f'<rect x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{BAR}" fill="{COLOURS[name]}"/>'
-        yield _text(end + 6, y + 13, f"{row.seconds:.2f} s" if row.seconds < 10 else f"{row.seconds:.0f} s")
+        yield text(end + 6, y + 13, f"{row.seconds:.2f} s" if row.seconds < 10 else f"{row.seconds:.0f} s")
     if (ratio := results.ratio(found, workload, phase)) is not None:
-        yield _text(WIDTH - 12, top + 24, f"{ratio:.1f}×", anchor="end", weight="bold", colour=COLOURS[CONTESTANTS[1]])
+        yield text(WIDTH - 12, top + 24, f"{ratio:.1f}×", anchor="end", weight="bold", colour=COLOURS[CONTESTANTS[1]])

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.bystander import Bystander
@@ -31,6 +31,18 @@ SESSION_TIMEOUT_MS: Final = 30_000
 START_LIMIT_S: Final = 120.0
 POLL_S: Final = 0.01
 _NOT_DURING_THE_RUN_MS: Final = 3_600_000
+
+
+class FurtherProperties(NamedTuple):
+    """Properties beside those that every run has."""
+
+    agents: Mapping[str, str]
+    """Of each agent."""
+    controllers: Mapping[str, Mapping[str, str]]
+    """Of single controllers, by name."""
+
+
+NONE: Final = FurtherProperties({}, {})
 
 
 class BenchmarkFailed(Exception):
@@ -50,13 +62,17 @@ class Testbed:
     empty_heap_mb: float | None
     """ZooKeeper's live heap before the first turn; None without jcmd."""
     common: Mapping[str, str]
-    kafka: KafkaDistribution
+    kafka: KafkaDistribution | None
+    """None: Kafka's controller is not run."""
+    own: Mapping[str, Mapping[str, str]]
+    """Properties of single controllers, by name."""
 
     @asynccontextmanager
     async def turn(self, name: str, number: int) -> AsyncIterator[tuple[Member, ActiveController]]:
         """Yield an active controller; afterwards it is stopped and has given up control."""
         directory = self.directory / f"{name}-{number}"
-        member = contestants.make(name, directory, self.common, self.kafka, self._session)
+        properties = {**self.common, **self.own.get(name, {})}
+        member = contestants.make(name, directory, properties, self.kafka, self._session)
         try:
             await member.start(START_LIMIT_S)
             yield member, await self.wait_for_controller(contestants.broker_id(name))
@@ -97,7 +113,13 @@ class Testbed:
 
 
 @asynccontextmanager
-async def testbed(kafka: KafkaDistribution, disk: AgentMode, brokers: int, logs: Path | None) -> AsyncIterator[Testbed]:
+async def testbed(
+    kafka: KafkaDistribution | None,
+    disk: AgentMode,
+    brokers: int,
+    logs: Path | None,
+    further: FurtherProperties,
+) -> AsyncIterator[Testbed]:
     """Yield ZooKeeper and so many agents, running. Their files are removed at the end, or kept in `logs`."""
     directory = Path(tempfile.mkdtemp(prefix="lethe-bench-")) if logs is None else logs / f"{disk}-{brokers}"
     settings = ZooKeeperSettings(data_dir=directory / "zookeeper", heap_mb=1024, durable=True)
@@ -110,7 +132,7 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, brokers: int, logs:
             "zookeeper.connect": zookeeper.connect_string,
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         }
-        agents += [_agent(number, directory, disk, common) for number in range(1, brokers + 1)]
+        agents += [_agent(number, directory, disk, {**common, **further.agents}) for number in range(1, brokers + 1)]
         for agent in agents:
             agent.launch()
         for agent in agents:
@@ -120,7 +142,10 @@ async def testbed(kafka: KafkaDistribution, disk: AgentMode, brokers: int, logs:
         async with open_session(_config(zookeeper), lambda _: None) as session:
             observer = Observer(zookeeper, session, agents)
             empty_heap_mb = await observer.live_heap_mb()
-            yield Testbed(directory, agents, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka)
+            yield Testbed(
+                *(directory, agents, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka),
+                further.controllers,
+            )
     finally:
         if bystander is not None:
             bystander.close()
