@@ -27,6 +27,7 @@ FOR_COMMANDS: Final = frozenset(
     (
         "LETHE_ZOOKEEPER_CONNECT",
         "LETHE_ZOOKEEPER_DIGEST",
+        "LETHE_COMMAND_CONFIG",
         "LETHE_HTTP_CA_FILE",
         "LETHE_KAFKA_CACHE",
         "LETHE_IVY_SETTINGS",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import compose
-from tests.compose import cluster, hardening, monitoring, outages, places, profiles, stand_ins
+from tests.compose import cluster, hardening, monitoring, outages, places, profiles, secure, stand_ins
 from tests.compose.cluster import AGENTS, CORE
 from tests.compose.engine import engine
 from tests.compose.progress import Failed, NoEngine, chapter, say
@@ -60,12 +60,17 @@ def _all(environment: dict[str, str], work_dir: Path, options: argparse.Namespac
         for service in () if options.no_build else ("controller-1", "zookeeper-1", "kafka-1", "pipeline"):
             project.compose(*profiles_of_all, "build", service, limit_s=BUILD_LIMIT_S)
             say(f"the image of {service} is built")
-        if options.only != "kafka":
+        if options.only in (None, "agents"):
             _agents(project, work_dir)
-        if options.only != "agents":
+        if options.only in (None, "kafka"):
             chapter("Real brokers: profile kafka")
             profiles.kafka(project)
             project.down()
+        if options.only in (None, "secure"):
+            chapter("TLS, logins and rights: profile secure")
+            secure.agents(project)
+            chapter("Real brokers with TLS, logins and rights: profile secure-kafka")
+            secure.kafka(project)
 
 
 def _agents(project: Project, work_dir: Path) -> None:
@@ -105,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--own-engine", action="store_true", help="start an engine even where another can be reached")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep our own engine's images there, for the next run")
     parser.add_argument("--no-build", action="store_true", help="take the images that are there, with --data")
-    parser.add_argument("--only", choices=("agents", "kafka"), help="one half of it")
+    parser.add_argument("--only", choices=("agents", "kafka", "secure"), help="one part of it")
     return parser
 
 

@@ -25,8 +25,14 @@ with socket.create_connection(("127.0.0.1", 2181), 3) as connection:
     sys.stdout.write(connection.makefile("rb").read().decode())
 """
 _ASK_STATE: Final = """\
-import sys, urllib.request
-sys.stdout.write(urllib.request.urlopen("http://127.0.0.1:8080/state", timeout=5).read().decode())
+import os, ssl, sys, urllib.request
+url, headers, context = "http://127.0.0.1:8080/state", {}, None
+if token := os.environ.get("LETHE_HTTP_TOKEN_FILE"):
+    url = f"https://{os.uname().nodename}:8080/state"
+    headers = {"Authorization": f"Bearer {open(token).read().strip()}"}
+    context = ssl.create_default_context(cafile=os.environ["LETHE_HTTP_CA_FILE"])
+asked = urllib.request.Request(url, headers=headers)
+sys.stdout.write(urllib.request.urlopen(asked, timeout=5, context=context).read().decode())
 """
 
 
@@ -39,10 +45,10 @@ def modes(project: Project) -> dict[str, str]:
     return found
 
 
-def roles(project: Project) -> dict[str, str]:
+def roles(project: Project, controllers: tuple[str, ...] = CONTROLLERS) -> dict[str, str]:
     """What each controller says that it is; `none` for one that does not answer."""
     found = {}
-    for service in CONTROLLERS:
+    for service in controllers:
         said = project.inside(service, "python", "-c", _ASK_STATE)
         found[service] = str(json.loads(said.output).get("role")) if said.code == 0 else "none"
     return found
@@ -54,7 +60,7 @@ def wait_in_control(project: Project, among: tuple[str, ...] = CONTROLLERS) -> s
 
     def one_is() -> bool:
         seen.clear()
-        seen.update(roles(project))
+        seen.update(roles(project, among))
         active = [service for service, role in seen.items() if role == "active"]
         return len(active) == 1 and active[0] in among
 
@@ -135,10 +141,11 @@ def wait_gone(project: Project, asked: str, topics: tuple[str, ...], limit_s: fl
     )
 
 
-def run_demo(project: Project, *profiles: str) -> None:
-    """The profile `demo` does what it is for: all three places are clean at its end. Raises Failed."""
+def run_demo(project: Project, *profiles: str, service: str = "demo") -> str:
+    """The profile `demo` does what it is for: all three places are clean at its end. Return what it has printed. Raises
+    Failed."""
     named = [word for profile in profiles for word in ("--profile", profile)]
-    ran = project.try_compose(*named, "run", "--rm", "demo")
+    ran = project.try_compose(*named, "run", "--rm", service)
     if ran.code != 0 or "Nothing is left over." not in ran.output:
         raise Failed(f"the demo ended with {ran.code}:\n{ran.said}")
     gone = [
@@ -149,3 +156,4 @@ def run_demo(project: Project, *profiles: str) -> None:
     expect(gone, f"the demo has deleted nothing:\n{ran.said}")
     DELETED.extend(gone)
     say(f"demo: {len(gone)} topics came and went; nothing is left in ZooKeeper, in caches, on disks")
+    return ran.output

@@ -13,6 +13,9 @@ PUBLISHED: Final = {
     "controller-2": {"8080/tcp"},
     "prometheus": {"9090/tcp"},
     "grafana": {"3000/tcp"},
+    "secure-controller-1": {"8080/tcp"},
+    "secure-controller-2": {"8080/tcp"},
+    "secure-prometheus": {"9090/tcp"},
 }
 """Pages for people, and nothing else."""
 WRITABLE_ROOT: Final = ("grafana",)
@@ -43,17 +46,21 @@ def _problems(project: Project, container: Container) -> Iterator[str]:
         yield "it is privileged"
     if not host["Memory"] or not host["NanoCpus"] or not host["PidsLimit"]:
         yield f"it has no limit of memory ({host['Memory']}), CPU ({host['NanoCpus']}) or processes"
-    if host["RestartPolicy"]["Name"] != ("no" if container.is_one_off else "unless-stopped"):
+    is_over = container.health == "exited"
+    if host["RestartPolicy"]["Name"] != ("no" if container.is_one_off or is_over else "unless-stopped"):
         yield f"its restart policy is {host['RestartPolicy']['Name']}"
-    if not container.shown["Config"].get("Healthcheck"):
+    if not is_over and not container.shown["Config"].get("Healthcheck"):
         yield "nobody looks after its health"
     yield from _user(project, container)
     yield from _ports(container)
 
 
 def _user(project: Project, container: Container) -> Iterator[str]:
-    number = project.docker("exec", container.id, "id", "-u").strip()
-    if number in ("0", ""):
+    if container.health == "exited":
+        user = str(container.shown["Config"]["User"])
+    else:
+        user = project.docker("exec", container.id, "id", "-u").strip()
+    if user in ("0", "root", ""):
         yield "it runs as root"
 
 

@@ -21,10 +21,10 @@ ROUNDS: Final = 1_000
 
 
 class Prometheus:
-    """The one that is published."""
+    """One that is published."""
 
-    def __init__(self, project: Project) -> None:
-        self._url = project.container("prometheus").port(9090)
+    def __init__(self, project: Project, service: str = "prometheus") -> None:
+        self._url = project.container(service).port(9090)
 
     def get(self, path: str, **query: str) -> Any:
         """The `data` of an answer of its API. Raises Failed."""
@@ -48,9 +48,9 @@ class Prometheus:
         return any(isinstance(each.get("value"), list) and each["value"][1] != "NaN" for each in found)
 
 
-def check_targets(project: Project) -> None:
+def check_targets(project: Project, service: str = "prometheus") -> None:
     """Every target is up, every rule can be evaluated. Raises Failed."""
-    prometheus = Prometheus(project)
+    prometheus = Prometheus(project, service)
     until(
         lambda: set(prometheus.targets().values()) == {"up"},
         60.0,

@@ -38,7 +38,7 @@ def kafka(project: Project) -> None:
     asked, topic = CONTROLLERS[0], "records"
     cluster.create(project, asked, topic)
     cluster.wait_online(project, asked, (topic,))
-    _produce(project, topic)
+    produce(project, KAFKA[0], "kafka-1:9092,kafka-2:9092,kafka-3:9092", topic)
     told = json.loads(project.lethe(asked, "brokers", "list", "--json"))
     ids = sorted(broker["id"] for broker in told["brokers"])
     expect(ids == [11, 12, 13], f"brokers 11, 12 and 13 should be registered, and these are: {ids}")
@@ -48,11 +48,11 @@ def kafka(project: Project) -> None:
     expect(cluster.wait_in_control(project), "one of our controllers should have control still")
 
 
-def _produce(project: Project, topic: str) -> None:
-    """By Kafka's own console producer, in a broker's container."""
+def produce(project: Project, service: str, servers: str, topic: str, *options: str) -> None:
+    """By Kafka's own console producer, in a broker's container. Raises Failed."""
     records = "".join(f"record {number}\n" for number in range(RECORDS))
     producer = "kafka.tools.ConsoleProducer"
-    server = ("--bootstrap-server", "kafka-1:9092,kafka-2:9092,kafka-3:9092")
+    server = ("--bootstrap-server", servers, *options)
     acknowledged = ("--producer-property", "acks=all")
     java = ("java", "-Xmx128m", "-cp", "/opt/kafka/jars/*", producer)
-    project.compose("exec", "-T", KAFKA[0], *java, *server, *acknowledged, "--topic", topic, given=records)
+    project.compose("exec", "-T", service, *java, *server, *acknowledged, "--topic", topic, given=records)

@@ -19,6 +19,11 @@ LIMIT_S: Final = 300.0
 HEALTHY_LIMIT_S: Final = 240.0
 BUILD_LIMIT_S: Final = 3600.0
 WITHOUT_GRAFANA: Final = "tests/compose/without-grafana.yml"
+PORTS: Final = (
+    *("BOARD_1_PORT", "BOARD_2_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"),
+    *("SECURE_BOARD_1_PORT", "SECURE_BOARD_2_PORT", "SECURE_PROMETHEUS_PORT"),
+)
+PROFILES: Final = ("agents", "demo", "pipeline", "kafka", "secure", "secure-kafka", "secure-demo")
 _ONE_OFF: Final = "com.docker.compose.oneoff"
 _SERVICE: Final = "com.docker.compose.service"
 _PROJECT: Final = "com.docker.compose.project"
@@ -94,7 +99,7 @@ class Project:
         self._command = _compose_command(environment)
         # A profile that is set where this runs would hide what .env says; ports are whichever are free.
         kept = {key: value for key, value in environment.items() if key not in ("COMPOSE_PROFILES", "COMPOSE_FILE")}
-        ports = dict.fromkeys(("BOARD_1_PORT", "BOARD_2_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
+        ports = dict.fromkeys(PORTS, "0")
         files = "docker-compose.yml" if grafana else f"docker-compose.yml{os.pathsep}{WITHOUT_GRAFANA}"
         # Of docker-compose 1: an engine on a busy machine takes longer than its 60 s to create containers.
         patient = {"COMPOSE_HTTP_TIMEOUT": "600"}
@@ -139,6 +144,13 @@ class Project:
         if ran.code != 0:
             raise Failed(f"docker {shlex.join(arguments)} ended with {ran.code}:\n{ran.said}")
         return ran.output
+
+    def docker_said(self, *arguments: str) -> str:
+        """All that `docker ARGUMENTS` prints, to both outputs. Raises Failed where its exit code is not 0."""
+        ran = self._run(["docker", *arguments], "", LIMIT_S)
+        if ran.code != 0:
+            raise Failed(f"docker {shlex.join(arguments)} ended with {ran.code}:\n{ran.said}")
+        return ran.output + ran.errors
 
     def _run(self, command: Sequence[str], given: str, limit_s: float) -> Ran:
         try:
@@ -205,20 +217,24 @@ class Project:
 
         return until(all_are, limit_s, what)
 
-    def up(self, services: Sequence[str], *profiles: str) -> None:
+    def up(self, services: Sequence[str], *profiles: str, once: Sequence[str] = ()) -> None:
         """`up --detach` with these profiles (none: what .env says), until the services, which should be all that come
-        up, are healthy. Raises Failed."""
+        up, are healthy. Those in `once` have ended with exit code 0 by then. Raises Failed."""
         named = [word for profile in profiles for word in ("--profile", profile)]
         self.compose(*named, "up", "--detach", limit_s=BUILD_LIMIT_S)
         took_s = self.wait_healthy(services)
         there = sorted(c.service for c in self.containers() if not c.is_one_off)
-        if there != sorted(services):
-            raise Failed(f"there are containers of {there}, not of {sorted(services)}")
+        if there != sorted((*services, *once)):
+            raise Failed(f"there are containers of {there}, not of {sorted((*services, *once))}")
+        for service in once:
+            container = self.container(service)
+            if container.health != "exited" or container.exit_code != 0:
+                raise Failed(f"{service} should have ended well:\n{self.logs(service)}")
         say(f"up: {len(services)} containers, all healthy {took_s:.0f} s after `up` had returned")
 
     def down(self) -> None:
         """`down --volumes`, after which nothing is left. Raises Failed."""
-        profiles = [word for profile in ("agents", "demo", "pipeline", "kafka") for word in ("--profile", profile)]
+        profiles = [word for profile in PROFILES for word in ("--profile", profile)]
         self.compose(*profiles, "down", "--volumes", "--remove-orphans")
         if left := self.left():
             raise Failed(f"`down --volumes` leaves {', '.join(left)}")

@@ -2,7 +2,8 @@
 
 `run.py` writes what KAFKA_… variables say (as Lethe's own daemons read them) into /tmp/server.properties and becomes
 Java, so that signals reach the broker. KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS and KAFKA_OPTS are Java's, as in
-Kafka's scripts. `run.py healthy` ends with 0 where the broker answers requests, which it does when it has started.
+Kafka's scripts. `run.py healthy` ends with 0 where the broker answers requests, which it does when it has started;
+`run.py healthy CA_FILE` asks over TLS, at the container's name, which has to be in the broker's certificate.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import socket
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,13 +28,15 @@ JAVA_OPTIONS: Final = {
     "KAFKA_JVM_PERFORMANCE_OPTS": "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExitOnOutOfMemoryError",
     "KAFKA_OPTS": "",
 }
+NOT_IN_SMALL_LETTERS: Final = ("zookeeper.clientCnxnSocket",)
+"""Properties whose names no variable can spell."""
 API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 """A request of ten bytes: ApiVersions, version 0, number 1, without a client id."""
 
 
 def properties(environment: Mapping[str, str]) -> str:
     """The file that the variables stand for, by name."""
-    found = environment_settings(environment, ())
+    found = environment_settings(environment, NOT_IN_SMALL_LETTERS)
     return "".join(f"{name}={_escaped(setting.value)}\n" for name, setting in sorted(found.items()))
 
 
@@ -51,15 +55,25 @@ def command(environment: Mapping[str, str]) -> list[str]:
     ]
 
 
-def is_healthy(port: int = PORT) -> bool:
-    """The broker answers a request about its versions, within a limit."""
+def is_healthy(port: int = PORT, authority: str | None = None) -> bool:
+    """The broker answers a request about its versions, within a limit; over TLS if there is an authority to trust.
+    The request comes before any login."""
+    host = "127.0.0.1" if authority is None else socket.gethostname()
     try:
-        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection:
-            connection.settimeout(LIMIT_S)
-            connection.sendall(API_VERSIONS)
-            return len(connection.recv(8)) == 8
+        with socket.create_connection((host, port), LIMIT_S) as plain:
+            plain.settimeout(LIMIT_S)
+            if authority is None:
+                return _answers(plain)
+            context = ssl.create_default_context(cafile=authority)
+            with context.wrap_socket(plain, server_hostname=host) as secured:
+                return _answers(secured)
     except OSError:
         return False
+
+
+def _answers(connection: socket.socket) -> bool:
+    connection.sendall(API_VERSIONS)
+    return len(connection.recv(8)) == 8
 
 
 def become_broker(environment: Mapping[str, str]) -> NoReturn:
@@ -75,6 +89,6 @@ def _escaped(value: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["healthy"]:
-        sys.exit(0 if is_healthy() else 1)
+    if sys.argv[1:2] == ["healthy"]:
+        sys.exit(0 if is_healthy(authority=sys.argv[2] if sys.argv[2:] else None) else 1)
     become_broker(os.environ)

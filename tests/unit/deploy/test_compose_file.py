@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from lethe.adapters.config_environment import environment_settings, unknown_variables
 from lethe.adapters.properties import unknown_names
 from lethe.broker.runtime.configuration import BROKER_SCHEMA
 from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
+from tests.unit.deploy.compose_secure import program
 
+files = program("files")
 ROOT: Final = Path(__file__).parents[3]
 COMPOSE: Final = (ROOT / "docker-compose.yml").read_text()
 DOCKERFILE: Final = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -53,7 +56,7 @@ def test_the_jars_are_of_the_versions_that_the_images_are_named_after() -> None:
 
 def test_pages_are_published_on_loopback_and_nothing_else_is() -> None:
     published = re.findall(r"^    ports: (.*)$", COMPOSE, re.MULTILINE)
-    assert len(published) == 4
+    assert len(published) == 7
     assert all(re.fullmatch(r'\["127\.0\.0\.1:\$\{\w+:-\d+\}:(8080|9090|3000)"\]', each) for each in published)
 
 
@@ -63,7 +66,12 @@ def test_every_volume_is_declared_and_has_its_place_in_the_images() -> None:
     used = {name: path for name, path in mounted if path.startswith(("/data/", "/prometheus", "/var/lib/grafana"))}
     assert {*used} == declared
     for name, path in used.items():
-        if path.startswith("/data/"):
+        if name.startswith("secrets-"):
+            # All services find theirs in one place, and the one that makes them has a place for each.
+            assert path == "/data/secrets"
+            assert f"- {name}:/data/secrets/{name.removeprefix('secrets-')}\n" in COMPOSE
+            assert re.search(rf" secrets/{name.removeprefix('secrets-')}\b", DOCKERFILE), name
+        elif path.startswith("/data/"):
             assert path == f"/data/{name}"
             assert re.search(rf"\b{name}\b", DOCKERFILE), name
 
@@ -73,6 +81,27 @@ def test_every_variable_is_a_property_that_somebody_reads(variable: str) -> None
     known = {*BROKER_SCHEMA, *CONTROLLER_SCHEMA}
     set_by_it = {variable: "x"}
     assert unknown_names(environment_settings(set_by_it, known) | unknown_variables(set_by_it, known), known) == []
+
+
+def test_of_the_secured_cluster_nothing_comes_up_with_another_profile_and_nothing_of_the_others_with_it() -> None:
+    services: dict[str, dict[str, list[str]]] = yaml.safe_load(COMPOSE)["services"]
+    for name, service in services.items():
+        is_secured = {profile.startswith("secure") for profile in service["profiles"]}
+        assert is_secured == {name.startswith("secure-")}, name
+
+
+def test_no_secret_stands_in_the_file_and_each_service_mounts_its_own_alone() -> None:
+    assert not re.findall(r"(?i)password[=:](?!s\.json)", COMPOSE)
+    services = yaml.safe_load(COMPOSE)["services"]
+    for name, service in services.items():
+        mounted = [each.split(":") for each in service["volumes"] if each.startswith(("secrets-", "authority"))]
+        if name == "secure-files":
+            assert len(mounted) == len(files.HOLDERS) + 1
+            assert service["network_mode"] == "none"
+        elif name == "secure-users" or (name.startswith("secure-") and name != "secure-files"):
+            assert mounted == [[f"secrets-{name.removeprefix('secure-')}", "/data/secrets", "ro"]], name
+        else:
+            assert mounted == [], name
 
 
 def test_agents_are_what_comes_up_where_no_profile_is_named() -> None:
@@ -92,7 +121,7 @@ def test_who_takes_it_all_away_names_every_profile(place: str) -> None:
     commands = [line for line in commands if line.startswith(("    ", "#   "))]
     assert commands
     for line in commands:
-        named = re.search(r"COMPOSE_PROFILES=([\w,]+) docker compose down --volumes", line)
+        named = re.search(r"COMPOSE_PROFILES=([\w,-]+) docker compose down --volumes", line)
         assert named is not None, line
         assert set(named[1].split(",")) == profiles
 
