@@ -31,6 +31,7 @@ AFTER_FIRST_MS: Final = 500
 SECURE_LIMIT_MS: Final = 6_000
 SECURE_AFTER_FIRST_MS: Final = 2_000
 """With TLS or SASL: a hundred handshakes and logins keep a processor busy for a second."""
+NO_ANSWER: Final = "no answer in time"
 
 
 class Prober:
@@ -56,7 +57,7 @@ class Prober:
             for each in probes:
                 each.cancel()
         return tuple(
-            ProbeOutcome(target.broker, None, "no answer in time") if each.cancelled() else each.result()
+            ProbeOutcome(target.broker, None, NO_ANSWER) if each.cancelled() else each.result()
             for target, each in zip(effect.targets, probes, strict=True)
         )
 
