@@ -26,9 +26,15 @@ umask 077
 sed 's/password="[^"]*"/password="wrong"/' "$LETHE_COMMAND_CONFIG" > /tmp/wrong.properties
 refused "With a wrong password, at the brokers" "refuses user admin" \
     lethe survey --command-config /tmp/wrong.properties
-refused "Without the token, at the controllers" "LETHE_HTTP_TOKEN_FILE" \
-    env --unset=LETHE_HTTP_TOKEN_FILE lethe explain --all
-refused "Without a certificate, at ZooKeeper" "ZooKeeper" \
+refused "Without the token, at a controller" "401" python -c '
+import os, ssl, sys, urllib.error, urllib.request
+context = ssl.create_default_context(cafile=os.environ["LETHE_HTTP_CA_FILE"])
+try:
+    urllib.request.urlopen("https://secure-controller-1:8080/state", timeout=5, context=context)
+except urllib.error.HTTPError as answer:
+    sys.exit(f"{answer.code}: {answer.read().decode()}")
+'
+refused "Without a certificate, at ZooKeeper" "certificate" \
     env --unset=KAFKA_ZOOKEEPER_SSL_KEYSTORE_LOCATION --unset=KAFKA_ZOOKEEPER_SSL_KEYSTORE_TYPE lethe topics list
 echo
 echo "All three were refused."
