@@ -161,12 +161,14 @@ class HttpListener:
     async def _connect(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
         """Pass the connection to aiohttp, after its TLS handshake if there is a context."""
         loop = asyncio.get_running_loop()
+        # Made here, since uvloop returns its own protocol for TLS, not the factory's.
+        handler = self._protocol()
         try:
             if context is None:
-                _, handler = await loop.connect_accepted_socket(self._protocol, accepted)
+                await loop.connect_accepted_socket(lambda: handler, accepted)
             else:
-                _, handler = await loop.connect_accepted_socket(
-                    self._protocol,
+                await loop.connect_accepted_socket(
+                    lambda: handler,
                     accepted,
                     ssl=context,
                     ssl_handshake_timeout=self._limits.first_request_s,
@@ -180,11 +182,10 @@ class HttpListener:
                 # With a context the transport closes it.
                 accepted.close()
             return
-        assert isinstance(handler, RequestHandler)
         # The handshake may have taken longer than a look at idle connections.
         self._waiting_since_s.setdefault(handler, loop.time())
 
-    def _protocol(self) -> asyncio.BaseProtocol:
+    def _protocol(self) -> RequestHandler:
         assert self._server is not None
         handler = self._server()
         self._waiting_since_s[handler] = asyncio.get_running_loop().time()

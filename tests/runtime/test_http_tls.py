@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from lethe.adapters.http import Health, HttpServer, serve_http, standard_routes
 from lethe.adapters.http_access import HttpAccess
@@ -74,6 +76,20 @@ async def serial_of(server: HttpServer, trust: ssl.SSLContext) -> int:
             return int(writer.get_extra_info("peercert")["serialNumber"], 16)
         finally:
             writer.transport.abort()
+
+
+def test_uvloop_which_daemons_run_on_finds_no_fault_in_connections(certificates: Certificates) -> None:
+    faults: list[dict[str, object]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        async with serve_http("127.0.0.1", 0, ROUTES, tls=certificates.context) as server:
+            for _ in range(2):
+                assert await serial_of(server, certificates.trust) == certificates.serial
+            gc.collect()
+
+    uvloop.run(scenario())
+    assert faults == []
 
 
 async def closed(reader: asyncio.StreamReader) -> None:
