@@ -26,7 +26,7 @@ from lethe.adapters.security.exchanges import PlainExchange, ScramExchange
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.scram_users import ScramUsers
-from lethe.protocol.kafka.codec import RequestHeader, decode_response, encode_request
+from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
@@ -38,14 +38,10 @@ from lethe.protocol.kafka.queries import (
     Response,
 )
 from lethe.protocol.kafka.sasl import (
-    SaslAuthenticateRequest,
     SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
 )
 from lethe.protocol.kafka.versions import SPOKEN
 from lethe.protocol.security.jaas import parse_config
-from lethe.protocol.security.plain import PlainToken
 from lethe.protocol.security.principal_mapping import PrincipalMapping
 from lethe.protocol.security.scram import ScramCredential, ScramMechanism
 from lethe.protocol.vocabulary import BrokerId
@@ -54,6 +50,7 @@ from lethe.protocol.zookeeper.paths import config_user
 from lethe.protocol.zookeeper.znodes import encode_config
 from tests.fakes.agents import ignore_watch
 from tests.fakes.certificates import Authority, Leaf
+from tests.fakes.raw_client import Raw as RawClient
 from tests.fakes.zookeeper import FakeZooKeeper
 
 LIMIT_S = 30
@@ -147,42 +144,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-class Raw:
-    """A client that sends what it likes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    def send(self, request: Request, version: int) -> None:
-        payload = encode_request(request, version, 7, "raw")
-        self.writer.write(struct.pack(">i", len(payload)) + payload)
-
-    async def ask(self, request: Request, api: ApiKey, version: int) -> Response:
-        self.send(request, version)
-        async with asyncio.timeout(LIMIT_S):
-            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-            _, response = decode_response(api, version, await self.reader.readexactly(size))
-        return response
-
-    async def handshake(self, mechanism: str = "PLAIN") -> SaslHandshakeResponse:
-        answer = await self.ask(SaslHandshakeRequest(mechanism), ApiKey.SASL_HANDSHAKE, 1)
-        assert isinstance(answer, SaslHandshakeResponse)
-        return answer
+class Raw(RawClient):
+    """A client that sends what it likes, and is `admin` if it does not say otherwise."""
 
     async def authenticate(self, user: str = "admin", password: str = PASSWORD) -> SaslAuthenticateResponse:
-        return await self.token(PlainToken(user, password).encode())
-
-    async def token(self, token: bytes) -> SaslAuthenticateResponse:
-        answer = await self.ask(SaslAuthenticateRequest(token), ApiKey.SASL_AUTHENTICATE, 2)
-        assert isinstance(answer, SaslAuthenticateResponse)
-        return answer
-
-    async def is_closed(self) -> bool:
-        """Whether the server closes the connection without another byte."""
-        try:
-            return await asyncio.wait_for(self.reader.read(), LIMIT_S) == b""
-        except ConnectionError:
-            return True
+        return await super().authenticate(user, password)
 
 
 @asynccontextmanager
