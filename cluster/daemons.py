@@ -16,16 +16,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
-
+from lethe.adapters.http_client import HttpCredentials, HttpFailed, get_json
 from lethe.cluster.process import ChildProcess
 
 START_LIMIT_S: Final = 60.0
 POLL_S: Final = 0.05
 ANY_PORT: Final = "PLAINTEXT://127.0.0.1:0"
-_HTTP: Final = re.compile(r" is up[ ,].*?\b(http://\S+:\d+)")
+_HTTP: Final = re.compile(r" is up[ ,].*?\b(https?://\S+:\d+)")
 _LISTENER: Final = re.compile(r"broker agent \d+ is up at [A-Z_]+://(\S+):(\d+)")
 _ROOT: Final = Path(__file__).parents[2]
+_ANY_STATUS: Final = range(100, 600)
+NO_CREDENTIALS: Final = HttpCredentials()
+"""For HTTP servers that ask for no token and have no certificate."""
 
 
 class DaemonFailed(Exception):
@@ -122,8 +124,12 @@ class Daemon(Member):
 
     kind = "daemon"
 
-    def __init__(self, number: int, directory: Path, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, number: int, directory: Path, properties: Mapping[str, str], http: HttpCredentials = NO_CREDENTIALS
+    ) -> None:
+        """`http`: what its HTTP server asks of clients."""
         self.journal_dir: Final = directory / "journal"
+        self._http_credentials: Final = http
         self.config_file: Final = directory / "server.properties"
         self._http_url: str | None = None
         self.properties: dict[str, str] = {
@@ -166,13 +172,10 @@ class Daemon(Member):
         url = self.http_url
         if url is None or not self.is_running:
             return None
-        timeout = aiohttp.ClientTimeout(total=limit_s)
         try:
-            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url + path) as response:
-                document = await response.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError):
+            return dict(await get_json(url + path, self._http_credentials, int(limit_s * 1000), accepted=_ANY_STATUS))
+        except HttpFailed:
             return None
-        return document if isinstance(document, dict) else None
 
 
 class ControllerDaemon(Daemon):
@@ -191,10 +194,17 @@ class BrokerDaemon(Daemon):
 
     kind = "broker"
 
-    def __init__(self, number: int, directory: Path, log_dirs: int, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        log_dirs: int,
+        properties: Mapping[str, str],
+        http: HttpCredentials = NO_CREDENTIALS,
+    ) -> None:
         self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
         own = {"log.dirs": ",".join(map(str, self.log_dirs)), "listeners": ANY_PORT}
-        super().__init__(number, directory, {**own, **properties})
+        super().__init__(number, directory, {**own, **properties}, http)
 
     async def listener(self, limit_s: float = START_LIMIT_S) -> tuple[str, int]:
         """Wait for host and port of its first listener and return them. Raises DaemonFailed."""

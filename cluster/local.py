@@ -23,11 +23,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from lethe.adapters.config_zookeeper import NOBODY, ZooKeeperAccess
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.cluster.daemons import (
     ANY_PORT,
+    NO_CREDENTIALS,
     POLL_S,
     START_LIMIT_S,
     BrokerDaemon,
@@ -78,6 +80,8 @@ class ClusterSettings:
     """Whether our controllers have `listeners`, so that brokers discover them; None: only if all brokers are agents."""
     kafka_jvm_flags: tuple[str, ...] = ()
     """Further JVM flags of real brokers, such as the one that names a JAAS file."""
+    http_credentials: HttpCredentials = NO_CREDENTIALS
+    """What the HTTP servers of our daemons ask of clients, if the properties set a token or a certificate."""
 
     def __post_init__(self) -> None:
         if min(self.controllers + self.kafka_brokers, self.brokers + self.kafka_brokers, self.log_dirs) < 1:
@@ -216,6 +220,7 @@ class LocalCluster:
                 number,
                 self.work_dir / f"controller-{number}",
                 {**own, **listeners, **settings.controller_properties, **settings.own_properties.get(number, {})},
+                settings.http_credentials,
             )
             for number in range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + settings.controllers)
         )
@@ -231,6 +236,7 @@ class LocalCluster:
                     **settings.broker_properties,
                     **settings.own_properties.get(number, {}),
                 },
+                settings.http_credentials,
             )
             for number in range(FIRST_BROKER_ID, FIRST_BROKER_ID + settings.brokers)
         )
