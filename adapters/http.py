@@ -241,13 +241,19 @@ def _indexes(routes: Sequence[Route]) -> tuple[Route, ...]:
     return tuple(Route(path, lambda _: Reply(200, listing), Access.OPEN) for path in ("/", INDEX) if path not in taken)
 
 
+def _named_host(request: web.Request) -> str | None:
+    """Return the host that the request names; one in the target (`GET http://host/path`) counts before the header."""
+    target = request.raw_path
+    return request.headers.get("Host") if target.startswith(("/", "*")) else request.url.host
+
+
 def _guard(door: HttpListener, hosts: AllowedHosts) -> Middleware:
     """Return middleware that refuses foreign host names and marks connections as answering."""
     refused: dict[str, None] = {}
 
     @web.middleware
     async def guard(request: web.Request, handler: WebHandler) -> web.StreamResponse:
-        host = request.headers.get("Host")
+        host = _named_host(request)
         if not hosts.allow(host):
             if host is not None and host not in refused and len(refused) < _MAX_REFUSED_NAMES:
                 refused[host] = None

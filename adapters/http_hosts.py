@@ -45,7 +45,7 @@ class AllowedHosts:
         if not header:
             return True
         host = _plain(_without_port(header))
-        if _is_address(host) or "." not in host or host.endswith(".localhost"):
+        if _is_address(host) or not set(host) & set(".[]") or host.endswith(".localhost"):
             return True
         return host in self._names or host.endswith(self._domains)
 
@@ -70,7 +70,8 @@ def search_domains_of(file: Path) -> tuple[str, ...]:
 
 def _without_port(header: str) -> str:
     if header.startswith("["):
-        return header[1:].partition("]")[0]
+        address, bracket, port = header[1:].partition("]")
+        return address if bracket and (not port or (port[0] == ":" and port[1:].isdigit())) else header
     host, colon, port = header.rpartition(":")
     return host if colon and port.isdigit() else header
 

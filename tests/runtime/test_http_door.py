@@ -56,6 +56,13 @@ async def ask(server: HttpServer, host: str = "localhost") -> int:
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("target, status", [("http://evil.example/healthz", 403), ("http://127.0.0.1/healthz", 200)])
+async def test_a_name_in_the_target_counts_before_the_header(target: str, status: int) -> None:
+    asked = f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    async with serve_http("127.0.0.1", 0, ROUTES) as server, connected(server, asked) as (reader, _):
+        assert (await asyncio.wait_for(reader.readline(), LIMIT_S)).startswith(f"HTTP/1.1 {status} ".encode())
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: loc"])
 async def test_a_request_that_is_never_complete_is_hung_up_on(sent: bytes) -> None:
     limits = HttpLimits(first_request_s=0.1)

@@ -44,6 +44,8 @@ def test_addresses_names_without_a_dot_and_names_of_ours_are_answered(header: st
         "evil.com",
         "localhost.evil.example:80",
         "[evil.example]:80",
+        "[::1].evil.example",
+        "[::1]evil",
     ],
 )
 def test_a_name_that_a_stranger_may_have_is_refused(header: str) -> None:
