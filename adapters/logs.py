@@ -58,16 +58,28 @@ def _second(seconds: int) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-02T03:04:05.678Z INFO    controller.loop: message [topic=orders]`, followed by the traceback."""
+    """`2026-01-02T03:04:05.678Z INFO    controller.loop: message [topic=orders]`, followed by the traceback.
+
+    A message may quote what a peer has sent. So control characters are escaped, and further lines of a message are
+    indented: no peer can write a line of its own.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        said = "\n    ".join(map(_escaped, record.getMessage().split("\n")))
+        line = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {said}"
         values = _fields_of(record)
         if values:
-            line += " [" + " ".join(f"{name}={value}" for name, value in values.items()) + "]"
+            line += " [" + " ".join(f"{name}={_escaped(str(value))}" for name, value in values.items()) + "]"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+def _escaped(text: str) -> str:
+    """Return the text with control characters and unpaired surrogates as `\\n`, `\\x00`, `\\ud800`."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class JsonFormatter(logging.Formatter):

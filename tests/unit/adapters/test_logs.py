@@ -31,6 +31,16 @@ def test_text_lines_carry_level_logger_message_and_fields() -> None:
     assert line.endswith("INFO    controller.loop: elected [epoch=7 controller=1001]")
 
 
+def test_a_text_of_a_peer_writes_no_line_of_its_own() -> None:
+    stream = io.StringIO()
+    handler = configure_logging("info", LogFormat.TEXT, stream)
+    logging.getLogger("x").info("it said %s", "a\nERROR forged\0\x1b[2J", extra=fields(topic="b\nERROR forged\u2028"))
+    handler.close()
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("x: it said a")
+    assert second == "    ERROR forged\\x00\\x1b[2J [topic=b\\nERROR forged\\u2028]"
+
+
 def test_json_lines_carry_the_traceback() -> None:
     stream = io.StringIO()
     handler = configure_logging("INFO", LogFormat.JSON, stream)
