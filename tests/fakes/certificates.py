@@ -106,12 +106,16 @@ class Authority:
         begins: timedelta = -DAY,
         ends: timedelta = 30 * DAY,
         key: CertificateIssuerPrivateKeyTypes | None = None,
+        purposes: Sequence[x509.ObjectIdentifier] = (),
     ) -> Leaf:
-        """Issue a certificate, valid from `begins` to `ends` from now. Without hosts it has no alternative name."""
+        """Issue a certificate, valid from `begins` to `ends` from now. Without hosts it has no alternative name, and
+        without purposes it is for all."""
         key = key or private_key()
         extensions: list[tuple[x509.ExtensionType, bool]] = [(x509.BasicConstraints(ca=False, path_length=None), True)]
         if hosts:
             extensions.append((x509.SubjectAlternativeName([_general_name(host) for host in hosts]), False))
+        if purposes:
+            extensions.append((x509.ExtendedKeyUsage(purposes), False))
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = _issued(subject, key.public_key(), self.name, self.key, begins, ends, extensions)
         return Leaf(key, certificate, self._issuers())
@@ -144,6 +148,16 @@ class Authority:
 
     def _issuers(self) -> tuple[x509.Certificate, ...]:
         return () if self.parent is None else (self.certificate, *self.parent._issuers())
+
+
+def issued_by_leaf(leaf: Leaf, name: str) -> Leaf:
+    """Return a certificate that the owner of a leaf issues as if it were an authority."""
+    key = private_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    issuer = leaf.certificate.subject
+    extensions: list[tuple[x509.ExtensionType, bool]] = [(x509.BasicConstraints(ca=False, path_length=None), True)]
+    certificate = _issued(subject, key.public_key(), issuer, leaf.key, -DAY, 30 * DAY, extensions)
+    return Leaf(key, certificate, (leaf.certificate, *leaf.issuers))
 
 
 def pem(*certificates: x509.Certificate) -> str:

@@ -74,7 +74,9 @@ class SecureBroker:
         finally:
             server.close()
             for writer in writers:
-                writer.transport.abort()
+                # asyncio's transport of TLS cannot be aborted after its end.
+                if not writer.is_closing():
+                    writer.transport.abort()
 
     def apis(self) -> list[str]:
         return [api for _, api in self.asked]
