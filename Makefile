@@ -29,6 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO ?=
 REPORT ?=
 BENCH ?=
+ATTACKS ?=
 COMPOSE_TEST ?=
 EXPLORE ?= --long
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -91,6 +92,10 @@ interop: kafka ## the tests against real Kafka brokers and Kafka's own controlle
 .PHONY: authorizer
 authorizer: kafka ## our authorizer beside Kafka's compiled one, on random ACLs (SETS=10000, SEED=1, KAFKA="3.9.1 2.5.1")
 	$(BIN)/python -m tests.authorizer $(KAFKA) --sets $(or $(SETS),10000) --seed $(or $(SEED),1)
+
+.PHONY: attacks
+attacks: $(STAMP) java ## every attack of docs/attacks.md, tried on running daemons (minutes; ATTACKS="--only TLS", ATTACKS=--record)
+	@$(BIN)/python -m tests.attacks $(ATTACKS)
 
 .PHONY: golden
 golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md

@@ -36,6 +36,7 @@ class Page(NamedTuple):
 
 
 PAGES: Final = (
+    Page("docs/attacks.md", "tools.attacks_page:page"),
     Page("docs/audit.md", "tools.audit_page:page"),
     Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
     Page("docs/benchmarks.md", "benchmarks.page:generated"),

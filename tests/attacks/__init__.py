@@ -1,0 +1,1 @@
+"""Attacks on running daemons, each tried as a program: see docs/attacks.md."""
