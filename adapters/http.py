@@ -20,6 +20,7 @@ from typing import Final, cast
 
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler as WebHandler
 from aiohttp.typedefs import Middleware
 
@@ -265,6 +266,20 @@ def _guard(door: HttpListener, hosts: AllowedHosts) -> Middleware:
     return guard
 
 
+def _server_logger() -> logging.Logger:
+    """Return the logger of aiohttp's server. What a client sends wrongly is logged for debugging only: a client could
+    fill the log with tracebacks."""
+    server_logger = logging.getLogger(f"{__name__}.server")
+    if not server_logger.filters:
+        server_logger.addFilter(_is_our_fault)
+    return server_logger
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    failure = record.exc_info[1] if record.exc_info else None
+    return not isinstance(failure, HttpProcessingError) or logger.isEnabledFor(logging.DEBUG)
+
+
 @asynccontextmanager
 async def serve_http(
     host: str,
@@ -293,6 +308,7 @@ async def serve_http(
         add(route.path, _serve(route, access, limits.first_request_s))
     runner = web.AppRunner(
         application,
+        logger=_server_logger(),
         access_log=None,
         handle_signals=False,
         shutdown_timeout=_CLOSE_LIMIT_S,

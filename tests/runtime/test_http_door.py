@@ -143,12 +143,16 @@ async def test_where_all_are_being_answered_one_more_is_refused() -> None:
     ],
     ids=["address", "header", "number of headers", "TLS on a port without"],
 )
-async def test_a_request_that_is_too_large_or_none_is_refused_and_hung_up_on(sent: bytes) -> None:
+async def test_a_request_that_is_too_large_or_none_is_refused_and_hung_up_on(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     async with serve_http("127.0.0.1", 0, ROUTES) as server:
         async with connected(server, sent) as (reader, _), asyncio.timeout(LIMIT_S):
             with contextlib.suppress(ConnectionError):
                 assert (await reader.read()).startswith(b"HTTP/1.0 400")
         assert await ask(server) == 200
+    assert not caplog.records, "a client could fill the log"
 
 
 @pytest.mark.parametrize(
