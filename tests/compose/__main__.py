@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from tests import compose
 from tests.compose import cluster, hardening, monitoring, outages, places, profiles, secure, stand_ins
@@ -21,6 +22,14 @@ from tests.compose.project import BUILD_LIMIT_S, Project
 NO_ENGINE = 3
 PYTHON_IMAGE = "python:3.12.11-slim-bookworm"
 """As docker-compose.yml has it; whether it can be had decides whether stand-ins are needed."""
+
+BUILT_FOR: Final[Mapping[str | None, tuple[str, ...]]] = {
+    None: ("controller-1", "zookeeper-1", "kafka-1", "pipeline"),
+    "agents": ("controller-1", "zookeeper-1", "pipeline"),
+    "kafka": ("controller-1", "zookeeper-1", "kafka-1"),
+    "secure": ("controller-1", "zookeeper-1", "kafka-1"),
+}
+"""One service of each image that a part needs: the others take what is built then."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,9 +64,8 @@ def _all(environment: dict[str, str], work_dir: Path, options: argparse.Namespac
         say("no image can be pulled: Debian stands in, and Grafana is left out")
         environment |= stand_ins.make(environment, work_dir)
     with _project(environment, grafana=pulled) as project:
-        # One service of each image: the others take what is built then.
         profiles_of_all = ("--profile", "agents", "--profile", "pipeline", "--profile", "kafka")
-        for service in () if options.no_build else ("controller-1", "zookeeper-1", "kafka-1", "pipeline"):
+        for service in () if options.no_build else BUILT_FOR[options.only]:
             project.compose(*profiles_of_all, "build", service, limit_s=BUILD_LIMIT_S)
             say(f"the image of {service} is built")
         if options.only in (None, "agents"):
@@ -110,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--own-engine", action="store_true", help="start an engine even where another can be reached")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep our own engine's images there, for the next run")
     parser.add_argument("--no-build", action="store_true", help="take the images that are there, with --data")
-    parser.add_argument("--only", choices=("agents", "kafka", "secure"), help="one part of it")
+    parser.add_argument("--only", choices=[each for each in BUILT_FOR if each is not None], help="one part of it")
     return parser
 
 
