@@ -76,7 +76,7 @@ def kafka(project: Project) -> None:
 
 def run_demo(project: Project) -> None:
     """Topics come and go, and three clients are refused. Raises Failed."""
-    said = cluster.run_demo(project, service=DEMO)
+    said = cluster.run_demo(project, "secure", service=DEMO)
     expect(REFUSED in said, f"the demo has refused nobody:\n{said}")
     say("a wrong password, a missing token and a missing certificate were refused, each with its sentence")
 
