@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.queries import Request, Response
+from lethe.protocol.security.authorizer import Authorizer
 from lethe.protocol.security.principals import ANONYMOUS, Principal
 
 
@@ -17,6 +18,8 @@ class Peer(NamedTuple):
     port: int
     principal: Principal = ANONYMOUS
     """As whom it has authenticated."""
+    authorizer: Authorizer | None = None
+    """Its rights at the moment of a request. None: there is no authorizer, or no request yet."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -69,7 +69,7 @@ class AccessControl:
             if action is not None:
                 self._note(client, action, header.api)
                 return refused_response(request, action)
-            answer = await handler(header, request, peer)
+            answer = await handler(header, request, peer._replace(authorizer=authorizer))
             return answer if isinstance(answer, Close) else self._filtered(authorizer, client, header, request, answer)
 
         return handle
@@ -102,6 +102,7 @@ class AccessControl:
         self, authorizer: Authorizer, client: Client, header: RequestHeader, request: Request, answer: Response
     ) -> Response:
         of_request = refused_actions(authorizer, client, header.api, request, Where.EACH)
+        of_request |= refused_actions(authorizer, client, header.api, answer, Where.CHANGE)
         of_answer = refused_actions(authorizer, client, header.api, answer, Where.ANSWER)
         refused = of_request | of_answer
         if not refused:

@@ -35,6 +35,7 @@ from lethe.controller.core.trash_memory import Trash
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.queries import ChannelRequest
 from lethe.protocol.kafka.to_controller import ControllerRequest
+from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.vocabulary import (
     Broker,
     BrokerEpoch,
@@ -63,11 +64,13 @@ class Outstanding(NamedTuple):
     sent_at_ms: int
 
 
-class PendingBrokerRequest(NamedTuple):
-    """A broker's request that is not answered yet, with its version."""
+class PendingRequest(NamedTuple):
+    """A request of a broker or a client that is not answered yet."""
 
     request: ControllerRequest
     version: int
+    sender: Sender | None = None
+    """The client; None: a broker sent the request."""
 
 
 class LastResponse(NamedTuple):
@@ -167,8 +170,8 @@ class ClusterState:
     """Requests to brokers that are not answered yet, by request id."""
     last_answers: dict[BrokerId, LastResponse] = field(default_factory=dict)
     """The latest answer of each broker's present incarnation; without brokers that have not answered yet."""
-    unanswered: dict[int, PendingBrokerRequest] = field(default_factory=dict)
-    """Requests of brokers that are not answered yet, by key."""
+    unanswered: dict[int, PendingRequest] = field(default_factory=dict)
+    """Requests of brokers and clients that are not answered yet, by key."""
     caches: CacheComparison = field(default_factory=CacheComparison)
     background: dict[int, WriteContinuation] = field(default_factory=dict)
     """Outstanding writes in the background, by effect id."""

@@ -115,7 +115,7 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
                 step.do(tasks.StandForElection())
         case events.TimerFired(timer=timer):
             _timer(step, timer)
-        case events.BrokerRequested():
+        case events.BrokerRequested() | events.ClientRequested():
             requests.received(step, event)
         case events.ResignationRequested(reason=reason, for_good=True, patience_ms=patience_ms):
             resigning.retire(step, reason, patience_ms)

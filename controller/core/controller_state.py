@@ -11,6 +11,7 @@ from lethe.controller.core.events import (
     BrokerRequested,
     BrokersChanged,
     CacheRead,
+    ClientRequested,
     ConfigurationChanged,
     ControllerChanged,
     ControllerDeleted,
@@ -39,6 +40,12 @@ from lethe.controller.core.events import (
     UpdateMetadataResponseReceived,
     ZnodesWritten,
 )
+from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -64,13 +71,14 @@ class ControllerState(enum.IntEnum):
     LOG_DIR_CHANGE = 11
     CONTROLLER_SHUTDOWN = 12
     UNCLEAN_LEADER_ELECTION_ENABLE = 13
+    LIST_PARTITION_REASSIGNMENT = 15
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
 
 
 def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
     """Return the state that Kafka's gauge shows while the event is handled."""
     match event:
-        case BrokerRequested(request=request):
+        case BrokerRequested(request=request) | ClientRequested(request=request):
             return _state_of_request(request)
         case SessionEstablished() | SessionLost() | ControllerChanged() | ControllerDeleted():
             return ControllerState.CONTROLLER_CHANGE
@@ -121,5 +129,15 @@ def _state_of_request(request: ControllerRequest) -> ControllerState:
         case AllocateProducerIdsRequest():
             # Kafka's controller allocates them outside of its event thread.
             return ControllerState.IDLE
+        case CreateTopicsRequest() | CreatePartitionsRequest():
+            return ControllerState.TOPIC_CHANGE
+        case DeleteTopicsRequest():
+            return ControllerState.TOPIC_DELETION
+        case ElectLeadersRequest():
+            return ControllerState.MANUAL_LEADER_BALANCE
+        case AlterPartitionReassignmentsRequest():
+            return ControllerState.ALTER_PARTITION_REASSIGNMENT
+        case ListPartitionReassignmentsRequest():
+            return ControllerState.LIST_PARTITION_REASSIGNMENT
         case _:
             assert_never(request)

@@ -140,7 +140,7 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer the request of the `events.BrokerRequested` with this key. There is exactly one per key."""
+    """Answer the request of the `events.BrokerRequested` or `ClientRequested` with this key: exactly one per key."""
 
     key: int
     response: ControllerResponse

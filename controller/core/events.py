@@ -16,9 +16,8 @@ from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse
-from lethe.protocol.kafka.to_controller import (
-    ControllerRequest,
-)
+from lethe.protocol.kafka.to_controller import AdminRequest, BrokersRequest
+from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ReadOutcome, WatchFired, WatchKind
@@ -220,9 +219,19 @@ class BrokerRequested:
 
     key: int
     """Identifies the connection and the request on it; unique among unanswered requests."""
-    request: ControllerRequest
+    request: BrokersRequest
     version: int
     """Version of the request and of its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequested:
+    """A client sent a request that only a controller answers. What is said of `BrokerRequested` holds here too."""
+
+    key: int
+    request: AdminRequest
+    version: int
+    sender: Sender
 
 
 # --- our own ------------------------------------------------------------------------------------------------------
@@ -310,6 +319,7 @@ External = (
     | OffsetsRead
     | OffsetsCommitted
     | BrokerRequested
+    | ClientRequested
     | TimerFired
     | ResignationRequested
 )

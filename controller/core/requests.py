@@ -1,8 +1,8 @@
-"""Requests of brokers: stored until they are answered, and answered exactly once.
+"""Requests of brokers and clients: stored until they are answered, and answered exactly once.
 
     this controller                          answer
     ---------------------------------------  ---------------------------------------------------------------------
-    does not lead                            an error that makes the broker look for the controller, at once
+    does not lead                            an error that makes the sender look for the controller, at once
     leads, and the request needs a write     after the write, which checks the fence
     leads, and the request needs no write    after a write of the fence alone (`answer`)
     resigns before it has answered           the same error; Kafka's controller lets some requests time out
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TypeVar, assert_never
 
-from lethe.controller.core.cluster_state import PendingBrokerRequest
+from lethe.controller.core.cluster_state import PendingRequest
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
-from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
@@ -26,6 +26,12 @@ from lethe.controller.core.tasks_requests import (
     AnswerAsController,
     ControlProven,
     ControlShutdown,
+)
+from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
@@ -43,13 +49,14 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 R = TypeVar("R", bound=ControllerRequest)
 
 
-def received(step: StepContext, event: BrokerRequested) -> None:
+def received(step: StepContext, event: BrokerRequested | ClientRequested) -> None:
     """Handle the request, or answer at once that this controller does not lead."""
     context = step.context
     if not context.is_leading:
         step.emit(Reply(event.key, refused(event.request)))
         return
-    context.cluster.unanswered[event.key] = PendingBrokerRequest(event.request, event.version)
+    sender = event.sender if isinstance(event, ClientRequested) else None
+    context.cluster.unanswered[event.key] = PendingRequest(event.request, event.version, sender)
     match event.request:
         case ControlledShutdownRequest():
             step.do(ControlShutdown(event.key))
@@ -57,6 +64,10 @@ def received(step: StepContext, event: BrokerRequested) -> None:
             step.do(AlterPartitions(event.key))
         case AllocateProducerIdsRequest():
             step.do(AllocateProducerIds(event.key))
+        case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
+            step.reply(event.key, refused(event.request))
+        case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
+            step.reply(event.key, refused(event.request))
         case _:
             assert_never(event.request)
 
@@ -91,8 +102,8 @@ def on_control_proven(step: StepContext, then: ControlProven, outcome: GroupOutc
 
 
 def refused(request: ControllerRequest) -> ControllerResponse:
-    """Return the answer of a process that is not the controller, with the error that makes a broker of any version look
-    for the controller again."""
+    """Return the answer of a process that is not the controller, with the error that makes a broker of any version, or
+    a client, look for the controller again."""
     is_shutdown = isinstance(request, ControlledShutdownRequest)
     return error_response(request, ErrorCode.STALE_CONTROLLER_EPOCH if is_shutdown else ErrorCode.NOT_CONTROLLER)
 

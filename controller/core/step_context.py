@@ -144,7 +144,7 @@ class StepContext:
         return context.last_request_id
 
     def reply(self, key: int, response: ControllerResponse) -> None:
-        """Answer a broker's request. Raises KeyError if it was answered already."""
+        """Answer a request of a broker or a client. Raises KeyError if it was answered already."""
         del self.context.cluster.unanswered[key]
         self.effects.append(Reply(key, response))
 

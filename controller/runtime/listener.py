@@ -1,7 +1,7 @@
-"""Kafka listener of the controller: answers brokers' requests to their controller, and forwards clients to brokers.
+"""Kafka listener of the controller: answers requests to the controller, and forwards other ones of clients to brokers.
 
-Theory of operation. A request of a broker becomes an event in the queue, and the core's `Reply` becomes the answer.
-Only the core decides what is answered and whether this process leads, also while it stands by. Every request is
+Theory of operation. A request to the controller becomes an event in the queue, and the core's `Reply` becomes the
+answer. Only the core decides what is answered and whether this process leads, also while it stands by. Every request is
 answered, by the first of these:
 
     when                                        answer
@@ -45,7 +45,7 @@ from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.adapters.security.inbound import Inbound
 from lethe.controller.core.effects import Reply
-from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.requests import refused
 from lethe.controller.runtime.metrics import ListenerView
 from lethe.protocol.kafka.codec import RequestHeader
@@ -69,12 +69,14 @@ from lethe.protocol.kafka.queries import (
     Response,
 )
 from lethe.protocol.kafka.to_controller import (
-    AlterPartitionResponse,
+    AdminRequest,
     ControllerRequest,
     ControllerResponse,
     error_response,
+    errors_of,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.protocol.security.authorizer import Client, Sender, host_address
 from lethe.protocol.vocabulary import Broker, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -86,9 +88,15 @@ OWN: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.API_VERSIONS,
         ApiKey.ALTER_PARTITION,
         ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
     )
 }
-"""Requests that the controller answers."""
+"""Requests that the controller answers: of brokers, and of clients those that only a controller can answer."""
 EMPTY: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api] for api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_TRANSACTIONS)
 }
@@ -116,7 +124,7 @@ class BrokerListener:
 
     def __init__(
         self,
-        post: Callable[[BrokerRequested], None],
+        post: Callable[[BrokerRequested | ClientRequested], None],
         metrics: ListenerMetrics,
         *,
         controller_id: BrokerId,
@@ -201,22 +209,35 @@ class BrokerListener:
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(self._max_wait_ms / 1000), self._request_slots:
-                response = await self._ask(request, header.version)
+                response = await self._ask(request, header.version, peer)
         except TimeoutError:
-            logger.warning("broker %d waited %d ms for %s", request.broker_id, self._max_wait_ms, header.api.name)
+            sender = peer if isinstance(request, AdminRequest) else f"broker {request.broker_id}"
+            logger.warning("%s waited %d ms for %s", sender, self._max_wait_ms, header.api.name)
             response = error_response(request, ErrorCode.REQUEST_TIMED_OUT)
         self._metrics.broker_answered(_name(request), time.monotonic() - started_s, _errors(response))
         return response
 
-    async def _ask(self, request: ControllerRequest, version: int) -> ControllerResponse:
+    async def _ask(self, request: ControllerRequest, version: int, peer: Peer) -> ControllerResponse:
         key = next(self._keys)
         waiting = _Unanswered(request, asyncio.get_running_loop().create_future())
         self._unanswered[key] = waiting
         try:
-            self._post(BrokerRequested(key, request, version))
+            if isinstance(request, AdminRequest):
+                self._post(ClientRequested(key, request, version, _sender(peer)))
+            else:
+                self._post(BrokerRequested(key, request, version))
             return await waiting.answer
         finally:
             del self._unanswered[key]
+
+
+def _sender(peer: Peer) -> Sender:
+    """Return the peer as whom an authorizer sees."""
+    try:
+        host = host_address(peer.host)
+    except ValueError:
+        host = peer.host
+    return Sender(Client(peer.principal, host), peer.authorizer)
 
 
 def _empty_answer(request: Request) -> Response | None:
@@ -264,8 +285,5 @@ def _name(request: ControllerRequest) -> str:
 
 
 def _errors(response: ControllerResponse) -> Mapping[str, int]:
-    """Count the errors in the answer as Kafka does: that of the request, and those of its partitions."""
-    counts = Counter([error_name(response.error)])
-    if isinstance(response, AlterPartitionResponse):
-        counts.update(error_name(row.error) for topic in response.topics for row in topic.partitions)
-    return counts
+    """Count the errors in the answer as Kafka does: that of the request, and those of its rows."""
+    return Counter(map(error_name, errors_of(response)))

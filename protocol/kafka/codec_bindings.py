@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lethe.protocol.kafka import (
+    codec_admin,
     codec_consumers,
     codec_control,
     codec_group_offsets,
@@ -44,6 +45,36 @@ BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[i
             "AllocateProducerIds",
             codec_to_controller.allocate_producer_ids_request,
             codec_to_controller.allocate_producer_ids_response,
+        ),
+        ApiKey.CREATE_TOPICS: (
+            "CreateTopics",
+            codec_admin.create_topics_request,
+            codec_admin.create_topics_response,
+        ),
+        ApiKey.DELETE_TOPICS: (
+            "DeleteTopics",
+            codec_admin.delete_topics_request,
+            codec_admin.delete_topics_response,
+        ),
+        ApiKey.CREATE_PARTITIONS: (
+            "CreatePartitions",
+            codec_admin.create_partitions_request,
+            codec_admin.create_partitions_response,
+        ),
+        ApiKey.ELECT_LEADERS: (
+            "ElectLeaders",
+            codec_admin.elect_leaders_request,
+            codec_admin.elect_leaders_response,
+        ),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+            "AlterPartitionReassignments",
+            codec_admin.alter_partition_reassignments_request,
+            codec_admin.alter_partition_reassignments_response,
+        ),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: (
+            "ListPartitionReassignments",
+            codec_admin.list_partition_reassignments_request,
+            codec_admin.list_partition_reassignments_response,
         ),
         ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
         ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),

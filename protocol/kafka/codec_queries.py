@@ -9,14 +9,13 @@ from typing import Any
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import Shape
 from lethe.protocol.kafka.codec_primitives import Unencodable
+from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
 from lethe.protocol.kafka.consumers import NO_AUTHORIZED_OPERATIONS
 from lethe.protocol.kafka.queries import (
     UNKNOWN_BYTES,
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    ConfigEntry,
-    ConfigSynonym,
     DescribableConfigs,
     DescribableTopic,
     DescribeConfigsRequest,

@@ -2,15 +2,24 @@
 
 Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
 ListTransactions to every broker. `group_offsets` has the requests to a group's coordinator, `sasl` those of a SASL
-exchange, `to_controller` the brokers' requests to the controller. A field that a version lacks has its default after
+exchange, `to_controller` the requests to the controller. A field that a version lacks has its default after
 decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.consumers import (
     NO_AUTHORIZED_OPERATIONS,
     DescribeGroupsRequest,
@@ -32,6 +41,7 @@ from lethe.protocol.kafka.sasl import (
     SaslHandshakeResponse,
 )
 from lethe.protocol.kafka.to_controller import (
+    AdminRequest,
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
@@ -255,25 +265,6 @@ class DescribeConfigsRequest:
     include_documentation: bool = False
 
 
-class ConfigSynonym(NamedTuple):
-    name: str
-    value: str | None
-    source: int
-
-
-class ConfigEntry(NamedTuple):
-    """One property; `value` is None if it is secret or unset."""
-
-    name: str
-    value: str | None
-    read_only: bool = False
-    source: int = -1
-    is_sensitive: bool = False
-    synonyms: tuple[ConfigSynonym, ...] = ()
-    type: int = 0
-    documentation: str | None = None
-
-
 class DescribedConfigs(NamedTuple):
     error: int
     error_message: str | None
@@ -336,6 +327,18 @@ Request = Addressed | QueryRequest
 Response = ControlResponse | QueryResponse
 
 
+_API_OF_ADMIN: Final[Mapping[type[AdminRequest], ApiKey]] = MappingProxyType(
+    {
+        CreateTopicsRequest: ApiKey.CREATE_TOPICS,
+        DeleteTopicsRequest: ApiKey.DELETE_TOPICS,
+        CreatePartitionsRequest: ApiKey.CREATE_PARTITIONS,
+        ElectLeadersRequest: ApiKey.ELECT_LEADERS,
+        AlterPartitionReassignmentsRequest: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ListPartitionReassignmentsRequest: ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    }
+)
+
+
 def api_of_request(request: Request) -> ApiKey:
     """Return the API that carries the request."""
     match request:
@@ -355,6 +358,15 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.ALTER_PARTITION
         case AllocateProducerIdsRequest():
             return ApiKey.ALLOCATE_PRODUCER_IDS
+        case (
+            CreateTopicsRequest()
+            | DeleteTopicsRequest()
+            | CreatePartitionsRequest()
+            | ElectLeadersRequest()
+            | AlterPartitionReassignmentsRequest()
+            | ListPartitionReassignmentsRequest()
+        ):
+            return _API_OF_ADMIN[type(request)]
         case ListTransactionsRequest():
             return ApiKey.LIST_TRANSACTIONS
         case ListOffsetsRequest():

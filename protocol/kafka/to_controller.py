@@ -1,5 +1,7 @@
 """Requests of brokers to their controller, and its responses, independent of version.
 
+At the end are the unions of all requests to a controller, with those of clients (`admin`, `admin_partitions`).
+
 A field that a version lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
@@ -8,6 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.protocol.kafka.admin import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    TopicRequest,
+    TopicResponse,
+    topic_error_response,
+    topic_errors,
+)
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    PartitionRequest,
+    PartitionResponse,
+    partition_error_response,
+    partition_errors,
+)
 from lethe.protocol.vocabulary import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, RecoveryState, TopicId
 
 # --- ControlledShutdown -------------------------------------------------------------------------------------------
@@ -114,12 +140,17 @@ class AllocateProducerIdsResponse:
 
 # --- all of them --------------------------------------------------------------------------------------------------
 
-ControllerRequest = ControlledShutdownRequest | AlterPartitionRequest | AllocateProducerIdsRequest
-ControllerResponse = ControlledShutdownResponse | AlterPartitionResponse | AllocateProducerIdsResponse
+BrokersRequest = ControlledShutdownRequest | AlterPartitionRequest | AllocateProducerIdsRequest
+BrokersResponse = ControlledShutdownResponse | AlterPartitionResponse | AllocateProducerIdsResponse
+AdminRequest = TopicRequest | PartitionRequest
+AdminResponse = TopicResponse | PartitionResponse
+ControllerRequest = BrokersRequest | AdminRequest
+ControllerResponse = BrokersResponse | AdminResponse
 
 
-def error_response(request: ControllerRequest, error: int) -> ControllerResponse:
-    """Return the response with this error for the whole request."""
+def error_response(request: ControllerRequest, error: int, message: str | None = None) -> ControllerResponse:
+    """Return the response with this error for the whole request: at the top where the response has one, and for each
+    thing that a client's request names. Responses to brokers have no message."""
     match request:
         case ControlledShutdownRequest():
             return ControlledShutdownResponse(error)
@@ -127,3 +158,20 @@ def error_response(request: ControllerRequest, error: int) -> ControllerResponse
             return AlterPartitionResponse(error)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(error)
+        case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
+            return topic_error_response(request, error, message)
+        case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
+            return partition_error_response(request, error, message)
+
+
+def errors_of(response: ControllerResponse) -> tuple[int, ...]:
+    """Return each error in the response, as Kafka counts them: at the top, where the response has one, and by row."""
+    match response:
+        case AlterPartitionResponse(error=error, topics=topics):
+            return (error, *(row.error for topic in topics for row in topic.partitions))
+        case ControlledShutdownResponse() | AllocateProducerIdsResponse():
+            return (response.error,)
+        case CreateTopicsResponse() | DeleteTopicsResponse() | CreatePartitionsResponse():
+            return topic_errors(response)
+        case ElectLeadersResponse() | AlterPartitionReassignmentsResponse() | ListPartitionReassignmentsResponse():
+            return partition_errors(response)

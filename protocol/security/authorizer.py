@@ -229,6 +229,19 @@ class Authorizer:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sent a request, and what it may do, by the ACLs of that moment."""
+
+    client: Client
+    authorizer: Authorizer | None = None
+    """None: the process has no authorizer, and everything is allowed."""
+
+    def allows(self, action: Action) -> bool:
+        """Return whether the sender may do this."""
+        return self.authorizer is None or self.authorizer.allows(self.client, action)
+
+
 class _Prefixes(NamedTuple):
     names: frozenset[str]
     lengths: frozenset[int]

@@ -3,6 +3,8 @@
 request                                      without the right
 LeaderAndIsr, StopReplica                    the error at the top and for each partition
 UpdateMetadata, ControlledShutdown, AlterPartition, AllocateProducerIds, DescribeLogDirs    the error at the top
+ElectLeaders, AlterPartitionReassignments    the error at the top and for each partition that is named
+ListPartitionReassignments                   the error at the top
 DescribeConfigs                              the error for each resource that is refused
 Metadata of named topics                     the error for each topic that is refused, without its id
 Metadata of all topics, ListGroups, ListTransactions      what is refused is left out
@@ -13,6 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from lethe.protocol.kafka.control import Addressed, uniform_response
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
@@ -47,6 +54,8 @@ def refused_response(request: Request, action: Action) -> Response:
         case Addressed(request=control):
             return uniform_response(control, error)
         case ControlledShutdownRequest() | AlterPartitionRequest() | AllocateProducerIdsRequest():
+            return error_response(request, error)
+        case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
             return error_response(request, error)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((), error)

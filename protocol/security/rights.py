@@ -5,6 +5,9 @@
     REQUEST        the one that the request is about    the request is refused
     EACH           each one that the request names      that one is answered with an error, the others as usual
     ANSWER         each one in the answer               an error if the request named it; otherwise it is left out
+    CHANGE         each one that is to be changed       that one is answered with an error and stays as it is
+
+Only the controller resolves what is to be changed (a topic may be named by its id), so the core applies CHANGE.
 
 `error_of` is the error of a refusal. What is refused looks the same whether it exists or not. ApiVersions needs no
 right; SaslHandshake and SaslAuthenticate come before there is a principal, and are not in the table.
@@ -17,6 +20,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from lethe.protocol.kafka.admin import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
 from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -34,7 +38,7 @@ from lethe.protocol.kafka.queries import (
     api_of_request,
 )
 from lethe.protocol.security.acls import CLUSTER_NAME, Operation, ResourceType
-from lethe.protocol.security.authorizer import Action, Authorizer, Client, cluster_action
+from lethe.protocol.security.authorizer import Action, Authorizer, Client, Sender, cluster_action
 
 _TOPIC_RESOURCE: Final = 2
 _CLIENT_METRICS_RESOURCE: Final = 16
@@ -48,6 +52,7 @@ class Where(enum.Enum):
     REQUEST = "in the request, one"
     EACH = "in the request, several"
     ANSWER = "in the answer, several"
+    CHANGE = "in the request, several: each is checked before it is changed"
 
 
 class Right(NamedTuple):
@@ -57,12 +62,13 @@ class Right(NamedTuple):
     resource_type: ResourceType
     where: Where
     names: Callable[[Request | Response], tuple[str, ...]]
-    """Names of the resources in the request, or with ANSWER in the answer; each once, in their order."""
+    """Names of the resources in the request, or in the answer: with ANSWER all of them, with CHANGE the refused ones.
+    Each once, in their order."""
     unless: Action | None = None
     """A client that is allowed this needs no check of each resource."""
 
     def actions(self, message: Request | Response) -> tuple[Action, ...]:
-        """Return what is to be allowed; `message` is the request, or with ANSWER the answer."""
+        """Return what is to be allowed; `message` is the request, or with ANSWER and CHANGE the answer."""
         return tuple(Action(self.operation, self.resource_type, name) for name in self.names(message))
 
 
@@ -122,6 +128,14 @@ def _listed_transactions(message: Request | Response) -> tuple[str, ...]:
     return tuple(transaction.transactional_id for transaction in listed)
 
 
+def _refused_topics(message: Request | Response) -> tuple[str, ...]:
+    """Return the topics that the controller refused to change, but for those that were named by their ids."""
+    if not isinstance(message, CreateTopicsResponse | DeleteTopicsResponse | CreatePartitionsResponse):
+        return ()
+    refused = (each.name for each in message.topics if each.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return tuple(dict.fromkeys(name for name in refused if name is not None))
+
+
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +175,20 @@ RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
             Right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, Where.EACH, _described(ResourceType.TOPIC)),
         ),
         ApiKey.DESCRIBE_LOG_DIRS: _on_cluster(Operation.DESCRIBE),
+        ApiKey.CREATE_TOPICS: (
+            Right(
+                Operation.CREATE,
+                ResourceType.TOPIC,
+                Where.CHANGE,
+                _refused_topics,
+                unless=cluster_action(Operation.CREATE),
+            ),
+        ),
+        ApiKey.DELETE_TOPICS: (Right(Operation.DELETE, ResourceType.TOPIC, Where.CHANGE, _refused_topics),),
+        ApiKey.CREATE_PARTITIONS: (Right(Operation.ALTER, ResourceType.TOPIC, Where.CHANGE, _refused_topics),),
+        ApiKey.ELECT_LEADERS: _on_cluster(Operation.ALTER),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _on_cluster(Operation.ALTER),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _on_cluster(Operation.DESCRIBE),
         ApiKey.ALTER_PARTITION: _on_cluster(Operation.CLUSTER_ACTION),
         ApiKey.LIST_TRANSACTIONS: (
             Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, Where.ANSWER, _listed_transactions),
@@ -197,10 +225,20 @@ def refused_action(authorizer: Authorizer, client: Client, request: Request) -> 
     return None
 
 
+def may_change(sender: Sender, api: ApiKey, topic: str) -> bool:
+    """Return whether the sender may do to the topic what this request does: the rights with CHANGE."""
+    return all(
+        (right.unless is not None and sender.allows(right.unless))
+        or sender.allows(Action(right.operation, right.resource_type, topic))
+        for right in RIGHTS[api]
+        if right.where is Where.CHANGE
+    )
+
+
 def refused_actions(
     authorizer: Authorizer, client: Client, api: ApiKey, message: Request | Response, where: Where
 ) -> frozenset[Action]:
-    """Return what is refused to the client: of the request with EACH, of the answer with ANSWER."""
+    """Return what is refused to the client: of the request with EACH, of the answer with ANSWER and CHANGE."""
     return frozenset(
         action
         for right in RIGHTS[api]

@@ -62,9 +62,11 @@ from lethe.protocol.kafka.queries import (
     LogDirPartition,
     LogDirTopic,
 )
-from lethe.protocol.kafka.to_controller import ControllerRequest, ControllerResponse
+from lethe.protocol.kafka.to_controller import AdminRequest, ControllerRequest, ControllerResponse
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
+from lethe.protocol.security.authorizer import Client, Sender
+from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import (
     NO_EPOCH,
     Broker,
@@ -102,6 +104,8 @@ from tests.fakes.zookeeper_model import ZooKeeperModel
 
 CONTROLLER_ID = BrokerId(1000)
 ENTROPY = bytes(range(32))
+ANYONE = Sender(Client(ANONYMOUS, "127.0.0.1"))
+"""A client of a cluster without an authorizer."""
 
 AnswerRule = Callable[[Send], Answer | None]
 
@@ -308,18 +312,21 @@ class OneController:
             self.feed(self.held.pop(0))
         self.run()
 
-    def ask(self, request: ControllerRequest, version: int = 3) -> ControllerResponse:
-        """A broker's request, worked on to the end; what it was answered."""
-        key = self.request(request, version)
+    def ask(self, request: ControllerRequest, version: int = 3, sender: Sender = ANYONE) -> ControllerResponse:
+        """A request, worked on to the end; what it was answered."""
+        key = self.request(request, version, sender)
         self.run()
         (response,) = self.replies[key]
         return response
 
-    def request(self, request: ControllerRequest, version: int = 3) -> int:
-        """Queue a broker's request; its key. `run` handles it."""
+    def request(self, request: ControllerRequest, version: int = 3, sender: Sender = ANYONE) -> int:
+        """Queue a request of a broker, or of this client; its key. `run` handles it."""
         key = max(self.replies, default=0) + 1
         self.replies[key] = []
-        self.feed(events.BrokerRequested(key, request, version))
+        if isinstance(request, AdminRequest):
+            self.feed(events.ClientRequested(key, request, version, sender))
+        else:
+            self.feed(events.BrokerRequested(key, request, version))
         return key
 
     def run(self) -> None:

@@ -29,10 +29,12 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.kafka.errors import error_name
 from lethe.protocol.kafka.queries import ChannelRequest, DescribeLogDirsRequest
 from lethe.protocol.kafka.to_controller import (
+    AdminResponse,
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
     ControlledShutdownResponse,
     ControllerResponse,
+    errors_of,
 )
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
@@ -56,6 +58,8 @@ def told_event(event: Event) -> str | None:
             return f"<- {event.broker} DescribeLogDirs {_verdict(event)}"
         case events.BrokerRequested(request=request):
             return f"? {request.broker_id} {type(request).__name__.removesuffix('Request')}"
+        case events.ClientRequested(request=request, sender=sender):
+            return f"? {sender.client.principal} {type(request).__name__.removesuffix('Request')}"
         case events.BrokerModified(broker=broker):
             return f"* BrokerModified {broker}"
         case events.DeletionMarkerModified(topic=topic):
@@ -86,6 +90,8 @@ def told_reply(reply: Reply) -> str:
 
 def _told_response(response: ControllerResponse) -> str:
     name = type(response).__name__.removesuffix("Response")
+    if isinstance(response, AdminResponse):
+        return f"{name} {', '.join(map(error_name, errors_of(response))) or 'nothing'}"
     if response.error:
         return f"{name} {error_name(response.error)}"
     match response:

@@ -11,10 +11,10 @@ import pytest
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
-    ConfigEntry,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfigs,

@@ -16,7 +16,7 @@ from lethe.adapters.security.access import AccessSettings
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.inbound import Inbound, InboundSettings, ListenerSettings
 from lethe.adapters.security.login import SaslLogin
-from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, proxy_for
 from lethe.protocol.kafka.codec import decode_response, encode_request
 from lethe.protocol.kafka.control import ApiKey
@@ -101,7 +101,7 @@ class Bench:
         self.proxy: ForwardingProxy = proxy_for(
             "1000", connect_timeout_ms=connect_timeout_ms, max_answer_bytes=100 << 20, reach=reach
         )
-        self.posted: list[BrokerRequested] = []
+        self.posted: list[BrokerRequested | ClientRequested] = []
         self.listener = BrokerListener(
             self.posted.append,
             self,

@@ -11,7 +11,7 @@ import pytest
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.security.inbound import Inbound, InboundSettings
 from lethe.controller.core.effects import Reply
-from lethe.controller.core.events import BrokerRequested
+from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.runtime.listener import BrokerListener, proxy_for
 from lethe.protocol.kafka.codec import encode_request
 from lethe.protocol.kafka.control import ApiKey
@@ -53,7 +53,7 @@ class Bench:
     """A listener, what it posted, and what was measured."""
 
     def __init__(self, max_wait_ms: int = 10_000, max_at_once: int = 100) -> None:
-        self.posted: list[BrokerRequested] = []
+        self.posted: list[BrokerRequested | ClientRequested] = []
         self.times: Counter[str] = Counter()
         self.errors: Counter[tuple[str, str]] = Counter()
         proxy = proxy_for("1000", connect_timeout_ms=1_000, max_answer_bytes=1 << 20)
@@ -112,6 +112,7 @@ async def test_requests_become_events_and_replies_become_answers(version: int) -
         answer = group.create_task(outcome(broker, SHUTDOWN, version))
         await reach(lambda: len(bench.posted) == 1)
         (event,) = bench.posted
+        assert isinstance(event.request, ControlledShutdownRequest)
         assert (event.version, event.request.broker_id) == (version, 1)
         bench.listener.reply(Reply(event.key, remaining))
         assert await answer == remaining

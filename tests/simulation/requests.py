@@ -18,8 +18,8 @@ from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    BrokersRequest,
     ControlledShutdownResponse,
-    ControllerRequest,
     ControllerResponse,
 )
 from lethe.protocol.vocabulary import LeaderAndIsr
@@ -42,10 +42,10 @@ class Desk:
     def __init__(self, cluster: Cluster, owner: ControllerProcess) -> None:
         self._cluster = cluster
         self._owner = owner
-        self._owed: dict[int, tuple[ControllerRequest, Link, Then]] = {}
+        self._owed: dict[int, tuple[BrokersRequest, Link, Then]] = {}
         self._last_key = 0
 
-    def ask(self, request: ControllerRequest, then: Then) -> None:
+    def ask(self, request: BrokersRequest, then: Then) -> None:
         """Send it; `then` is called at most once."""
         if isinstance(request, AlterPartitionRequest):
             _note(self._cluster, request)
@@ -55,7 +55,7 @@ class Desk:
             # The two directions are named by who controls: requests of brokers go against the stream.
             link.down.send(lambda: self._arrive(request, link, then))
 
-    def _arrive(self, request: ControllerRequest, link: Link, then: Then) -> None:
+    def _arrive(self, request: BrokersRequest, link: Link, then: Then) -> None:
         if not self._owner.alive:
             return
         self._last_key += 1
@@ -75,7 +75,7 @@ class Desk:
         if not link.is_cut and not self._cluster.world.chance(self._cluster.mix.p_answer_lost):
             link.up.send(lambda: then(effect.response))
 
-    def _untrue(self, request: ControllerRequest, response: ControllerResponse) -> Iterator[str]:
+    def _untrue(self, request: BrokersRequest, response: ControllerResponse) -> Iterator[str]:
         match response:
             case AlterPartitionResponse():
                 yield from _untrue(self._cluster, response)
@@ -83,6 +83,8 @@ class Desk:
                 yield from leaving.untrue(self._cluster, self._owner, request.broker_id, response)
             case AllocateProducerIdsResponse():
                 raise Violation("replies", f"{self._owner.name} hands out producer ids, and nobody asked for any")
+            case _:
+                raise Violation("replies", f"{self._owner.name} answers a broker as if it were a client: {response}")
 
     def dropped(self, event: BrokerRequested) -> None:
         """The queue it waited in was emptied."""
@@ -98,7 +100,7 @@ class Desk:
         return tuple(self._owed)
 
 
-def _as_sent(request: ControllerRequest) -> ControllerRequest:
+def _as_sent(request: BrokersRequest) -> BrokersRequest:
     """From version 2 on AlterPartition names topics by their ids alone."""
     if not isinstance(request, AlterPartitionRequest):
         return request

@@ -8,11 +8,22 @@ from lethe.controller.core import events
 from lethe.controller.core.controller_state import ControllerState, state_of
 from lethe.controller.core.effects import RebalanceLeaders, StandAgain
 from lethe.controller.core.events import External
+from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from lethe.protocol.kafka.to_controller import AlterPartitionRequest, ControlledShutdownRequest
+from lethe.protocol.kafka.to_controller import AdminRequest, AlterPartitionRequest, ControlledShutdownRequest
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
+from tests.fakes.one_controller import ANYONE
 
 ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
+
+
+def asked(request: AdminRequest) -> events.ClientRequested:
+    return events.ClientRequested(1, request, 0, ANYONE)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +56,12 @@ ANSWER = (BrokerId(1), BrokerEpoch(2), 3)
             events.BrokerRequested(1, AlterPartitionRequest(BrokerId(1), BrokerEpoch(2), ()), 3),
             ControllerState.ISR_CHANGE,
         ),
+        (asked(CreateTopicsRequest((), 0)), ControllerState.TOPIC_CHANGE),
+        (asked(CreatePartitionsRequest((), 0)), ControllerState.TOPIC_CHANGE),
+        (asked(DeleteTopicsRequest((), 0)), ControllerState.TOPIC_DELETION),
+        (asked(ElectLeadersRequest(None, 0)), ControllerState.MANUAL_LEADER_BALANCE),
+        (asked(AlterPartitionReassignmentsRequest((), 0)), ControllerState.ALTER_PARTITION_REASSIGNMENT),
+        (asked(ListPartitionReassignmentsRequest(None, 0)), ControllerState.LIST_PARTITION_REASSIGNMENT),
         (events.ResignationRequested("x"), ControllerState.CONTROLLER_SHUTDOWN),
         (events.IsrChangesNotified(), ControllerState.ISR_CHANGE),
         (events.LogDirEventsNotified(), ControllerState.LOG_DIR_CHANGE),
@@ -75,5 +92,6 @@ def test_numbers_are_those_of_kafkas_gauge() -> None:
         "LOG_DIR_CHANGE": 11,
         "CONTROLLER_SHUTDOWN": 12,
         "UNCLEAN_LEADER_ELECTION_ENABLE": 13,
+        "LIST_PARTITION_REASSIGNMENT": 15,
         "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
     }

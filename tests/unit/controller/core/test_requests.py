@@ -21,10 +21,11 @@ from lethe.protocol.kafka.to_controller import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionTopic,
+    BrokersRequest,
+    BrokersResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    ControllerRequest,
-    ControllerResponse,
+    errors_of,
 )
 from lethe.protocol.kafka.versions import LATEST
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
@@ -38,7 +39,7 @@ ALTER = AlterPartitionRequest(
     BrokerId(1), BrokerEpoch(101), (AlterPartitionTopic("t", None, (AlterPartition(0, 0, (1,), 0, 0),)),)
 )
 ALLOCATE = AllocateProducerIdsRequest(BrokerId(1), BrokerEpoch(101))
-NO_CONTROLLER: list[tuple[ControllerRequest, ControllerResponse]] = [
+NO_CONTROLLER: list[tuple[BrokersRequest, BrokersResponse]] = [
     (SHUTDOWN, ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)),
     (ALTER, AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)),
     (ALLOCATE, AllocateProducerIdsResponse(ErrorCode.NOT_CONTROLLER)),
@@ -74,7 +75,7 @@ def to_its_write(context: Context, event: BrokerRequested) -> list[Effect]:
 
 
 @named
-def test_who_does_not_lead_says_so_at_once(request_: ControllerRequest, answer: ControllerResponse) -> None:
+def test_who_does_not_lead_says_so_at_once(request_: BrokersRequest, answer: BrokersResponse) -> None:
     context = Context(CoreConfig(BrokerId(1000), LATEST))
     assert feed(context, BrokerRequested(7, request_, 0)) == [Reply(7, answer)]
     assert context.cluster.unanswered == {}
@@ -82,9 +83,7 @@ def test_who_does_not_lead_says_so_at_once(request_: ControllerRequest, answer: 
 
 
 @named
-def test_request_in_progress_is_kept_until_it_is_answered(
-    request_: ControllerRequest, answer: ControllerResponse
-) -> None:
+def test_request_in_progress_is_kept_until_it_is_answered(request_: BrokersRequest, answer: BrokersResponse) -> None:
     context = led()
     effects = to_its_write(context, BrokerRequested(7, request_, 0))
     assert replies(effects) == []
@@ -93,7 +92,7 @@ def test_request_in_progress_is_kept_until_it_is_answered(
 
 
 @named
-def test_lost_session_answers_what_is_in_progress(request_: ControllerRequest, answer: ControllerResponse) -> None:
+def test_lost_session_answers_what_is_in_progress(request_: BrokersRequest, answer: BrokersResponse) -> None:
     context = led()
     feed(context, BrokerRequested(7, request_, 0))
     assert replies(feed(context, SessionLost("gone"))) == [Reply(7, answer)]
@@ -101,7 +100,7 @@ def test_lost_session_answers_what_is_in_progress(request_: ControllerRequest, a
 
 
 @named
-def test_lost_control_answers_what_is_in_progress(request_: ControllerRequest, answer: ControllerResponse) -> None:
+def test_lost_control_answers_what_is_in_progress(request_: BrokersRequest, answer: BrokersResponse) -> None:
     context = led()
     write = write_in(to_its_write(context, BrokerRequested(7, request_, 0)))
     after = feed(context, ZnodesWritten(write.id, (GroupUnknown("?"),) * len(write.groups), controller_moved=True))
@@ -110,7 +109,7 @@ def test_lost_control_answers_what_is_in_progress(request_: ControllerRequest, a
 
 @named
 def test_unknown_outcome_and_fault_answer_what_is_in_progress(
-    request_: ControllerRequest, answer: ControllerResponse
+    request_: BrokersRequest, answer: BrokersResponse
 ) -> None:
     context = led()
     write = write_in(to_its_write(context, BrokerRequested(7, request_, 0)))
@@ -140,14 +139,14 @@ def idle() -> Context:
 
 
 @unwritten
-def test_answer_without_a_write_waits_for_one_check_of_the_epoch(request_: ControllerRequest) -> None:
+def test_answer_without_a_write_waits_for_one_check_of_the_epoch(request_: BrokersRequest) -> None:
     context = idle()
     effects = feed(context, BrokerRequested(7, request_, 0))
     assert replies(effects) == []
     check = Check(paths.controller_epoch(), context.cluster.epoch_version)
     assert (write_in(effects).groups, write_in(effects).fence) == (((check,),), check)
     (reply,) = replies(in_charge(context, effects))
-    assert reply.response.error == ErrorCode.NONE
+    assert errors_of(reply.response)[0] == ErrorCode.NONE
     assert context.cluster.unanswered == {}
 
 
@@ -161,7 +160,7 @@ def test_answer_without_a_write_waits_for_one_check_of_the_epoch(request_: Contr
     ],
 )
 def test_answer_without_a_write_is_not_given_unless_we_are_in_charge(
-    request_: ControllerRequest, outcome: GroupOutcome, moved: bool
+    request_: BrokersRequest, outcome: GroupOutcome, moved: bool
 ) -> None:
     context = idle()
     write = write_in(feed(context, BrokerRequested(7, request_, 0)))

@@ -6,6 +6,11 @@ from uuid import UUID
 
 import pytest
 
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from lethe.protocol.kafka.codec import encode_response
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.queries import (
@@ -66,6 +71,9 @@ def row(name: str | None, error: int = 0, topic_id: TopicId | None = X) -> Metad
         AlterPartitionRequest(BrokerId(1), EPOCH, ()),
         AllocateProducerIdsRequest(BrokerId(1), EPOCH),
         DescribeLogDirsRequest(),
+        ElectLeadersRequest(None, 0),
+        AlterPartitionReassignmentsRequest((), 0),
+        ListPartitionReassignmentsRequest(None, 0),
     ],
     ids=lambda each: type(getattr(each, "request", each)).__name__,
 )

@@ -2,6 +2,25 @@ from __future__ import annotations
 
 import pytest
 
+from lethe.protocol.kafka.admin import (
+    CreatableTopic,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopic,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    GrowableTopic,
+    GrownTopic,
+)
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest, TopicToList
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
@@ -36,9 +55,17 @@ from lethe.protocol.kafka.to_controller import (
     ControlledShutdownRequest,
 )
 from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from lethe.protocol.security.authorizer import Acls, Action, Authorizer, Client, cluster_action
+from lethe.protocol.security.authorizer import Acls, Action, Authorizer, Client, Sender, cluster_action
 from lethe.protocol.security.principals import Principal
-from lethe.protocol.security.rights import RIGHTS, Where, config_action, error_of, refused_action, refused_actions
+from lethe.protocol.security.rights import (
+    RIGHTS,
+    Where,
+    config_action,
+    error_of,
+    may_change,
+    refused_action,
+    refused_actions,
+)
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
 
 ANN = Client(Principal("User", "ann"), "10.0.0.1")
@@ -71,6 +98,9 @@ def test_every_api_has_its_rights() -> None:
         (AlterPartitionRequest(BrokerId(1), BrokerEpoch(1), ()), CLUSTER_ACTION),
         (AllocateProducerIdsRequest(BrokerId(1), BrokerEpoch(1)), CLUSTER_ACTION),
         (DescribeLogDirsRequest(), cluster_action(Operation.DESCRIBE)),
+        (ElectLeadersRequest(None, 0), cluster_action(Operation.ALTER)),
+        (AlterPartitionReassignmentsRequest((), 0), cluster_action(Operation.ALTER)),
+        (ListPartitionReassignmentsRequest(None, 0), cluster_action(Operation.DESCRIBE)),
         (OffsetCommitRequest("g", ()), Action(Operation.READ, ResourceType.GROUP, "g")),
         (OffsetFetchRequest("g"), Action(Operation.DESCRIBE, ResourceType.GROUP, "g")),
     ],
@@ -81,9 +111,48 @@ def test_a_request_is_refused_without_the_right_that_it_needs(request_: Request,
     assert refused_action(allowed(needed), ANN, request_) is None
 
 
-@pytest.mark.parametrize("request_", [ApiVersionsRequest(), MetadataRequest(None), ListGroupsRequest()])
+CHANGES = [
+    CreateTopicsRequest((CreatableTopic("a", 1, 1),), 0),
+    DeleteTopicsRequest((DeletableTopic("a"),), 0),
+    CreatePartitionsRequest((GrowableTopic("a", 2),), 0),
+]
+
+
+@pytest.mark.parametrize("request_", [ApiVersionsRequest(), MetadataRequest(None), ListGroupsRequest(), *CHANGES])
 def test_these_are_never_refused_as_a_whole(request_: Request) -> None:
     assert refused_action(NOBODY, ANN, request_) is None
+
+
+@pytest.mark.parametrize(
+    "api, operation",
+    [
+        (ApiKey.CREATE_TOPICS, Operation.CREATE),
+        (ApiKey.DELETE_TOPICS, Operation.DELETE),
+        (ApiKey.CREATE_PARTITIONS, Operation.ALTER),
+    ],
+)
+def test_each_topic_needs_a_right_before_it_is_changed(api: ApiKey, operation: Operation) -> None:
+    needed = Action(operation, ResourceType.TOPIC, "a")
+    assert may_change(Sender(ANN, allowed(needed)), api, "a")
+    assert not may_change(Sender(ANN, allowed(needed)), api, "b")
+    assert not may_change(Sender(ANN, NOBODY), api, "a")
+    assert may_change(Sender(ANN), api, "a")
+    of_cluster = Sender(ANN, allowed(cluster_action(operation)))
+    assert may_change(of_cluster, api, "a") is (api is ApiKey.CREATE_TOPICS)
+
+
+@pytest.mark.parametrize(
+    "api, answer",
+    [
+        (ApiKey.CREATE_TOPICS, CreateTopicsResponse((CreatedTopic("a", 29), CreatedTopic("b", 36)))),
+        (ApiKey.DELETE_TOPICS, DeleteTopicsResponse((DeletedTopic("a", None, 29), DeletedTopic(None, None, 29)))),
+        (ApiKey.CREATE_PARTITIONS, CreatePartitionsResponse((GrownTopic("a", 29), GrownTopic("b", 0)))),
+    ],
+)
+def test_topics_that_the_controller_refused_to_change_are_found_in_its_answer(api: ApiKey, answer: Response) -> None:
+    (refused,) = refused_actions(NOBODY, ANN, api, answer, Where.CHANGE)
+    assert refused.name == "a"
+    assert refused_actions(allowed(refused), ANN, api, answer, Where.CHANGE) == frozenset()
 
 
 def metadata(*names: str | None) -> MetadataResponse:
