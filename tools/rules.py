@@ -24,6 +24,7 @@ MEMORY: Final = frozenset(
     for room, modules in {
         "controller/core": (
             "cache_memory",
+            "client_wait_memory",
             "cluster_state",
             "context",
             "debt_memory",

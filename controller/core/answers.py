@@ -12,6 +12,7 @@ from typing import Final
 
 from lethe.controller.core import (
     caches,
+    client_waits,
     confirmations,
     debts,
     evidence,
@@ -84,6 +85,8 @@ def received(step: StepContext, event: Answer) -> None:
                 confirmations.received(step, event, request)
                 debts.note_hosted(step, event, request)
         case UpdateMetadataResponseReceived(), UpdateMetadataRequest() as request:
+            if event.response.error != ErrorCode.NONE:
+                client_waits.note_refused(step.context, event.broker, event.request_id, request)
             _update_metadata(step, event, request)
             caches.answered(step, event)
         case StopReplicaResponseReceived(), StopReplicaRequest() as request:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lethe.controller.core.cache_memory import CacheComparison
+from lethe.controller.core.client_wait_memory import ClientWait
 from lethe.controller.core.config import NOTHING_CONFIGURED, DynamicConfig
 from lethe.controller.core.debt_memory import Debts
 from lethe.controller.core.deletion_memory import (
@@ -172,6 +173,8 @@ class ClusterState:
     """The latest answer of each broker's present incarnation; without brokers that have not answered yet."""
     unanswered: dict[int, PendingRequest] = field(default_factory=dict)
     """Requests of brokers and clients that are not answered yet, by key."""
+    client_waits: dict[int, ClientWait] = field(default_factory=dict)
+    """Those of them that are carried out and wait for brokers, by key: see `client_waits`."""
     caches: CacheComparison = field(default_factory=CacheComparison)
     background: dict[int, WriteContinuation] = field(default_factory=dict)
     """Outstanding writes in the background, by effect id."""

@@ -17,6 +17,7 @@ from lethe.controller.core import (
     answers,
     brokers,
     caches,
+    client_waits,
     configuration,
     controlled_shutdown,
     creation,
@@ -94,6 +95,8 @@ def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
             _external(step, event)
     while context.tasks and slices.may_run(context, context.tasks[0]):
         _run(step, context.tasks.popleft())
+    if not context.tasks and not context.awaiting_result:
+        client_waits.look(step)
     return step.effects
 
 
@@ -173,7 +176,7 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             assert_never(event)
 
 
-def _timer(step: StepContext, timer: Timer) -> None:
+def _timer(step: StepContext, timer: Timer) -> None:  # noqa: C901 - as flat as `_run`
     due_ms = step.context.timers.get(timer)
     if due_ms is None or due_ms > step.now_ms:
         return
@@ -201,6 +204,8 @@ def _timer(step: StepContext, timer: Timer) -> None:
             caches.look(step)
         case effects.CheckPower():
             power.check(step)
+        case effects.AnswerClients():
+            client_waits.end_waits(step)
         case effects.WatchTrash():
             trash_steps.due(step)
         case _:

@@ -147,6 +147,16 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldRequest:
+    """Keep the client's request with this key unanswered for `for_ms` at most: its `Reply` follows by then.
+
+    It is not counted any more among the requests that wait for the core."""
+
+    key: int
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class DisconnectBrokers:
     """Close all connections from brokers after the pending answers, so that brokers look for the new controller.
 
@@ -225,6 +235,11 @@ class WatchTrash:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerClients:
+    """Timer: the time of a client's request that waits for brokers is over."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckPower:
     """Timer: check whether brokers still accept requests of this controller."""
 
@@ -241,6 +256,7 @@ Timer = (
     | RebalanceLeaders
     | CompareCaches
     | CheckPower
+    | AnswerClients
     | WatchTrash
 )
 
@@ -271,6 +287,7 @@ Effect = (
     | ReadOffsets
     | CommitOffsets
     | Reply
+    | HoldRequest
     | DisconnectBrokers
     | ShowBrokers
     | RenewSession

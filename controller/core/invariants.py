@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, PAUSES, DeletionStage
+from lethe.controller.core.effects import AnswerClients
 from lethe.controller.core.tasks_deletion import TopicsRemoved
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
@@ -28,7 +29,7 @@ def violations(context: Context) -> list[str]:
 def memory_violations(context: Context) -> list[str]:
     """Return the contradictions within the context, which writes by hand into ZooKeeper cannot cause."""
     cluster = context.cluster
-    found = [*_counts(context), *_totals(context), *_deletions(context), *_removals(context)]
+    found = [*_counts(context), *_totals(context), *_deletions(context), *_removals(context), *_client_waits(context)]
     for topic_partition, partition in cluster.all_partitions():
         if cluster.partition_state(topic_partition) is PartitionState.ONLINE and partition.leader_and_isr is None:
             found.append(f"{topic_partition}: Online without leadership")
@@ -51,6 +52,17 @@ def _removals(context: Context) -> Iterator[str]:
         sent = any(owed.request_id in cluster.outstanding for owed in owing_broker.topics.values())
         if broker in cluster.brokers and not sent and owing_broker.retry_at_ms is None and not context.awaiting_result:
             yield f"broker {broker} owes {list(owing_broker.topics)}, and is not asked again"
+
+
+def _client_waits(context: Context) -> Iterator[str]:
+    """Yield clients that wait for an answer which nothing will give."""
+    waits = context.cluster.client_waits
+    for key in waits:
+        if key not in context.cluster.unanswered:
+            yield f"request {key} waits for brokers, and is answered"
+    at_ms = context.timers.get(AnswerClients())
+    if waits and (at_ms is None or at_ms > min(waiting.deadline_ms for waiting in waits.values())):
+        yield f"requests {list(waits)} wait for brokers, and their time does not end"
 
 
 def _foreign_members(context: Context) -> Iterator[str]:

@@ -146,6 +146,7 @@ class StepContext:
     def reply(self, key: int, response: ControllerResponse) -> None:
         """Answer a request of a broker or a client. Raises KeyError if it was answered already."""
         del self.context.cluster.unanswered[key]
+        self.context.cluster.client_waits.pop(key, None)
         self.effects.append(Reply(key, response))
 
     def set_timer(self, timer: Timer, at_ms: int) -> None:

@@ -8,6 +8,7 @@ answered, by the first of these:
     the core has replied                        its `Reply`
     control is lost before the reply            NOT_CONTROLLER, or STALE_CONTROLLER_EPOCH to a ControlledShutdown
     no reply within `max_wait_ms`               REQUEST_TIMED_OUT
+    a client's request is held (`HoldRequest`)  the same, `max_wait_ms` after the time for which it is held
 
 When control is lost, all connections are closed as well. A broker stays with the controller that it has recorded until
 it gets one of these errors or loses its connection. Answers after that moment never hold errors of single partitions:
@@ -24,7 +25,8 @@ clients' connections; clients have other addresses. It does so wherever the brok
 one, as with every listener that has TLS or SASL: nobody can act as a client at a broker but the client itself.
 
 At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
-progress each, so a flood of requests delays the other events only briefly.
+progress each, so a flood of requests delays the other events only briefly. Requests that are held do not count: they
+wait for brokers, for as long as their clients allow.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
 from lethe.adapters.security.inbound import Inbound
-from lethe.controller.core.effects import Reply
+from lethe.controller.core.effects import HoldRequest, Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.requests import refused
 from lethe.controller.runtime.metrics import ListenerView
@@ -117,6 +119,19 @@ class ListenerMetrics(Protocol):
 class _Unanswered(NamedTuple):
     request: ControllerRequest
     answer: asyncio.Future[ControllerResponse]
+    handled: asyncio.Future[int]
+    """For how many ms the core holds the request; 0: it has answered."""
+
+    def settle(self, response: ControllerResponse) -> None:
+        """Give this answer, unless there is one."""
+        if not self.answer.done():
+            self.answer.set_result(response)
+        self.hold(0)
+
+    def hold(self, for_ms: int) -> None:
+        """The core has handled the request."""
+        if not self.handled.done():
+            self.handled.set_result(for_ms)
 
 
 class BrokerListener:
@@ -185,14 +200,19 @@ class BrokerListener:
     def reply(self, effect: Reply) -> None:
         """Pass the core's answer on. It is dropped where the request was answered with a timeout."""
         waiting = self._unanswered.get(effect.key)
-        if waiting is not None and not waiting.answer.done():
-            waiting.answer.set_result(effect.response)
+        if waiting is not None:
+            waiting.settle(effect.response)
+
+    def hold(self, effect: HoldRequest) -> None:
+        """The request waits for brokers from now on."""
+        waiting = self._unanswered.get(effect.key)
+        if waiting is not None:
+            waiting.hold(effect.for_ms)
 
     def control_lost(self, reason: str) -> None:
         """Refuse pending requests and close all connections, so that brokers look for the new controller."""
-        for request, answer in self._unanswered.values():
-            if not answer.done():
-                answer.set_result(refused(request))
+        for waiting in self._unanswered.values():
+            waiting.settle(refused(waiting.request))
         self._proxy.show(())
         self._server.close_connections(reason)
 
@@ -208,8 +228,8 @@ class BrokerListener:
             return Close(f"{peer} asked {header.api.name}, which a controller does not answer")
         started_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._max_wait_ms / 1000), self._request_slots:
-                response = await self._ask(request, header.version, peer)
+            async with asyncio.timeout(self._max_wait_ms / 1000) as limit:
+                response = await self._ask(request, header.version, peer, limit)
         except TimeoutError:
             sender = peer if isinstance(request, AdminRequest) else f"broker {request.broker_id}"
             logger.warning("%s waited %d ms for %s", sender, self._max_wait_ms, header.api.name)
@@ -217,18 +237,26 @@ class BrokerListener:
         self._metrics.broker_answered(_name(request), time.monotonic() - started_s, _errors(response))
         return response
 
-    async def _ask(self, request: ControllerRequest, version: int, peer: Peer) -> ControllerResponse:
-        key = next(self._keys)
-        waiting = _Unanswered(request, asyncio.get_running_loop().create_future())
-        self._unanswered[key] = waiting
+    async def _ask(
+        self, request: ControllerRequest, version: int, peer: Peer, limit: asyncio.Timeout
+    ) -> ControllerResponse:
+        key, loop = next(self._keys), asyncio.get_running_loop()
+        waiting = _Unanswered(request, loop.create_future(), loop.create_future())
         try:
-            if isinstance(request, AdminRequest):
-                self._post(ClientRequested(key, request, version, _sender(peer)))
-            else:
-                self._post(BrokerRequested(key, request, version))
+            async with self._request_slots:
+                self._unanswered[key] = waiting
+                self._post(_event(key, request, version, peer))
+                held_ms = await waiting.handled
+            limit.reschedule(loop.time() + (held_ms + self._max_wait_ms) / 1000)
             return await waiting.answer
         finally:
-            del self._unanswered[key]
+            self._unanswered.pop(key, None)
+
+
+def _event(key: int, request: ControllerRequest, version: int, peer: Peer) -> BrokerRequested | ClientRequested:
+    if isinstance(request, AdminRequest):
+        return ClientRequested(key, request, version, _sender(peer))
+    return BrokerRequested(key, request, version)
 
 
 def _sender(peer: Peer) -> Sender:

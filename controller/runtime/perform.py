@@ -23,6 +23,7 @@ from lethe.controller.core.effects import (
     CommitOffsets,
     DisconnectBrokers,
     Effect,
+    HoldRequest,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
@@ -62,9 +63,10 @@ class SessionHolder(Protocol):
 
 
 class RequestAnswers(Protocol):
-    """The listener, where brokers wait for answers."""
+    """The listener, where brokers and clients wait for answers."""
 
     def reply(self, effect: Reply) -> None: ...
+    def hold(self, effect: HoldRequest) -> None: ...
     def control_lost(self, reason: str) -> None: ...
     def show_brokers(self, brokers: tuple[Broker, ...]) -> None: ...
 
@@ -126,8 +128,8 @@ class Performer:
             match effect:
                 case Send():
                     self._channels.send(effect)
-                case Reply():
-                    self._reply(effect)
+                case Reply() | HoldRequest():
+                    self._answer(effect)
                 case DisconnectBrokers(reason=reason):
                     self._lose_control(reason)
                 case ShowBrokers(brokers=brokers):
@@ -164,13 +166,15 @@ class Performer:
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
 
-    def _reply(self, effect: Reply) -> None:
-        """Pass the answer on, unless the session may have expired."""
+    def _answer(self, effect: Reply | HoldRequest) -> None:
+        """Pass the answer on, or that it comes later, unless the session may have expired."""
         if self._answers is None:
-            raise LookupError(f"request {effect.key} is answered, and no listener receives requests")
+            raise LookupError(f"request {effect.key} is answered or held, and no listener receives requests")
         session = self._sessions.session
         if session is None or not session.in_touch:
             self._answers.control_lost("there is no ZooKeeper session that is known to live")
+        elif isinstance(effect, HoldRequest):
+            self._answers.hold(effect)
         else:
             self._answers.reply(effect)
 

@@ -20,6 +20,7 @@ from lethe.controller.core.effects import (
     CommitOffsets,
     DisconnectBrokers,
     Effect,
+    HoldRequest,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
@@ -414,7 +415,7 @@ class OneController:
                 case ProbeBrokers(id=effect_id, request=request, targets=targets):
                     probes = tuple(self._probed(Send(each.broker, NO_EPOCH, 0, request)) for each in targets)
                     self._results.append(events.ProbesCompleted(effect_id, probes))
-                case SetTimer() | DisconnectBrokers() | ShowBrokers():
+                case SetTimer() | DisconnectBrokers() | ShowBrokers() | HoldRequest():
                     pass
 
     def _probed(self, send: Send) -> events.ProbeOutcome:

@@ -10,9 +10,10 @@ import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.security.inbound import Inbound, InboundSettings
-from lethe.controller.core.effects import Reply
+from lethe.controller.core.effects import HoldRequest, Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.runtime.listener import BrokerListener, proxy_for
+from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
 from lethe.protocol.kafka.codec import encode_request
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -26,8 +27,11 @@ from lethe.protocol.kafka.to_controller import (
     AlterPartitionTopic,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    ControllerRequest,
     RemainingPartition,
 )
+from lethe.protocol.security.authorizer import Client, Sender
+from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
 from tests.fakes.runtime import reach
 
@@ -91,7 +95,7 @@ class Bench:
 
 
 async def outcome(connection: KafkaConnection, request: object, version: int = 1) -> Response | ConnectionFailed:
-    assert isinstance(request, ControlledShutdownRequest | AlterPartitionRequest)
+    assert isinstance(request, ControllerRequest)
     try:
         return await connection.request(request, version)
     except ConnectionFailed as error:
@@ -187,6 +191,50 @@ async def test_a_flood_of_requests_does_not_fill_the_queue() -> None:
         assert [await each for each in answers] == [ControlledShutdownResponse(0)] * 20
         for each in connections:
             await each.close()
+
+
+DELETE = DeleteTopicsRequest((DeletableTopic("orders"),), 30_000)
+DELETED = DeleteTopicsResponse((DeletedTopic("orders", None, 0),))
+
+
+async def test_a_clients_request_says_who_sent_it_and_may_be_held_without_holding_up_others() -> None:
+    async with (
+        Bench(max_wait_ms=200, max_at_once=1).running() as bench,
+        await bench.connect() as client,
+        await bench.connect() as broker,
+        asyncio.TaskGroup() as group,
+    ):
+        deleted = group.create_task(outcome(client, DELETE, 5))
+        await reach(lambda: len(bench.posted) == 1)
+        (event,) = bench.posted
+        assert isinstance(event, ClientRequested)
+        assert (event.request, event.version) == (DELETE, 5)
+        assert event.sender == Sender(Client(ANONYMOUS, "127.0.0.1"))
+        bench.listener.hold(HoldRequest(event.key, 30_000))
+        # A later request has the only place in the queue, and is over before the one that is held.
+        assert await outcome(broker, SHUTDOWN) == ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
+        assert len(bench.posted) == 2
+        assert not deleted.done()
+        bench.listener.reply(Reply(event.key, DELETED))
+        assert await deleted == DELETED
+    assert bench.errors["DeleteTopics", "NONE"] == 1
+
+
+async def test_a_held_request_is_refused_when_control_is_lost_and_late_when_nothing_follows() -> None:
+    async with Bench(max_wait_ms=20).running() as bench, await bench.connect() as client:
+        async with asyncio.TaskGroup() as group:
+            deleted = group.create_task(outcome(client, DELETE, 5))
+            await reach(lambda: len(bench.posted) == 1)
+            bench.listener.hold(HoldRequest(bench.posted[0].key, 10))
+            late = DeleteTopicsResponse((DeletedTopic("orders", None, ErrorCode.REQUEST_TIMED_OUT),))
+            assert await deleted == late
+        async with asyncio.TaskGroup() as group:
+            deleted = group.create_task(outcome(client, DELETE, 5))
+            await reach(lambda: len(bench.posted) == 2)
+            bench.listener.hold(HoldRequest(bench.posted[1].key, 30_000))
+            bench.listener.control_lost("a test")
+            refused = DeleteTopicsResponse((DeletedTopic("orders", None, ErrorCode.NOT_CONTROLLER),))
+            assert await deleted == refused
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from lethe.controller.core.effects import (
     CommitOffsets,
     DisconnectBrokers,
     Effect,
+    HoldRequest,
     OpenChannel,
     ProbeBrokers,
     ReadCache,
@@ -391,7 +392,7 @@ class ControllerProcess:
                 GroupWork(self._cluster, self, effect, self._run).start()
             case Reply():
                 self.desk.reply(effect)
-            case DisconnectBrokers() | ShowBrokers():
+            case DisconnectBrokers() | ShowBrokers() | HoldRequest():
                 pass
             case RenewSession(reason=reason):
                 self._renew(reason)

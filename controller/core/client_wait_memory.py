@@ -1,0 +1,67 @@
+"""The controller's memory of clients' requests that wait until brokers show what was done: see `client_waits`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lethe.protocol.kafka.to_controller import AdminResponse
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
+
+
+class PartitionsLed(NamedTuple):
+    """These partitions have leaders, and each live broker has acknowledged an UpdateMetadata that shows them."""
+
+    topic: str
+    topic_id: TopicId | None
+    """Another topic of this name is none of it; None: topics have no ids."""
+    partitions: tuple[int, ...]
+    leader: int | None = None
+    """The replica that is to lead; None: any."""
+
+
+class TopicDropped(NamedTuple):
+    """The topic is out of service, and each live broker has acknowledged its tombstone."""
+
+    topic: str
+    created_zxid: int
+    """The czxid of its znode."""
+
+
+AwaitedOutcome = PartitionsLed | TopicDropped
+
+
+class LastSent(NamedTuple):
+    """The last request that was queued for a broker's incarnation when memory had an outcome."""
+
+    broker_epoch: BrokerEpoch
+    request_id: int
+    is_refused: bool = False
+    """The broker has answered one of the requests about these topics, up to this one, with an error."""
+
+
+@dataclass(slots=True)
+class ShownPartitions:
+    """Partitions with leaders, for which brokers have been sent an UpdateMetadata."""
+
+    outcomes: dict[PartitionsLed, None]
+    sent: dict[BrokerId, LastSent] = field(default_factory=dict)
+    """What each live broker has to answer; it has answered all earlier requests by then."""
+
+
+@dataclass(slots=True)
+class ClientWait:
+    """One request that waits."""
+
+    response: AdminResponse
+    """The answer if all outcomes come in time."""
+    deadline_ms: int
+    leaderless: dict[PartitionsLed, None] = field(default_factory=dict)
+    shown: list[ShownPartitions] = field(default_factory=list)
+    undropped: dict[TopicDropped, None] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> tuple[AwaitedOutcome, ...]:
+        """Return the outcomes that are not there yet."""
+        shown = (outcome for each in self.shown for outcome in each.outcomes)
+        return (*self.leaderless, *shown, *self.undropped)
