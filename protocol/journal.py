@@ -41,6 +41,7 @@ class EventRecordType(enum.StrEnum):
     TRANSITION = "transition"
     REFUSAL = "refusal"
     REQUEST = "request"
+    CLIENT_REQUEST = "client-request"
     ACK = "ack"
     ZNODE_WRITE = "znode-write"
     DELETION_PHASE = "deletion-phase"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lethe.protocol.journal import EventRecord, EventRecordType
+from lethe.protocol.journal_clients import CLIENT_REQUEST_SCHEMA
 from lethe.protocol.journal_debts import DEBT_SCHEMA
 from lethe.protocol.journal_forms import Form, Key, KeyKind, Schema, problems_with
 from lethe.protocol.journal_trash import TOPIC_EVENT_FORM
@@ -170,6 +171,7 @@ SCHEMAS: Final[Mapping[EventRecordType, Schema]] = MappingProxyType(
                 ),
             ),
         ),
+        EventRecordType.CLIENT_REQUEST: CLIENT_REQUEST_SCHEMA,
         EventRecordType.ACK: Schema(
             "The deletion of replicas was answered, or needs no answer.",
             (

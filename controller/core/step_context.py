@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from lethe.controller.core import client_records
 from lethe.controller.core.batching import RequestBatch
 from lethe.controller.core.cluster_state import Outstanding
 from lethe.controller.core.context import Context
@@ -37,7 +38,7 @@ from lethe.controller.core.tasks_power import BrokersProbed
 from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.queries import ChannelRequest, api_of_sent
-from lethe.protocol.kafka.to_controller import ControllerResponse
+from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse
 from lethe.protocol.vocabulary import BrokerId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check, Operation, Read
@@ -145,9 +146,12 @@ class StepContext:
 
     def reply(self, key: int, response: ControllerResponse) -> None:
         """Answer a request of a broker or a client. Raises KeyError if it was answered already."""
-        del self.context.cluster.unanswered[key]
+        answered = self.context.cluster.unanswered.pop(key)
         self.context.cluster.client_waits.pop(key, None)
         self.effects.append(Reply(key, response))
+        if answered.sender is not None and isinstance(answered.request, AdminRequest):
+            record = client_records.record_of(answered.request, answered.sender, response)
+            self.effects.extend(() if record is None else (Record(record),))
 
     def set_timer(self, timer: Timer, at_ms: int) -> None:
         self.context.timers[timer] = at_ms

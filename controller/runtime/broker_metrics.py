@@ -72,14 +72,14 @@ _REQUESTS: Final = "kafka.network:type=RequestMetrics"
 REQUEST_TIME: Final = Metric(
     "kafka_network_requestmetrics_totaltimems",
     MetricKind.SUMMARY,
-    "Milliseconds from taking a broker's request to its answer",
+    "Milliseconds from taking a request to the controller, of a broker or a client, to its answer",
     ("request",),
     f"{_REQUESTS},name=TotalTimeMs,request=NAME",
 )
 REQUEST_ERRORS: Final = Metric(
     "kafka_network_requestmetrics_errorspersec_count",
     MetricKind.COUNTER,
-    "Errors in answers to brokers, NONE included; in an AlterPartition's those of its partitions too",
+    "Errors in answers to brokers and clients, NONE included; those of topics and partitions too",
     ("request", "error"),
     f"{_REQUESTS},name=ErrorsPerSec,request=NAME,error=NAME",
 )
@@ -121,8 +121,8 @@ GROUPS: Final[tuple[tuple[str, str, tuple[Metric, ...]], ...]] = (
         ),
     ),
     (
-        "Requests of brokers",
-        "Where `listeners` is set. `request` is one of ControlledShutdown, AlterPartition, AllocateProducerIds.",
+        "Requests to the controller",
+        "Where `listeners` is set: requests of brokers, and those of clients that only a controller can answer.",
         (REQUEST_TIME, REQUEST_ERRORS, LISTENER_CONNECTIONS),
     ),
     (

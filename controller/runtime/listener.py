@@ -111,9 +111,9 @@ MAX_AT_ONCE: Final = 100
 
 
 class ListenerMetrics(Protocol):
-    """Measures brokers' requests."""
+    """Measures requests to the controller."""
 
-    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None: ...
+    def request_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None: ...
 
 
 class _Unanswered(NamedTuple):
@@ -234,7 +234,7 @@ class BrokerListener:
             sender = peer if isinstance(request, AdminRequest) else f"broker {request.broker_id}"
             logger.warning("%s waited %d ms for %s", sender, self._max_wait_ms, header.api.name)
             response = error_response(request, ErrorCode.REQUEST_TIMED_OUT)
-        self._metrics.broker_answered(_name(request), time.monotonic() - started_s, _errors(response))
+        self._metrics.request_answered(_name(request), time.monotonic() - started_s, _errors(response))
         return response
 
     async def _ask(

@@ -221,8 +221,8 @@ class ControllerMetrics:
             if what == "active" and isinstance(loading_ms, int | float):
                 self._takeover.add(loading_ms / 1000)
 
-    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
-        """A broker's request was answered, with these errors."""
+    def request_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
+        """A request of a broker or a client was answered, with these errors."""
         self._requests_ms.setdefault(request, Sample()).add(seconds * 1000)
         for error, count in errors.items():
             self._request_errors[request, error] = self._request_errors.get((request, error), 0) + count

@@ -27,6 +27,7 @@ LEVELS: Final[Mapping[EventRecordType, int]] = {
     EventRecordType.TRANSITION: logging.DEBUG,
     EventRecordType.REFUSAL: logging.WARNING,
     EventRecordType.REQUEST: logging.DEBUG,
+    EventRecordType.CLIENT_REQUEST: logging.INFO,
     EventRecordType.ACK: logging.DEBUG,
     EventRecordType.ZNODE_WRITE: logging.DEBUG,
     EventRecordType.DELETION_PHASE: logging.DEBUG,

@@ -114,7 +114,7 @@ class Bench:
         self.listeners = listeners
         self.ports: dict[str, int] = {}
 
-    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
+    def request_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
         raise AssertionError(f"nobody asked for {request}")
 
     @asynccontextmanager

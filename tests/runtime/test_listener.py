@@ -72,7 +72,7 @@ class Bench:
         )
         self.advertised: tuple[Endpoint, ...] = ()
 
-    def broker_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
+    def request_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
         assert seconds >= 0
         self.times[request] += 1
         for error, count in errors.items():

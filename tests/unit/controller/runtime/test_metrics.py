@@ -75,7 +75,7 @@ def busy() -> ControllerMetrics:
         metrics.event_began("BrokersChanged", state, 0.003)
         metrics.event_ended("BrokersChanged", state, 0.2, "fault")
     metrics.note_zookeeper("Delete", 0.05, {"Delete": 20})
-    metrics.broker_answered("AlterPartition", 0.01, {"NONE": 3, "FENCED_LEADER_EPOCH": 1})
+    metrics.request_answered("AlterPartition", 0.01, {"NONE": 3, "FENCED_LEADER_EPOCH": 1})
     metrics.note_record(
         EventRecord(EventRecordType.DELETION_PHASE, "topic/a", {"phase": "tombstoned", "took_ms": 1500})
     )

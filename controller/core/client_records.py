@@ -1,0 +1,68 @@
+"""Event records about clients' requests: who asked for what, and what became of it.
+
+Settings of topics are left out: their values may be secrets. Names are cut, because clients may send long ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue
+from lethe.protocol.kafka.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeletableTopic,
+    DeleteTopicsRequest,
+)
+from lethe.protocol.kafka.admin_partitions import (
+    ElectionKind,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from lethe.protocol.kafka.errors import error_name
+from lethe.protocol.kafka.queries import api_of_request
+from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse, errors_of
+from lethe.protocol.security.authorizer import Sender
+from lethe.protocol.vocabulary import topic_id_to_text
+
+NAMES_RECORDED: Final = 20
+MAX_NAME: Final = 249
+"""Kafka's limit for the names of topics."""
+
+
+def record_of(request: AdminRequest, sender: Sender, response: ControllerResponse) -> EventRecord | None:
+    """Return the event record of an answered request; None where it only reads."""
+    if isinstance(request, ListPartitionReassignmentsRequest):
+        return None
+    names = _names(request)
+    data: dict[str, JsonValue] = {
+        "api": api_of_request(request).name,
+        "host": sender.client.host,
+        "topics": len(names),
+        "names": ", ".join(name[:MAX_NAME] for name in names[:NAMES_RECORDED]),
+        "errors": dict(Counter(map(error_name, errors_of(response)))),
+    }
+    if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest):
+        data["validate_only"] = request.validate_only
+    if isinstance(request, ElectLeadersRequest):
+        data["election"] = ElectionKind(request.kind).name if request.kind in list(ElectionKind) else str(request.kind)
+    return EventRecord(EventRecordType.CLIENT_REQUEST, f"client/{sender.client.principal}", data)
+
+
+def _names(request: AdminRequest) -> tuple[str, ...]:
+    """Return each topic that the request names, once."""
+    match request:
+        case CreateTopicsRequest() | CreatePartitionsRequest():
+            names = [topic.name for topic in request.topics]
+        case DeleteTopicsRequest(topics=to_delete):
+            names = [_name_or_id(topic) for topic in to_delete]
+        case _:
+            names = [topic.topic for topic in request.topics or ()]
+    return tuple(dict.fromkeys(names))
+
+
+def _name_or_id(topic: DeletableTopic) -> str:
+    if topic.name is not None:
+        return topic.name
+    return "" if topic.topic_id is None else topic_id_to_text(topic.topic_id)
