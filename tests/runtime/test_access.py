@@ -18,6 +18,14 @@ from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.inbound import Inbound, InboundSettings, ListenerSettings
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.protocol.kafka.admin import CreatableTopic, CreatedTopic, CreateTopicsRequest, CreateTopicsResponse
+from lethe.protocol.kafka.admin_partitions import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionOutcome,
+    TopicOutcome,
+    TopicPartitions,
+)
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
@@ -43,8 +51,10 @@ from lethe.protocol.security.acls import (
     encode_acls,
     encode_change,
 )
+from lethe.protocol.security.authorizer import Client, Sender
 from lethe.protocol.security.jaas import parse_config
 from lethe.protocol.security.principals import Principal
+from lethe.protocol.security.rights import may_change
 from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerId
 from lethe.protocol.zookeeper import paths
@@ -88,6 +98,13 @@ class Bench:
             case MetadataRequest():
                 rows = tuple(MetadataTopic(0, name, None, False, ()) for name in ("a", "b"))
                 return MetadataResponse((), "c", BrokerId(1), rows)
+            case CreateTopicsRequest(topics=topics):
+                sender = Sender(Client(peer.principal, peer.host), peer.authorizer)
+                refused = {t.name for t in topics if not may_change(sender, header.api, t.name)}
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                return CreateTopicsResponse(
+                    tuple(CreatedTopic(topic.name, error if topic.name in refused else 0) for topic in topics)
+                )
             case _:
                 return DescribeLogDirsResponse(())
 
@@ -255,3 +272,38 @@ async def test_a_login_that_zookeeper_cannot_confirm_is_closed_without_an_answer
                 "127.0.0.1", server.addresses[0].port, "test", security=ChannelSecurity(login=login)
             )
         server.stop(0)
+
+
+async def test_the_rights_of_a_client_go_with_its_request_to_what_changes_topics(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    async with bench.running() as session:
+        await put(session, TOPIC_A, entry("ann", Operation.CREATE))
+        request = CreateTopicsRequest((CreatableTopic("a", 1, 1), CreatableTopic("b", 1, 1)), 1000)
+
+        async def errors(name: str) -> list[int]:
+            answer = await bench.ask(name, request)
+            assert isinstance(answer, CreateTopicsResponse)
+            return [topic.error for topic in answer.topics]
+
+        async def may_create_a() -> bool:
+            return await errors("ann") == [0, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+        await bench.until(may_create_a)
+        assert await errors("lethe") == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+        assert await errors("admin") == [0, 0]
+    assert any(
+        line.startswith("refused CREATE_TOPICS: User:lethe from 127.0.0.1 may not Create Topic 'a'")
+        for line in lines(caplog)
+    )
+
+
+async def test_leaders_are_elected_only_for_those_who_may_alter_the_cluster() -> None:
+    bench = Bench()
+    request = ElectLeadersRequest((TopicPartitions("a", (0,)),), 1000)
+    async with bench.running():
+        answer = await bench.ask("ann", request)
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert answer == ElectLeadersResponse((TopicOutcome("a", (PartitionOutcome(0, refused),)),), refused)
+        assert bench.done == []
