@@ -101,11 +101,13 @@ def start(step: StepContext, task: StartReassignments) -> None:
 
 
 def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
-    """Return whether no ISR member would remain under the new assignment.
+    """Return whether replicas of the ISR go and no ISR member remains under the new assignment.
 
-    The replicas of an abandoned target are deleted at once, with records that only they have."""
+    The replicas of an abandoned target are deleted at once, with records that only they have. Foreign ISR members are
+    no replicas: the new assignment deletes nothing of them."""
     isr = () if partition.leader_and_isr is None else partition.leader_and_isr.isr
-    return bool(isr) and not any(replica in after.replicas for replica in isr)
+    goes = any(replica in partition.assignment.replicas for replica in isr)
+    return goes and not any(replica in after.replicas for replica in isr)
 
 
 def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> znodes.TopicZnode:

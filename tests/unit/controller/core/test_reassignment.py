@@ -708,3 +708,18 @@ def test_request_of_a_topic_that_is_removed_by_hand_leaves_the_list() -> None:
     world.run()
     assert asked(world) is None
     assert not world.context.cluster.reassignments
+
+
+def test_partition_whose_isr_has_no_replica_of_it_can_be_reassigned() -> None:
+    world = with_topic(cluster(1, 2, 3, 9), "orders", (1, 2))
+    found = world.read(paths.partition_state("orders", 0))
+    assert found is not None
+    elsewhere = znodes.decode_state("orders", 0, found.data, found.stat.version)
+    assert elsewhere is not None
+    world.crash()
+    data = znodes.encode_state(elsewhere._replace(leader=9, isr=(9,)))
+    world.write(SetData(paths.partition_state("orders", 0), data, ANY_VERSION))
+    world.elect()
+    ask(world, orders_0=(1, 3))
+    assert assignment(world, "orders") == ReplicaAssignment((1, 3, 2), (3,), (2,))
+    assert refusals(world, "partition/orders-0") == []
