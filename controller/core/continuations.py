@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from lethe.controller.core.partition_sets import PartitionColumns
 from lethe.controller.core.tasks_advertising import AdvertisingReadContinuation, AdvertisingWriteContinuation
+from lethe.controller.core.tasks_clients import ClientReadContinuation, ClientWriteContinuation
 from lethe.controller.core.tasks_debts import DebtReadContinuation, DebtWriteContinuation
 from lethe.controller.core.tasks_deletion import DeletionReadContinuation, DeletionWriteContinuation
 from lethe.controller.core.tasks_partitions import (
@@ -165,6 +166,7 @@ ReadContinuation = (
     | DeletionReadContinuation
     | DebtReadContinuation
     | RequestReadContinuation
+    | ClientReadContinuation
     | AdvertisingReadContinuation
     | PowerReadContinuation
     | TrashReadContinuation
@@ -181,6 +183,7 @@ WriteContinuation = (
     | DeletionWriteContinuation
     | DebtWriteContinuation
     | RequestWriteContinuation
+    | ClientWriteContinuation
     | AdvertisingWriteContinuation
     | PowerWriteContinuation
     | TrashWriteContinuation

@@ -17,6 +17,7 @@ from lethe.controller.core import (
     answers,
     brokers,
     caches,
+    client_tasks,
     client_waits,
     configuration,
     controlled_shutdown,
@@ -81,6 +82,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect, Timer
 from lethe.controller.core.events import Event, External, ProbesCompleted, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_clients import ClientTask
 
 
 def step(context: Context, event: Event, now_ms: int) -> list[Effect]:
@@ -213,6 +215,9 @@ def _timer(step: StepContext, timer: Timer) -> None:  # noqa: C901 - as flat as 
 
 
 def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table of all tasks is meant to be long and flat
+    if isinstance(task, ClientTask):
+        client_tasks.run(step, task)
+        return
     match task:
         case tasks.StandForElection():
             term.stand(step)

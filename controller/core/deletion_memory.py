@@ -126,6 +126,8 @@ class Removals:
     """Topics and markers are to be listed once an outcome is there."""
     reassignments_kept: bool = False
     """A reassignment is requested of a topic under way: the requests are read again once an outcome is there."""
+    alterations: list[int] = field(default_factory=list)
+    """Keys of AlterPartitionReassignments requests that wait for an outcome, because they would change that list."""
     then_resign: str | None = None
     """Why control is given up after the outstanding writes; None: it is not."""
 

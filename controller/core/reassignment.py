@@ -32,6 +32,7 @@ Kafka:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import RetryReassignments
@@ -67,6 +68,8 @@ from lethe.protocol.zookeeper import znodes
 from lethe.protocol.zookeeper.operations import ZkError
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
+WOULD_LOSE_RECORDS: Final = "no replica that stays is in sync: those that would go are the only ones with every record"
+
 
 def in_words(replicas: Iterable[int]) -> str:
     """Return the replicas as `1,2,3`, for event records and messages."""
@@ -88,19 +91,20 @@ def start(step: StepContext, task: StartReassignments) -> None:
         after = partition.assignment.reassign_to(target.replicas)
         if after == partition.assignment:
             continue
-        if _would_lose_records(partition, after):
-            why = "no replica that stays is in sync: those that would go are the only ones with every record"
-            step.refuse(f"partition/{target.topic_partition}", f"reassigning it to {list(target.replicas)}", why)
-            cluster.reassignments[target.topic_partition].held_target = target.replicas
+        if would_lose_records(partition, after):
+            what = f"reassigning it to {list(target.replicas)}"
+            step.refuse(f"partition/{target.topic_partition}", what, WOULD_LOSE_RECORDS)
+            if task.may_wait:
+                cluster.reassignments[target.topic_partition].held_target = target.replicas
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
         groups = [(set_topic(context, name, _with_targets(context, name, mine)),) for name, mine in by_topic.items()]
         targets = tuple(map(tuple, by_topic.values()))
-        step.write(groups, ReassignmentsStarted(tuple(by_topic), targets, task.evicts))
+        step.write(groups, ReassignmentsStarted(tuple(by_topic), targets, task.evicts, task.may_wait))
 
 
-def _would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
+def would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
     """Return whether replicas of the ISR go and no ISR member remains under the new assignment.
 
     The replicas of an abandoned target are deleted at once, with records that only they have. Foreign ISR members are
@@ -155,7 +159,8 @@ def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outc
     if again:
         names = tuple(dict.fromkeys(target.topic_partition.topic for target in again))
         # A place off the controller is chosen anew: reading the topic may have started an eviction already.
-        step.do(ReadModifiedTopics(names), EvictReplicas(names) if task.evicts else StartReassignments(tuple(again)))
+        start_again = StartReassignments(tuple(again), may_wait=task.may_wait)
+        step.do(ReadModifiedTopics(names), EvictReplicas(names) if task.evicts else start_again)
     leaderless = _led_by(context, given_up)
     step.do(
         RetireReplicas(tuple(given_up)),
@@ -215,7 +220,7 @@ def progress(step: StepContext, task: ProgressReassignments) -> None:
         if partition is None or known is None or cluster.is_queued(topic_partition.topic):
             continue
         target = known.held_target
-        if target is not None and not _would_lose_records(partition, partition.assignment.reassign_to(target)):
+        if target is not None and not would_lose_records(partition, partition.assignment.reassign_to(target)):
             known.held_target = None
             released.append(Target(topic_partition, target))
         elif known.is_led:

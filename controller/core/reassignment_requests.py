@@ -39,6 +39,7 @@ from lethe.protocol.zookeeper.operations import (
     Delete,
     Exists,
     GetData,
+    Operation,
     ReadOutcome,
     SetData,
     ZkError,
@@ -137,10 +138,13 @@ def _moot(
         return "the topic is being deleted"
     if not replicas or any(replica < 0 for replica in replicas) or len(frozenset(replicas)) != len(replicas):
         return f"{list(replicas)} is no list of different brokers"
-    advertised = next((replica for replica in replicas if cluster.is_advertised(replica)), None)
-    if advertised is not None:
-        return f"{advertised} is a controller, which holds no replicas"
-    return None
+    return controller_among(context, replicas)
+
+
+def controller_among(context: Context, replicas: Iterable[int]) -> str | None:
+    """Return the sentence about a controller among these replicas, or None."""
+    advertised = next((replica for replica in replicas if context.cluster.is_advertised(replica)), None)
+    return None if advertised is None else f"{advertised} is a controller, which holds no replicas"
 
 
 def _is_known(context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> bool:
@@ -156,9 +160,13 @@ def _is_done(context: Context, topic_partition: TopicPartition, replicas: tuple[
 
 
 def _write(step: StepContext, left: dict[TopicPartition, tuple[int, ...]], version: int) -> None:
+    step.write([(write_requested(left, version),)], ReassignmentsTrimmed())
+
+
+def write_requested(left: dict[TopicPartition, tuple[int, ...]], version: int) -> Operation:
+    """Return the write that leaves these entries in this version of the znode. Without any it is deleted."""
     path = paths.reassign_partitions()
-    operation = SetData(path, znodes.encode_reassignment(left), version) if left else Delete(path, version)
-    step.write([(operation,)], ReassignmentsTrimmed())
+    return SetData(path, znodes.encode_reassignment(left), version) if left else Delete(path, version)
 
 
 def on_reassignments_trimmed(step: StepContext, outcome: GroupOutcome) -> None:

@@ -38,6 +38,7 @@ from lethe.controller.core.mutation import count_retry, remove_topic, set_inelig
 from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import GiveUp, ListTopics, ReadModifiedTopics
+from lethe.controller.core.tasks_clients import AlterReassignments
 from lethe.controller.core.tasks_debts import DebtParentsCreated, DebtsWritten, SettleForgets, WriteDebts
 from lethe.controller.core.tasks_deletion import (
     ListDeletions,
@@ -187,6 +188,8 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     if removals.reassignments_kept:
         removals.reassignments_kept = False
         step.context.tasks.append(ReadReassignments())
+    step.context.tasks.extend(map(AlterReassignments, removals.alterations))
+    removals.alterations.clear()
     at = 0
     unclear: list[str] = []
     following: list[_TopicRemoval] = []

@@ -20,6 +20,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_clients import AlterReassignments, ListReassignments
 from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
     AlterPartitions,
@@ -66,8 +67,12 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
             step.do(AllocateProducerIds(event.key))
         case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
             step.reply(event.key, refused(event.request))
-        case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
+        case ElectLeadersRequest():
             step.reply(event.key, refused(event.request))
+        case AlterPartitionReassignmentsRequest():
+            step.do(AlterReassignments(event.key))
+        case ListPartitionReassignmentsRequest():
+            step.do(ListReassignments(event.key))
         case _:
             assert_never(event.request)
 

@@ -45,6 +45,7 @@ from lethe.controller.core import (
     preflight,
     producer_ids,
     reassignment,
+    reassignment_api,
     reassignment_end,
     reassignment_requests,
     removal,
@@ -52,6 +53,7 @@ from lethe.controller.core import (
     resigning,
     takeover,
     tasks_advertising,
+    tasks_clients,
     tasks_debts,
     tasks_deletion,
     tasks_partitions,
@@ -182,6 +184,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             producer_ids.on_producer_ids_read(step, then, outcomes)
         case tasks_reassignment.ReassignmentsRead():
             reassignment_requests.on_reassignments_read(step, then, outcomes)
+        case tasks_clients.SupersededRead():
+            reassignment_api.on_superseded_read(step, then, outcomes)
         case tasks_deletion.DeletionsListed():
             marks.on_deletions_listed(step, then, outcomes)
         case tasks_deletion.MarkersDated():
@@ -299,6 +303,8 @@ def _written(  # noqa: C901 - as flat as `_run`
             reassignment_end.on_reassignments_finished(step, then, outcomes)
         case tasks_reassignment.ReassignmentsEnded():
             reassignment_end.on_reassignments_ended(step, then, outcomes)
+        case tasks_clients.SupersededRemoved():
+            reassignment_api.on_superseded_removed(step, then, outcomes[0])
         case tasks_deletion.BegunNoted():
             pausing.on_begun_noted(step, then, outcomes)
         case tasks_deletion.MarkersRemoved():

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lethe.controller.core.tasks_advertising import AdvertisingTask
+from lethe.controller.core.tasks_clients import ClientTask
 from lethe.controller.core.tasks_debts import DebtTask
 from lethe.controller.core.tasks_deletion import DeletionTask
 from lethe.controller.core.tasks_partitions import PartitionTask, Replicas
@@ -193,6 +194,7 @@ Task = (
     | DeletionTask
     | DebtTask
     | RequestTask
+    | ClientTask
     | AdvertisingTask
     | PowerTask
     | TrashTask

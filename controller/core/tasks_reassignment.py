@@ -32,10 +32,12 @@ class TrimReassignments:
 class StartReassignments:
     """Write these targets into the topics' znodes and start. A target equal to the origin cancels.
 
-    `evicts`: nobody asked for the targets; they move replicas off a controller."""
+    `evicts`: nobody asked for the targets; they move replicas off a controller. `may_wait`: a target that would lose
+    records with the present ISR is held until it does not; False: it is dropped, and its client is answered."""
 
     targets: tuple[Target, ...]
     evicts: bool = False
+    may_wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class ReassignmentsStarted:
     topics: tuple[str, ...]
     targets: tuple[tuple[Target, ...], ...]
     evicts: bool = False
+    may_wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)

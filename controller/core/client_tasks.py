@@ -1,0 +1,20 @@
+"""Routes the tasks of clients' requests to the modules that handle them. Decides nothing."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from lethe.controller.core import reassignment_api, tasks_clients
+from lethe.controller.core.step_context import StepContext
+
+
+def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
+    match task:
+        case tasks_clients.AlterReassignments():
+            reassignment_api.alter(step, task)
+        case tasks_clients.AnswerAlterReassignments():
+            reassignment_api.answer(step, task)
+        case tasks_clients.ListReassignments():
+            reassignment_api.listed(step, task)
+        case _:
+            assert_never(task)

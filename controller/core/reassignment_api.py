@@ -1,0 +1,249 @@
+"""Clients' requests about reassignments: AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+
+`reassignment` does the work, as for `/admin/reassign_partitions`. The answer comes when the topics' znodes have the new
+targets, before the replicas are copied.
+
+    row                                                        result
+    ---------------------------------------------------------  -----------------------------------------------------
+    replicas                                                   a reassignment to them, also in place of another one:
+                                                               the origin stays the same
+    null                                                       the origin is the target again
+    null, nothing moves                                        NO_REASSIGNMENT_IN_PROGRESS
+    null, the target leads                                     the same: the former replicas are being deleted
+    no replicas, repeated, negative or dead brokers            INVALID_REPLICA_ASSIGNMENT, in Kafka's words
+    a controller among the replicas                            the same, in our words
+    the replicas to be deleted would be the only ones with     the same; Kafka deletes them. The znode's entries are
+    all records                                                held until the ISR has another one
+    unknown or queued topic, unknown partition                 UNKNOWN_TOPIC_OR_PARTITION
+
+The later request wins: entries of the znode for the same partitions are removed first, as Kafka does, because the next
+controller would follow them again. While a topic in the znode is being removed, it must not be written
+(`reassignment_requests`): the request waits for the outcome.
+
+Listed is what the topics' znodes say. A reassignment ends there when brokers have deleted what was moved away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from lethe.controller.core import requests
+from lethe.controller.core.context import Context
+from lethe.controller.core.reassignment import WOULD_LOSE_RECORDS, would_lose_records
+from lethe.controller.core.reassignment_requests import controller_among, write_requested
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_clients import (
+    AlteredRows,
+    AlterReassignments,
+    AnswerAlterReassignments,
+    ListReassignments,
+    RefusedPartition,
+    SupersededRead,
+    SupersededRemoved,
+)
+from lethe.controller.core.tasks_reassignment import StartReassignments, Target
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    MovingPartition,
+    MovingTopic,
+    PartitionOutcome,
+    TopicOutcome,
+)
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.vocabulary import TopicPartition
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, ZkError, read_error
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+_WHAT = "altering reassignments as a client requested"
+_NO_PARTITION = RefusedPartition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+_NOTHING_MOVES = RefusedPartition(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+_HAS_ARRIVED = RefusedPartition(
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    "The partition has its target replicas, and the former ones are being deleted.",
+)
+_NOT_WRITTEN = RefusedPartition(
+    ErrorCode.UNKNOWN_SERVER_ERROR, "The server experienced an unexpected error when processing the request."
+)
+
+
+# --- altering -----------------------------------------------------------------------------------------------------
+
+
+def alter(step: StepContext, task: AlterReassignments) -> None:
+    """Check each partition of the request; read the entries of the znode that the accepted ones replace."""
+    context = step.context
+    request = requests.asked(context, task.key, AlterPartitionReassignmentsRequest)
+    rows = _judged(context, request)
+    if rows.targets:
+        step.read((GetData(paths.reassign_partitions()),), SupersededRead(task.key, rows))
+    else:
+        step.do(AnswerAlterReassignments(task.key, rows))
+
+
+def _judged(context: Context, request: AlterPartitionReassignmentsRequest) -> AlteredRows:
+    targets: list[Target] = []
+    refused: dict[TopicPartition, RefusedPartition] = {}
+    for topic_partition, replicas in _asked(request).items():
+        judged = _judge(context, topic_partition, replicas)
+        if isinstance(judged, Target):
+            targets.append(judged)
+        else:
+            refused[topic_partition] = judged
+    return AlteredRows(tuple(targets), refused)
+
+
+def _asked(request: AlterPartitionReassignmentsRequest) -> dict[TopicPartition, tuple[int, ...] | None]:
+    """Return the rows of the request; of a partition that it names twice, the last one, as in Kafka."""
+    return {TopicPartition(topic, row.partition): row.replicas for topic, rows in request.topics for row in rows}
+
+
+def _judge(
+    context: Context, topic_partition: TopicPartition, replicas: tuple[int, ...] | None
+) -> Target | RefusedPartition:
+    """Return the target of a partition, or why it gets none. The order of the checks is Kafka's."""
+    cluster = context.cluster
+    partition = cluster.partition(topic_partition)
+    if replicas is not None:
+        assigned = () if partition is None else partition.assignment.origin
+        problem = _problem(context, replicas, assigned)
+        if problem is not None:
+            return RefusedPartition(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    elif partition is None or not partition.assignment.is_being_reassigned:
+        return _HAS_ARRIVED if topic_partition in cluster.reassignments else _NOTHING_MOVES
+    if partition is None or cluster.is_queued(topic_partition.topic):
+        return _NO_PARTITION
+    target = partition.assignment.origin if replicas is None else replicas
+    problem = controller_among(context, target)
+    if problem is None and would_lose_records(partition, partition.assignment.reassign_to(target)):
+        problem = WOULD_LOSE_RECORDS
+    if problem is not None:
+        return RefusedPartition(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    return Target(topic_partition, target)
+
+
+def _problem(context: Context, replicas: tuple[int, ...], origin: tuple[int, ...]) -> str | None:
+    """Return what Kafka says of replicas that it does not accept, or None. It writes lists as Scala does."""
+    if not replicas:
+        return "Empty replica list specified in partition reassignment."
+    if len(frozenset(replicas)) != len(replicas):
+        return f"Duplicate replica ids in partition reassignment replica list: {_listed('ArrayBuffer', replicas)}"
+    if any(replica < 0 for replica in replicas):
+        return f"Invalid broker id in replica list: {_listed('ArrayBuffer', replicas)}"
+    adding = tuple(replica for replica in replicas if replica not in origin)
+    cluster = context.cluster
+    if all(cluster.is_live(replica) for replica in adding):
+        return None
+    live = sorted(broker for broker in cluster.brokers if cluster.is_live(broker))
+    return (
+        "Replica assignment has brokers that are not alive. Replica list: "
+        f"{_listed('ArrayBuffer', adding)}, live broker list: {_listed('Set', live)}"
+    )
+
+
+def _listed(kind: str, brokers: Iterable[int]) -> str:
+    return f"{kind}({', '.join(map(str, brokers))})"
+
+
+def on_superseded_read(step: StepContext, task: SupersededRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Remove the entries of these partitions, then start; wait while a topic of the list is being removed."""
+    outcome = outcomes[0]
+    if (error := read_error(outcome)) is not None:
+        _give_up(step, task.key, task.rows, f"reading {paths.reassign_partitions()}: {error.name}")
+        return
+    asked = _requested(outcome)
+    accepted = frozenset(target.topic_partition for target in task.rows.targets)
+    left = {topic_partition: replicas for topic_partition, replicas in asked.items() if topic_partition not in accepted}
+    removals = step.context.cluster.removals
+    if len(left) == len(asked) or not isinstance(outcome, Data):
+        _start(step, task.key, task.rows)
+    elif any(topic_partition.topic in removals.under_way for topic_partition in asked):
+        removals.alterations.append(task.key)
+    else:
+        step.write([(write_requested(left, outcome.stat.version),)], SupersededRemoved(task.key, task.rows))
+
+
+def _requested(outcome: ReadOutcome) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the entries of the znode. One that cannot be understood has none: its own reader removes it."""
+    try:
+        return dict(znodes.decode_reassignment(outcome.data)) if isinstance(outcome, Data) else {}
+    except znodes.MalformedZnode:
+        return {}
+
+
+def on_superseded_removed(step: StepContext, task: SupersededRemoved, outcome: GroupOutcome) -> None:
+    """Start the reassignments; after a conflict, look at the request and the znode again."""
+    if isinstance(outcome, GroupDone):
+        _start(step, task.key, task.rows)
+    elif isinstance(outcome, GroupFailed) and outcome.error in (ZkError.BAD_VERSION, ZkError.NO_NODE):
+        step.do(AlterReassignments(task.key))
+    else:
+        why = outcome.error.name if isinstance(outcome, GroupFailed) else "not known"
+        _give_up(step, task.key, task.rows, f"shortening {paths.reassign_partitions()}: {why}")
+
+
+def _give_up(step: StepContext, key: int, rows: AlteredRows, why: str) -> None:
+    for target in rows.targets:
+        step.refuse(f"partition/{target.topic_partition}", _WHAT, why)
+    refused = {target.topic_partition: _NOT_WRITTEN for target in rows.targets}
+    step.do(AnswerAlterReassignments(key, AlteredRows((), {**rows.refused, **refused})))
+
+
+def _start(step: StepContext, key: int, rows: AlteredRows) -> None:
+    for target in rows.targets:
+        known = step.context.cluster.reassignments.get(target.topic_partition)
+        if known is not None:
+            # It was for the entry of the znode that this request replaces.
+            known.held_target = None
+    step.do(StartReassignments(rows.targets, may_wait=False), AnswerAlterReassignments(key, rows))
+
+
+def answer(step: StepContext, task: AnswerAlterReassignments) -> None:
+    """Answer with each partition once, in the order of the request."""
+    context = step.context
+    request = requests.asked(context, task.key, AlterPartitionReassignmentsRequest)
+    targets = dict(task.rows.targets)
+    topics: dict[str, list[PartitionOutcome]] = {}
+    for topic_partition in _asked(request):
+        refused = task.rows.refused.get(topic_partition)
+        if refused is None:
+            refused = _failure(context, topic_partition, targets[topic_partition])
+        row = (ErrorCode.NONE, None) if refused is None else refused
+        topics.setdefault(topic_partition.topic, []).append(PartitionOutcome(topic_partition.partition, *row))
+    rows = tuple(TopicOutcome(name, tuple(mine)) for name, mine in topics.items())
+    requests.answer(step, task.key, AlterPartitionReassignmentsResponse(rows))
+
+
+def _failure(context: Context, topic_partition: TopicPartition, target: tuple[int, ...]) -> RefusedPartition | None:
+    """Return why the target was not written, or None. Memory has it only after the write has succeeded."""
+    partition = context.cluster.partition(topic_partition)
+    if partition is None or context.cluster.is_queued(topic_partition.topic):
+        return _NO_PARTITION
+    return None if partition.assignment.target == target else _NOT_WRITTEN
+
+
+# --- listing ------------------------------------------------------------------------------------------------------
+
+
+def listed(step: StepContext, task: ListReassignments) -> None:
+    """Answer with the reassignments in progress: all, or those of the named partitions."""
+    request = requests.asked(step.context, task.key, ListPartitionReassignmentsRequest)
+    topics: dict[str, list[MovingPartition]] = {}
+    for topic, row in _moving(step.context, request):
+        topics.setdefault(topic, []).append(row)
+    rows = tuple(MovingTopic(name, tuple(mine)) for name, mine in topics.items())
+    requests.answer(step, task.key, ListPartitionReassignmentsResponse(rows))
+
+
+def _moving(context: Context, request: ListPartitionReassignmentsRequest) -> Iterator[tuple[str, MovingPartition]]:
+    moving = context.cluster.reassignments
+    named: Iterable[TopicPartition] = moving
+    if request.topics is not None:
+        named = dict.fromkeys(TopicPartition(topic, number) for topic, numbers in request.topics for number in numbers)
+    for topic_partition in named:
+        known = moving.get(topic_partition)
+        if known is not None and known.written.is_being_reassigned:
+            yield topic_partition.topic, MovingPartition(topic_partition.partition, *known.written)
