@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from lethe.controller.core import reassignment_api, tasks_clients
+from lethe.controller.core import election_requests, reassignment_api, tasks_clients
 from lethe.controller.core.step_context import StepContext
 
 
@@ -16,5 +16,9 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
             reassignment_api.answer(step, task)
         case tasks_clients.ListReassignments():
             reassignment_api.listed(step, task)
+        case tasks_clients.ElectAsRequested():
+            election_requests.elect(step, task)
+        case tasks_clients.AwaitElected():
+            election_requests.await_elected(step, task)
         case _:
             assert_never(task)

@@ -29,6 +29,8 @@ class Strategy(enum.Enum):
 
     OFFLINE = "offline"
     """The leader is offline."""
+    UNCLEAN = "unclean"
+    """As OFFLINE, and a client requested a leader from outside the ISR where no member of it is live."""
     REASSIGN = "reassign"
     """The leader is not among the target replicas of a reassignment, or is not live."""
     PREFERRED = "preferred"

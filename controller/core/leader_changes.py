@@ -73,6 +73,7 @@ UNCLEAN_CONFIG = "unclean.leader.election.enable"
 _WHAT: Final[Mapping[Strategy, str]] = MappingProxyType(
     {
         Strategy.OFFLINE: "OFFLINE to ONLINE",
+        Strategy.UNCLEAN: "electing a leader from outside the ISR",
         Strategy.REASSIGN: "electing a leader from the target replicas",
         Strategy.PREFERRED: "electing the preferred replica",
         Strategy.CONTROLLED_SHUTDOWN: "electing a leader that is not shutting down",
@@ -81,6 +82,7 @@ _WHAT: Final[Mapping[Strategy, str]] = MappingProxyType(
 _WHY_NOT: Final[Mapping[Strategy, str]] = MappingProxyType(
     {
         Strategy.OFFLINE: "no live replica may lead the partition",
+        Strategy.UNCLEAN: "no replica is live",
         Strategy.REASSIGN: "no target replica is both live and in the ISR",
         Strategy.PREFERRED: "the preferred replica is not both live and in the ISR",
         Strategy.CONTROLLED_SHUTDOWN: "no other replica is both live and in the ISR",
@@ -147,11 +149,11 @@ def _results(
             key = (partition.assignment, leader_and_isr, name in unclean)
             result = None if has_failures else known.get(key)
             if result is None:
-                result = known[key] = _chosen(context, TopicPartition(name, number), *key, strategy)
+                result = known[key] = choice(context, TopicPartition(name, number), *key, strategy)
             yield name, number, result
 
 
-def _chosen(
+def choice(
     context: Context,
     topic_partition: TopicPartition,
     assignment: ReplicaAssignment,
@@ -159,17 +161,18 @@ def _chosen(
     may_be_unclean: bool,
     strategy: Strategy,
 ) -> Elected | NoLeader:
+    """Return the result of an election of one partition, from memory. `may_be_unclean`: the topic allows it."""
     epoch = context.cluster.epoch
     current = election.without_foreign_isr_members(assignment, current)
     is_online = online(context, topic_partition)
     match strategy:
-        case Strategy.OFFLINE:
+        case Strategy.OFFLINE | Strategy.UNCLEAN:
             return election.offline(
                 assignment,
                 current,
                 is_online,
                 epoch,
-                unclean_allowed=may_be_unclean,
+                unclean_allowed=may_be_unclean or strategy is Strategy.UNCLEAN,
                 recovery_supported=context.config.ibp.has_leader_recovery_state,
             )
         case Strategy.REASSIGN:
@@ -213,7 +216,8 @@ def on_leaders_elected(step: StepContext, task: LeadersElected, outcomes: Sequen
     lossy: dict[str, list[TopicPartition]] = {}
     for topic_partition in partitions_in(common(task.unclean, packed(done))):
         elected = task.states[topic_partition.topic][topic_partition.partition]
-        lossy.setdefault(_what_is_lost(cluster.partition(topic_partition), elected), []).append(topic_partition)
+        what_is_lost = _what_is_lost(cluster.partition(topic_partition), elected, task.strategy)
+        lossy.setdefault(what_is_lost, []).append(topic_partition)
         context.unclean_elections += 1
     for name, states in with_next_versions(done).items():
         context.elections += len(states)
@@ -233,10 +237,11 @@ def on_leaders_elected(step: StepContext, task: LeadersElected, outcomes: Sequen
         read_again(step, stale, ElectLeaders(partition_columns(stale), strategy=task.strategy))
 
 
-def _what_is_lost(before: Partition | None, elected: LeaderAndIsr) -> str:
+def _what_is_lost(before: Partition | None, elected: LeaderAndIsr, strategy: Strategy) -> str:
     """Return the text for a user who may still recover the disks of the former ISR."""
     isr = None if before is None or before.leader_and_isr is None else list(before.leader_and_isr.isr)
-    return f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
+    what = f"none of the ISR {isr} is alive: {elected.leader} leads, and what it had not fetched is lost"
+    return f"{what}, as a client requested" if strategy is Strategy.UNCLEAN else what
 
 
 def _receivers(cluster: ClusterState, name: str, partitions: Bits, strategy: Strategy) -> Mapping[BrokerId, Bits]:
@@ -244,7 +249,7 @@ def _receivers(cluster: ClusterState, name: str, partitions: Bits, strategy: Str
     topic = cluster.topics[name]
     assigned = {broker: mine for broker, bits in topic.assigned().items() if (mine := bits & partitions)}
     match strategy:
-        case Strategy.OFFLINE:
+        case Strategy.OFFLINE | Strategy.UNCLEAN:
             return {broker: cluster.online(name, broker, bits) for broker, bits in assigned.items()}
         case Strategy.REASSIGN:
             return by_broker((n, topic.partitions[n].assignment.target) for n in numbers_in(partitions))

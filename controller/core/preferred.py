@@ -10,10 +10,12 @@ Partitions whose preferred replica is not live or not in the ISR are left out, a
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Final
 
 from lethe.controller.core import election
+from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import RebalanceLeaders
 from lethe.controller.core.election import Strategy
@@ -43,6 +45,30 @@ from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 FIRST_REBALANCE_MS: Final = 5_000
 """Wait after the takeover, as in Kafka: brokers that restarted with the controller may be back by then."""
 _ELECTION: Final = "electing the preferred replica"
+
+
+class Obstacle(enum.Enum):
+    """Why no leader of a partition can be elected on request, in words for event records."""
+
+    NO_PARTITION = "there is no such partition"
+    QUEUED = "the topic is being deleted"
+    NO_LEADERSHIP = "the partition has no leadership yet"
+
+
+def obstacle(cluster: ClusterState, topic_partition: TopicPartition) -> Obstacle | None:
+    """Return why no leader of this partition can be elected on request, or None."""
+    partition = cluster.partition(topic_partition)
+    if partition is None or not partition.assignment.replicas:
+        return Obstacle.NO_PARTITION
+    if cluster.is_queued(topic_partition.topic):
+        return Obstacle.QUEUED
+    return Obstacle.NO_LEADERSHIP if partition.leader_and_isr is None else None
+
+
+def is_led_by_preferred(partition: Partition) -> bool:
+    """Return whether the first replica of the assignment leads."""
+    leader_and_isr = partition.leader_and_isr
+    return leader_and_isr is not None and leader_and_isr.leader == partition.assignment.replicas[0]
 
 
 # --- asked for ----------------------------------------------------------------------------------------------------
@@ -77,19 +103,16 @@ def _sensible(step: StepContext, asked: Partitions) -> Partitions:
     """Return the requested partitions that exist, are not queued, and have another leader; refuse the rest."""
     cluster = step.context.cluster
     chosen: list[TopicPartition] = []
-    refused: dict[str, list[TopicPartition]] = {}
+    refused: dict[Obstacle, list[TopicPartition]] = {}
     for topic_partition in asked:
+        why_not = obstacle(cluster, topic_partition)
         partition = cluster.partition(topic_partition)
-        if partition is None or not partition.assignment.replicas:
-            refused.setdefault("there is no such partition", []).append(topic_partition)
-        elif cluster.is_queued(topic_partition.topic):
-            refused.setdefault("the topic is being deleted", []).append(topic_partition)
-        elif partition.leader_and_isr is None:
-            refused.setdefault("the partition has no leadership yet", []).append(topic_partition)
-        elif partition.leader_and_isr.leader != partition.assignment.replicas[0]:
+        if why_not is not None:
+            refused.setdefault(why_not, []).append(topic_partition)
+        elif partition is not None and not is_led_by_preferred(partition):
             chosen.append(topic_partition)
     for why, partitions in refused.items():
-        step.refuse_partitions(by_topic(partitions), _ELECTION, why)
+        step.refuse_partitions(by_topic(partitions), _ELECTION, why.value)
     return tuple(chosen)
 
 

@@ -49,8 +49,8 @@ from lethe.protocol.kafka.admin_partitions import (
     ListPartitionReassignmentsResponse,
     MovingPartition,
     MovingTopic,
-    PartitionOutcome,
-    TopicOutcome,
+    named_partitions,
+    topic_outcomes,
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
@@ -206,15 +206,13 @@ def answer(step: StepContext, task: AnswerAlterReassignments) -> None:
     context = step.context
     request = requests.asked(context, task.key, AlterPartitionReassignmentsRequest)
     targets = dict(task.rows.targets)
-    topics: dict[str, list[PartitionOutcome]] = {}
+    rows: list[tuple[TopicPartition, int, str | None]] = []
     for topic_partition in _asked(request):
         refused = task.rows.refused.get(topic_partition)
         if refused is None:
             refused = _failure(context, topic_partition, targets[topic_partition])
-        row = (ErrorCode.NONE, None) if refused is None else refused
-        topics.setdefault(topic_partition.topic, []).append(PartitionOutcome(topic_partition.partition, *row))
-    rows = tuple(TopicOutcome(name, tuple(mine)) for name, mine in topics.items())
-    requests.answer(step, task.key, AlterPartitionReassignmentsResponse(rows))
+        rows.append((topic_partition, *((ErrorCode.NONE, None) if refused is None else refused)))
+    requests.answer(step, task.key, AlterPartitionReassignmentsResponse(topic_outcomes(rows)))
 
 
 def _failure(context: Context, topic_partition: TopicPartition, target: tuple[int, ...]) -> RefusedPartition | None:
@@ -240,10 +238,7 @@ def listed(step: StepContext, task: ListReassignments) -> None:
 
 def _moving(context: Context, request: ListPartitionReassignmentsRequest) -> Iterator[tuple[str, MovingPartition]]:
     moving = context.cluster.reassignments
-    named: Iterable[TopicPartition] = moving
-    if request.topics is not None:
-        named = dict.fromkeys(TopicPartition(topic, number) for topic, numbers in request.topics for number in numbers)
-    for topic_partition in named:
+    for topic_partition in moving if request.topics is None else named_partitions(request.topics):
         known = moving.get(topic_partition)
         if known is not None and known.written.is_being_reassigned:
             yield topic_partition.topic, MovingPartition(topic_partition.partition, *known.written)

@@ -20,7 +20,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_clients import AlterReassignments, ListReassignments
+from lethe.controller.core.tasks_clients import AlterReassignments, ElectAsRequested, ListReassignments
 from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
     AlterPartitions,
@@ -68,7 +68,7 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
         case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
             step.reply(event.key, refused(event.request))
         case ElectLeadersRequest():
-            step.reply(event.key, refused(event.request))
+            step.do(ElectAsRequested(event.key))
         case AlterPartitionReassignmentsRequest():
             step.do(AlterReassignments(event.key))
         case ListPartitionReassignmentsRequest():

@@ -50,7 +50,24 @@ class ListReassignments:
     key: int
 
 
-ClientTask = AlterReassignments | AnswerAlterReassignments | ListReassignments
+@dataclass(frozen=True, slots=True)
+class ElectAsRequested:
+    """Elect the leaders of the ElectLeaders request with this key."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitElected:
+    """The elections of that request were tried: answer it, or wait until the brokers show the leaders.
+
+    `rows`: None where an election was needed."""
+
+    key: int
+    rows: Mapping[TopicPartition, RefusedPartition | None]
+
+
+ClientTask = AlterReassignments | AnswerAlterReassignments | ListReassignments | ElectAsRequested | AwaitElected
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------

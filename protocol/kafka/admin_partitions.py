@@ -6,8 +6,11 @@ Only the controller answers them: see `admin`.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from lethe.protocol.vocabulary import TopicPartition
 
 # --- ElectLeaders -------------------------------------------------------------------------------------------------
 
@@ -26,6 +29,11 @@ class TopicPartitions(NamedTuple):
 
     topic: str
     partitions: tuple[int, ...]
+
+
+def named_partitions(topics: Iterable[TopicPartitions]) -> dict[TopicPartition, None]:
+    """Return the partitions that these name, each once, in their order."""
+    return dict.fromkeys(TopicPartition(topic, number) for topic, numbers in topics for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,14 @@ class PartitionOutcome(NamedTuple):
 class TopicOutcome(NamedTuple):
     topic: str
     partitions: tuple[PartitionOutcome, ...]
+
+
+def topic_outcomes(rows: Iterable[tuple[TopicPartition, int, str | None]]) -> tuple[TopicOutcome, ...]:
+    """Return the results, each with its error and message, topic by topic."""
+    topics: dict[str, list[PartitionOutcome]] = {}
+    for (topic, partition), error, message in rows:
+        topics.setdefault(topic, []).append(PartitionOutcome(partition, error, message))
+    return tuple(TopicOutcome(name, tuple(mine)) for name, mine in topics.items())
 
 
 @dataclass(frozen=True, slots=True)
