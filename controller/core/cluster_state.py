@@ -284,6 +284,16 @@ class ClusterState:
         topic = self.topics.get(name)
         return () if topic is None else topic.hosts(number)
 
+    def replicas_left_over(self, partitions: Iterable[TopicPartition]) -> tuple[PartitionReplica, ...]:
+        """Return the replicas of these partitions that have a state and are not assigned any more."""
+        return tuple(
+            PartitionReplica(*topic_partition, BrokerId(broker))
+            for topic_partition in partitions
+            if (partition := self.partition(topic_partition)) is not None
+            for broker in self.hosts(topic_partition)
+            if broker not in partition.assignment.replicas
+        )
+
     def partitions_of(self, topic: str) -> Iterator[tuple[TopicPartition, Partition]]:
         found = self.topics.get(topic)
         if found is not None:

@@ -51,7 +51,12 @@ from lethe.controller.core.tasks_partitions import (
     ShrinkIsr,
     UncleanConfigsRead,
 )
-from lethe.controller.core.tasks_reassignment import AnnounceReassignments, LeadTargets, ProgressReassignments
+from lethe.controller.core.tasks_reassignment import (
+    AnnounceReassignments,
+    LeadTargets,
+    ProgressReassignments,
+    RetireReplicas,
+)
 from lethe.controller.core.tasks_requests import RemoveForeignIsrMembers
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState
@@ -365,10 +370,9 @@ def on_states_reread(step: StepContext, task: StatesReread, outcomes: Sequence[R
         case ElectLeaders(partitions=partitions) as election_again:
             going = common(partitions, partition_columns(going_on))
             step.do(replace(election_again, partitions=going), *after)
-        case AnnounceReassignments(partitions=partitions):
-            step.do(AnnounceReassignments(tuple(p for p in partitions if p in going_on)))
-        case LeadTargets(partitions=partitions):
-            step.do(LeadTargets(tuple(p for p in partitions if p in going_on)))
+        case AnnounceReassignments(partitions=partitions) | LeadTargets(partitions=partitions) as move_again:
+            going_moves = replace(move_again, partitions=tuple(p for p in partitions if p in going_on))
+            step.do(going_moves, RetireReplicas(step.context.cluster.replicas_left_over(removed)))
         case ShrinkIsr(replicas=replicas):
             # As in `on_isr_shrunk`: without a state there is no ISR to shrink.
             replica_machine.finish_offline(step, _among(replicas, partition_columns(removed)))
@@ -390,9 +394,6 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
         return f"it was written by controller epoch {state.controller_epoch}, ours is {cluster.epoch}"
     set_leader_and_isr(cluster, topic_partition, state)
     return None
-
-
-# --- small parts --------------------------------------------------------------------------------------------------
 
 
 def online(context: Context, topic_partition: TopicPartition) -> election.IsOnline:

@@ -162,12 +162,21 @@ def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outc
         start_again = StartReassignments(tuple(again), may_wait=task.may_wait)
         step.do(ReadModifiedTopics(names), EvictReplicas(names) if task.evicts else start_again)
     leaderless = _led_by(context, given_up)
+    # The others are retired when the leader epoch is raised: brokers up to 3.4 ignore a StopReplica with the epoch that
+    # they have (KAFKA-13972). Leaving the ISR raises it.
     step.do(
-        RetireReplicas(tuple(given_up)),
+        RetireReplicas(tuple(replica for replica in given_up if _raises_epoch(context, replica))),
         MovePartitions(leaderless, PartitionState.OFFLINE),
         BringOnline(leaderless),
         ProgressReassignments(tuple(going), announce=True),
     )
+
+
+def _raises_epoch(context: Context, replica: PartitionReplica) -> bool:
+    """Return whether the leader epoch rises when the replica goes offline, or the partition has none."""
+    partition = context.cluster.partition(replica.topic_partition)
+    known = None if partition is None else partition.leader_and_isr
+    return known is None or replica.broker in known.isr
 
 
 def _led_by(context: Context, replicas: Iterable[PartitionReplica]) -> PartitionColumns:
@@ -323,6 +332,7 @@ def on_reassignments_announced(
     step.do(
         MoveReplicas(columns_of(_added(context, done)), ReplicaState.NEW),
         MoveReplicas(columns_of(joined), ReplicaState.ONLINE),
+        RetireReplicas(cluster.replicas_left_over(done)),
     )
 
 
@@ -362,9 +372,12 @@ def retry_later(step: StepContext) -> None:
 def refuse_state(step: StepContext, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
     """Record that a state could not be written, and schedule a retry.
 
-    No retry if the znode was removed by hand: only the next controller creates it again."""
+    No retry if the znode was removed by hand: only the next controller creates it again. Then no leader epoch can rise
+    before replicas are retired."""
     refuse_write(step, topic_partition, what, outcome)
-    if not is_removed(outcome):
+    if is_removed(outcome):
+        step.do(RetireReplicas(step.context.cluster.replicas_left_over((topic_partition,))))
+    else:
         retry_later(step)
 
 

@@ -130,7 +130,7 @@ def _leave(step: StepContext, partitions: Sequence[TopicPartition]) -> None:
     ]
     step.do(
         MoveReplicas(columns_of(arrived), ReplicaState.ONLINE),
-        RetireReplicas(_removed(context, partitions)),
+        RetireReplicas(context.cluster.replicas_left_over(partitions)),
         FinishReassignments(tuple(partitions)),
     )
 
@@ -140,16 +140,6 @@ def _known(context: Context, partitions: Iterable[TopicPartition]) -> Iterable[t
         partition = context.cluster.partition(topic_partition)
         if partition is not None:
             yield topic_partition, partition
-
-
-def _removed(context: Context, partitions: Iterable[TopicPartition]) -> tuple[PartitionReplica, ...]:
-    """Return replicas that have a state and are not assigned any more."""
-    return tuple(
-        PartitionReplica(*tp, BrokerId(broker))
-        for tp, partition in _known(context, partitions)
-        for broker in context.cluster.hosts(tp)
-        if broker not in partition.assignment.replicas
-    )
 
 
 # --- retiring -----------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_second_target_is_counted_from_the_origin() -> None:
     alter(world, orders_0=(2, 3))
     assert alter(world, orders_0=(1, 4)) == {"orders-0": NONE}
     assert assignment(world, "orders") == ReplicaAssignment((1, 4, 2), (4,), (2,))
-    assert "-> 3 StopReplica: orders-0 epoch 1 delete" in world.take_story().splitlines()
+    assert "-> 3 StopReplica: orders-0 epoch 2 delete" in world.take_story().splitlines()
 
 
 def test_target_that_is_there_already_changes_nothing() -> None:
@@ -170,7 +170,7 @@ def test_cancelled_move_goes_back_to_the_origin() -> None:
     assert assignment(world, "orders") == ReplicaAssignment((1, 2))
     assert moving(world) == {}
     deleted = [line for line in world.take_story().splitlines() if "delete" in line]
-    assert deleted == ["-> 3 StopReplica: orders-0 epoch 1 delete"]
+    assert deleted == ["-> 3 StopReplica: orders-0 epoch 2 delete"]
 
 
 def test_move_whose_first_replica_has_caught_up_can_be_cancelled() -> None:
