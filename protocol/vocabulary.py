@@ -214,16 +214,17 @@ _LEGAL_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return why Kafka would refuse the name, as a message for users; None if it is legal."""
+    """Return why Kafka would refuse the name, in its words; None if it is legal."""
+    reason = None
     if not name:
-        return "a topic name must not be empty"
-    if name in (".", ".."):
-        return f"a topic must not be named {name!r}"
-    if len(name) > MAX_TOPIC_NAME_LENGTH:
-        return f"a topic name has at most {MAX_TOPIC_NAME_LENGTH} characters, this one has {len(name)}"
-    if not _LEGAL_TOPIC_NAME.match(name):
-        return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
-    return None
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
+    elif not _LEGAL_TOPIC_NAME.match(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None if reason is None else f"Topic name is invalid: {reason}"
 
 
 def collides_with(name: str, existing: str) -> bool:

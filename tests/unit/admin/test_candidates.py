@@ -97,7 +97,7 @@ def test_what_may_be_unknown(tmp_path: Path) -> None:
     "changes,words",
     [
         ({"taken_at": None}, "line 1: 'taken_at' says nothing"),
-        ({"topic": "../etc"}, "line 1: topic name '../etc' has characters"),
+        ({"topic": "../etc"}, "line 1: Topic name is invalid: '../etc' contains"),
         ({"topic_id": "short"}, "'topic_id' is 'short', which is no value of it"),
         ({"size_bytes": 1.5}, "'size_bytes' is '1.5'"),
         ({"size_bytes": -1}, "'size_bytes' is '-1', which is no value of it"),

@@ -58,7 +58,7 @@ def _data(answer: Answer) -> Any:
         ((["a"], 3, "1:2,2:3", None, None), "lists 2 partitions, but --partitions is 3"),
         ((["a", "b"], None, "1:2", None, None), "for one topic, not for 2"),
         ((["a"], None, None, ["retention.ms=1"], ["retention.ms"]), "--config sets retention.ms, and --delete-config"),
-        ((["a"], None, None, ["retention.m=1"], None), "unknown topic setting 'retention.m'"),
+        ((["a"], None, None, ["retention.m=1"], None), "Unknown topic config name: retention.m"),
     ],
 )
 def test_contradictory_command_lines(arguments: tuple[Any, ...], words: str) -> None:

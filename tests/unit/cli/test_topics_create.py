@@ -32,9 +32,9 @@ from tests.fakes.zookeeper import FakeSession
             "--partitions is 1000000000, but a topic's znode has no room for more than 100000",
         ),
         (("a", 1, -1, None, None), "--replication-factor must be larger than 0, not -1"),
-        (("a", 1, 1, None, ["retention.m=1"]), "unknown topic setting 'retention.m'"),
-        (("a", 1, 1, None, ["retention.ms=long"]), "retention.ms: 'long' is not a whole number"),
-        (("a", None, None, "1:2", ["retention.m=1"]), "unknown topic setting"),
+        (("a", 1, 1, None, ["retention.m=1"]), "Unknown topic config name: retention.m"),
+        (("a", 1, 1, None, ["retention.ms=long"]), "Invalid value long for configuration retention.ms"),
+        (("a", None, None, "1:2", ["retention.m=1"]), "Unknown topic config name"),
     ],
 )
 def test_contradictory_command_lines(arguments: tuple[Any, ...], words: str) -> None:
