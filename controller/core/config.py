@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
 from lethe.protocol.deletion_grace import GraceRule
+from lethe.protocol.kafka.topic_defaults import NO_BROKER_SETTINGS, BrokerSettings
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.listener_choice import ANY_PLAINTEXT, ListenerChoice
 from lethe.protocol.security.principals import ANONYMOUS
@@ -27,6 +28,20 @@ class Takeover(enum.Enum):
     """At most once in the life of the process."""
     ALWAYS = "always"
     """Each time, at growing intervals."""
+
+
+class NewTopics(NamedTuple):
+    """What a topic gets where a client's request to create it does not say."""
+
+    partitions: int = 1
+    replication_factor: int = 1
+    settings: BrokerSettings = NO_BROKER_SETTINGS
+    """Settings of brokers in the properties file that stand for settings of topics."""
+    tiered_storage: bool = False
+    """Brokers have a remote storage, so a topic may use it."""
+
+
+KAFKAS_DEFAULTS: Final = NewTopics()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,7 @@ class CoreConfig:
     """For how long deleted topics stay in the trash, unless a marker orders something else."""
     trash_freeze_ms: int = 10_000
     """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
+    new_topics: NewTopics = KAFKAS_DEFAULTS
     trash_free_percent: int = 0
     """A topic leaves the trash early while a log directory with its replicas has less free space; 0: never."""
     trash_look_ms: int = 60_000
@@ -119,6 +135,8 @@ class DynamicConfig(NamedTuple):
     """In thousandths."""
     grace: tuple[GraceRule, ...] | None = None
     trash_free_percent: int | None = None
+    topic_settings: BrokerSettings = NO_BROKER_SETTINGS
+    """Settings of brokers that stand for settings of topics."""
 
 
 NOTHING_CONFIGURED: Final = DynamicConfig()

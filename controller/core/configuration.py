@@ -13,6 +13,8 @@ Precedence: the controller's own id, the default, the properties file. These set
     `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
     `lethe.deletion.topics.per.second`, `lethe.deletion.bytes.per.second`
                                       a number                     topics whose turn has come are queued (`pace`)
+    a default of topics, such as      any value                    what clients hear that create a topic
+      `log.retention.ms`
     each                              an unreadable znode, or      recorded; the former value stays (**)
                                       a value that is none
 
@@ -40,6 +42,14 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
+from lethe.protocol.kafka.topic_defaults import (
+    TOPIC_NAMES,
+    BrokerSetting,
+    BrokerSettings,
+    ConfigSource,
+    broker_setting_value,
+)
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
@@ -127,7 +137,16 @@ def on_configuration_read(step: StepContext, task: ConfigurationRead, outcomes: 
     bytes_per_s = _rate(step, config, BYTES_PER_SECOND, before.bytes_per_second)
     free_percent = _percent(step, config, before.trash_free_percent)
     cluster.dynamic = DynamicConfig(
-        may_delete, may_be_unclean, unknown, protected, offline_replicas, topics_per_s, bytes_per_s, grace, free_percent
+        may_delete,
+        may_be_unclean,
+        unknown,
+        protected,
+        offline_replicas,
+        topics_per_s,
+        bytes_per_s,
+        grace,
+        free_percent,
+        _topic_settings(step, config, before.topic_settings),
     )
     if before.deletion_unknown is not None and unknown != before.deletion_unknown:
         step.do(ReadPause(), *_markers_to_sort_out(context))
@@ -309,3 +328,23 @@ def _percent(step: StepContext, config: dict[str, _Value] | None, before: int | 
         step.refuse("cluster", f"configuring {FREE_PERCENT}", f"{value.text[:60]!r} is not a number from 0 to 99")
         return before
     return int(text)
+
+
+def _topic_settings(step: StepContext, config: dict[str, _Value] | None, before: BrokerSettings) -> BrokerSettings:
+    """Return the settings of brokers that stand for settings of topics; for those that are unknown, the former ones."""
+    if config is None:
+        return before
+    own = paths.config_broker(step.context.config.controller_id)
+    found: dict[str, BrokerSetting] = {}
+    for name, value in config.items():
+        if name not in TOPIC_NAMES:
+            continue
+        try:
+            broker_setting_value(name, value.text)
+        except InvalidTopicConfig as problem:
+            step.refuse("cluster", f"configuring {name}", str(problem))
+            if name in before:
+                found[name] = before[name]
+            continue
+        found[name] = BrokerSetting(value.text, ConfigSource.BROKER if value.path == own else ConfigSource.ALL_BROKERS)
+    return found

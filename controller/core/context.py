@@ -26,6 +26,7 @@ from lethe.controller.core.epoch_raise_history import EpochRaiseHistory
 from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.takeover_history import TakeoverHistory
 from lethe.protocol.deletion_grace import GraceRule
+from lethe.protocol.kafka.topic_defaults import BrokerSettings
 from lethe.protocol.vocabulary import NO_BROKER, Broker, BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
@@ -188,6 +189,11 @@ class Context:
         configured, dynamic = self.config.pace, self.cluster.dynamic
         topics, count = dynamic.topics_per_second, dynamic.bytes_per_second
         return PaceLimits(configured.topics if topics is None else topics, configured.bytes if count is None else count)
+
+    @property
+    def broker_settings(self) -> BrokerSettings:
+        """Settings of brokers that stand for settings of topics: from ZooKeeper, else from the properties file."""
+        return {**self.config.new_topics.settings, **self.cluster.dynamic.topic_settings}
 
     @property
     def unclean_leader_election_enable(self) -> bool:

@@ -29,13 +29,14 @@ from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
-from lethe.controller.core.config import Takeover
+from lethe.controller.core.config import NewTopics, Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
 from lethe.controller.core.trash_memory import FREE_PERCENT
-from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
-from lethe.protocol.kafka.config_values import parse_thousandths
+from lethe.controller.runtime.config_new_topics import NEW_TOPICS, read_new_topics
+from lethe.controller.runtime.config_rules import read_grace, read_patterns, read_rate
+from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
-from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
+from lethe.protocol.topic_globs import PROTECTED_TOPICS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
@@ -271,7 +272,7 @@ CONTROLLER: Final = (
     ),
 )
 
-CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, BETWEEN_BROKERS, INBOUND)
+CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, NEW_TOPICS, BETWEEN_BROKERS, INBOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +283,7 @@ class ControllerConfig(DaemonConfig):
     pace: PaceLimits
     grace: tuple[GraceRule, ...]
     trash_free_percent: int
+    new_topics: NewTopics
     unclean_leader_election: bool
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
@@ -313,10 +315,11 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         journal=read_journal(values),
         journal_topic=read_journal_topic(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
-        protected_topics=_patterns(values),
-        pace=PaceLimits(_rate(values, TOPICS_PER_SECOND), _rate(values, BYTES_PER_SECOND)),
-        grace=_grace(values),
+        protected_topics=read_patterns(values),
+        pace=PaceLimits(read_rate(values, TOPICS_PER_SECOND), read_rate(values, BYTES_PER_SECOND)),
+        grace=read_grace(values),
         trash_free_percent=values.integer(FREE_PERCENT),
+        new_topics=read_new_topics(values),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=read_inter_broker_listener(values),
         reach=read_reach_between_brokers(values),
@@ -346,32 +349,6 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     )
     values.finish()
     return config
-
-
-def _patterns(values: Values) -> tuple[str, ...]:
-    """Return the patterns of protected topics; if one is invalid, note that and return none."""
-    patterns = parse_globs(values.text(PROTECTED_TOPICS) or "")
-    if isinstance(patterns, str):
-        values.wrong(PROTECTED_TOPICS, f"has {patterns!r}, which matches no topic", "write names with * and ?")
-        return ()
-    return patterns
-
-
-def _grace(values: Values) -> tuple[GraceRule, ...]:
-    """Return the rules by which topics go into the trash; if one is invalid, note that and return none."""
-    rules = parse_grace(values.text(DELETION_GRACE) or "")
-    if isinstance(rules, str):
-        values.wrong(DELETION_GRACE, f"has {rules!r}", "write a pattern and a duration, such as orders.*:24h or *:0")
-        return ()
-    return rules
-
-
-def _rate(values: Values, name: str) -> int:
-    """Return the number in thousandths; if it is invalid, note that and return 0."""
-    rate = parse_thousandths(values.text(name) or "0")
-    if rate is None:
-        values.wrong(name, "is not a number", "write one such as 20 or 0.5, without sign")
-    return rate or 0
 
 
 def _takeover(values: Values) -> Takeover:

@@ -28,6 +28,7 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         pace=config.pace,
         grace=config.grace,
         trash_free_percent=config.trash_free_percent,
+        new_topics=config.new_topics,
         unclean_leader_election_enable=config.unclean_leader_election,
         auto_leader_rebalance_enable=config.auto_leader_rebalance,
         leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_ms,

@@ -12,7 +12,7 @@ from lethe.adapters.config_zookeeper import ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.security.inbound import InboundSettings
-from lethe.controller.core.config import CoreConfig, Takeover
+from lethe.controller.core.config import KAFKAS_DEFAULTS, CoreConfig, Takeover
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
@@ -107,6 +107,7 @@ def controller_config(
         pace=NO_LIMITS,
         grace=(),
         trash_free_percent=0,
+        new_topics=KAFKAS_DEFAULTS,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         reach=PLAINTEXT_REACH,

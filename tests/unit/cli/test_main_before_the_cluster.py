@@ -109,7 +109,7 @@ def test_a_table_that_is_too_old(place: Path) -> None:
         ("partitions reassign --cancel a:x", "'x' in 'a:x' is no partition"),
         ("partitions reassign --list a:x", "'x' in 'a:x' is no partition"),
         ("partitions reassign --topics a --brokers 1,x", "'x' in '1,x' is no broker id"),
-        ("partitions reassign --topics a/b --brokers 1", "--topics names 'a/b' in 'a/b': Topic name is invalid: 'a/b' contains"),
+        ("partitions reassign --topics a/b --brokers 1", "'a/b' in 'a/b': Topic name is invalid: 'a/b' contains"),
         ("explain a/b", "Topic name is invalid: 'a/b' contains"),
         ("explain a --controller-url http://localhost:8080 --without-controller", "give one"),
         ("rescue --topic a/b", "Topic name is invalid: 'a/b' contains"),

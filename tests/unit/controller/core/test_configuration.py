@@ -7,6 +7,7 @@ import pytest
 from lethe.controller.core.configuration import unseen
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.topic_defaults import BrokerSetting, ConfigSource
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import CONTROLLER_ID, OneController
@@ -260,3 +261,20 @@ def test_parent_that_was_made_anew_is_followed() -> None:
     world.run()
     configure(world, DEFAULT, delete_topic_enable="true")
     assert world.context.delete_topic_enable
+
+
+def test_settings_that_topics_get_from_brokers_are_followed_with_their_places() -> None:
+    world = cluster()
+    configure(world, DEFAULT, log_retention_ms="5", log_segment_bytes="20", num_io_threads="3")
+    configure(world, OWN, log_segment_bytes="30")
+    assert world.context.broker_settings == {
+        "log.retention.ms": BrokerSetting("5", ConfigSource.ALL_BROKERS),
+        "log.segment.bytes": BrokerSetting("30", ConfigSource.BROKER),
+    }
+    configure(world, DEFAULT, log_retention_ms="long", log_roll_ms="0")
+    assert world.context.broker_settings["log.retention.ms"].text == "5"
+    assert "log.roll.ms" not in world.context.broker_settings
+    assert [why.partition(":")[0] for why in refusals(world, "cluster")] == [
+        "Invalid value long for configuration log.retention.ms",
+        "Invalid value 0 for configuration log.roll.ms",
+    ]
