@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lethe.admin.topic_config import topic_config_problem
-from lethe.controller.core.replica_assignment import RacksIncomplete, ReplicaAssignmentError
+from lethe.controller.core.replica_assignment import MOST_PARTITIONS, RacksIncomplete, ReplicaAssignmentError
 from lethe.protocol.vocabulary import (
+    CLUSTER_METADATA_TOPIC,
     INTERNAL_TOPICS,
     LEADER_NONE,
     ReplicaAssignment,
@@ -23,10 +24,6 @@ from lethe.protocol.vocabulary import (
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Operation, SetData
 from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
-
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-MOST_PARTITIONS = 100_000
-"""Limit per topic: the assignment of more partitions exceeds a znode of one mebibyte, however short the broker ids."""
 
 
 @dataclass(frozen=True, slots=True)

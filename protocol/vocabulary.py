@@ -54,6 +54,8 @@ _RESERVED_TOPIC_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 """Topic of consumer groups and their offsets; the leader of a partition coordinates the groups in it."""
 
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+"""The log of KRaft; no topic has this name."""
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 
 

@@ -103,8 +103,8 @@ class Context:
     preflight_passed_ms: int | None = None
     """When brokers last accepted a probe, or when a term ended in which brokers accepted requests."""
     entropy: bytes = b""
-    ids_made: int = 0
-    """Topic ids made from `entropy` so far."""
+    drawn: int = 0
+    """Ids and numbers drawn from `entropy` so far: see `drawing`."""
     # --- what is going on
     tasks: deque[Task] = field(default_factory=deque)
     awaited: tuple[Awaited, ...] = ()

@@ -12,8 +12,6 @@ Every znode is watched; `expansion` handles later changes.
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Sequence
 
 from lethe.controller.core import debts, trash
@@ -22,6 +20,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import KEEPING, REFUSED, VANISHED
+from lethe.controller.core.drawing import fresh_topic_id
 from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
 from lethe.controller.core.partition_sets import PartitionColumns, ReplicaColumns, chosen
 from lethe.controller.core.step_context import StepContext
@@ -33,7 +32,7 @@ from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReas
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
-from lethe.protocol.vocabulary import TopicId, is_usable_topic_id, topic_name_problem
+from lethe.protocol.vocabulary import TopicId, topic_name_problem
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -214,7 +213,7 @@ def _write_ids(step: StepContext, topics: list[tuple[str, znodes.TopicZnode, int
     groups: list[tuple[Operation, ...]] = []
     ids: list[TopicId] = []
     for name, znode, version in topics:
-        topic_id = _fresh_topic_id(step.context)
+        topic_id = fresh_topic_id(step.context)
         ids.append(topic_id)
         data = znodes.encode_topic(znodes.TopicZnode(znode.assignments, topic_id))
         groups.append((SetData(paths.topic(name), data, version),))
@@ -237,16 +236,6 @@ def on_topic_ids_written(step: StepContext, task: TopicIdsWritten, outcomes: Seq
             changed.append(name)
     if changed:
         step.do(ReadTopics(tuple(changed), task.loading))
-
-
-def _fresh_topic_id(context: Context) -> TopicId:
-    """Return the next id from the session's entropy: the same events give the same ids."""
-    while True:
-        context.ids_made += 1
-        digest = hashlib.sha256(context.entropy + context.ids_made.to_bytes(8, "big")).digest()
-        candidate = uuid.UUID(bytes=digest[:16], version=4)
-        if is_usable_topic_id(candidate):
-            return TopicId(candidate)
 
 
 # --- into service -------------------------------------------------------------------------------------------------

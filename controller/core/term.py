@@ -69,7 +69,7 @@ def session_established(step: StepContext, session_id: int, entropy: bytes) -> N
     context = step.context
     context.session_id = session_id
     context.entropy = entropy
-    context.ids_made = 0
+    context.drawn = 0
     if context.role is Role.BACKING_OFF:
         step.set_timer(StandAgain(), context.timers.get(StandAgain(), step.now_ms))
     else:

@@ -1,0 +1,198 @@
+"""Which topics clients may create: Kafka's checks (ZkAdminManager, AdminZkClient), in its order and in its words.
+
+The first problem counts. Three are Kafka's oversights, with which a topic would be of no use, or unreadable: a
+partition without replicas, a broker id below 0, and more partitions than a znode has room for.
+
+    orders.eu, while orders_eu exists         INVALID_TOPIC_EXCEPTION  Topic 'orders.eu' collides with ...
+    3 replicas, 2 brokers                     INVALID_REPLICATION_FACTOR  Replication factor: 3 larger than ...
+    replicas on brokers that do not exist     accepted, as Kafka's controller accepts them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lethe.controller.core.config import NewTopics
+from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack, RacksIncomplete, place_replicas
+from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, checked_topic_configs
+from lethe.protocol.kafka.topic_defaults import BrokerSettings, topic_defaults
+from lethe.protocol.vocabulary import collides_with, topic_name_problem
+from lethe.protocol.zookeeper.json_fields import INT32_MAX
+
+Assignment = dict[int, tuple[int, ...]]
+"""Replicas by partition, the preferred one first."""
+Draw = Callable[[int], int]
+"""Return a random number below the argument."""
+
+
+class RowRefused(Exception):
+    """One row of a client's request is refused with this error; the message is Kafka's, None where it has none."""
+
+    def __init__(self, error: ErrorCode, message: str | None = None, *, why: str | None = None) -> None:
+        super().__init__(why or message or error.name)
+        self.error: Final = error
+        self.message: Final = message
+
+
+class Surroundings(NamedTuple):
+    """What a new topic has to fit to."""
+
+    topics: Collection[str]
+    """Every topic in ZooKeeper: in service, being deleted or unreadable."""
+    cached: Container[str]
+    """Topics in service: those that brokers show."""
+    marked: Container[str]
+    brokers: Sequence[BrokerRack]
+    defaults: NewTopics
+    settings: BrokerSettings
+    draw: Draw
+    reserved: Callable[[str], str | None]
+    """Return why a name is reserved, None if it is not."""
+
+
+def check_topic(topic: CreatableTopic, around: Surroundings) -> Assignment:
+    """Return the new topic's assignment. Raises RowRefused."""
+    if topic.name in around.cached:
+        raise _exists(topic.name)
+    configs = _configs(topic)
+    if topic.assignments and (topic.num_partitions, topic.replication_factor) != (BROKERS_DEFAULT, BROKERS_DEFAULT):
+        raise RowRefused(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time.",
+        )
+    assignment = _assignment(topic, around)
+    _check_name(topic.name, around)
+    _check_assignment(assignment)
+    try:
+        checked_topic_configs(configs, topic_defaults(around.settings), tiered_storage=around.defaults.tiered_storage)
+    except InvalidTopicConfig as problem:
+        raise RowRefused(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+    return assignment
+
+
+def configs_of(topic: CreatableTopic) -> dict[str, str]:
+    """Return the settings of a topic that has passed the checks, by name; of one given twice, the last."""
+    return {name: value for name, value in topic.configs if value is not None}
+
+
+def _configs(topic: CreatableTopic) -> dict[str, str]:
+    if missing := [name for name, value in topic.configs if value is None]:
+        raise RowRefused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}")
+    return configs_of(topic)
+
+
+def _exists(name: str) -> RowRefused:
+    return RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def already_exists(name: str) -> RowRefused:
+    """Return the refusal of a topic that another process has created in between."""
+    return _exists(name)
+
+
+def marked_for_deletion(name: str) -> RowRefused:
+    """Return the refusal of a topic while an earlier one of its name is being deleted."""
+    return RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
+
+
+def _check_name(name: str, around: Surroundings) -> None:
+    if problem := topic_name_problem(name):
+        raise RowRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name in around.marked:
+        raise marked_for_deletion(name)
+    if name in around.topics:
+        raise _exists(name)
+    if reason := around.reserved(name):
+        raise RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' cannot be created: {reason}.")
+    if colliding := [other for other in around.topics if collides_with(name, other)]:
+        raise RowRefused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topics: {', '.join(sorted(colliding))}",
+        )
+
+
+# --- the assignment ---------------------------------------------------------------------------------------------------
+
+
+def _assignment(topic: CreatableTopic, around: Surroundings) -> Assignment:
+    if topic.assignments:
+        return dict(topic.assignments)
+    wanted = topic.num_partitions, topic.replication_factor
+    partitions = around.defaults.partitions if wanted[0] == BROKERS_DEFAULT else wanted[0]
+    factor = around.defaults.replication_factor if wanted[1] == BROKERS_DEFAULT else wanted[1]
+    check_counts(partitions, factor, len(around.brokers))
+    start, shift = (around.draw(len(around.brokers)) for _ in range(2))
+    return dict(enumerate(placed(around.brokers, partitions, factor, start, shift)))
+
+
+def check_counts(partitions: int, replication_factor: int, brokers: int) -> None:
+    """Raise RowRefused where no assignment is possible."""
+    if partitions <= 0:
+        raise RowRefused(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if replication_factor <= 0:
+        raise RowRefused(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if replication_factor > brokers:
+        raise RowRefused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {replication_factor} larger than available brokers: {brokers}.",
+        )
+    check_room(partitions)
+
+
+def check_room(partitions: int) -> None:
+    """Raise RowRefused where a topic's znode has no room for so many partitions."""
+    if partitions > MOST_PARTITIONS:
+        raise RowRefused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} partitions are too many: a topic's znode has no room for more than {MOST_PARTITIONS}.",
+        )
+
+
+def placed(
+    brokers: Sequence[BrokerRack], partitions: int, replication_factor: int, start: int, shift: int, first: int = 0
+) -> tuple[tuple[int, ...], ...]:
+    """Return the replicas of partitions from `first` on, by Kafka's rule. Raises RowRefused."""
+    try:
+        return place_replicas(
+            brokers, partitions, replication_factor, start_index=start, shift=shift, first_partition=first
+        )
+    except RacksIncomplete as problem:
+        # Kafka's error without a message, as of everything that it does not expect.
+        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=str(problem)) from problem
+
+
+def _check_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
+    sizes = {len(replicas): None for replicas in assignment.values()}
+    if len(sizes) != 1:
+        raise _bad_assignment("All partitions should have the same number of replicas")
+    for replicas in assignment.values():
+        if len(replicas) != len(set(replicas)):
+            raise _bad_assignment(f"Duplicate replica assignment found: {_as_scala(assignment)}")
+    if sorted(assignment) != list(range(len(assignment))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    for partition, replicas in assignment.items():
+        check_replicas(partition, replicas)
+    check_room(len(assignment))
+
+
+def check_replicas(partition: int, replicas: tuple[int, ...]) -> None:
+    """Raise RowRefused for what a topic's znode must not say of a partition."""
+    if not replicas:
+        raise _bad_assignment(f"Cannot have replication factor of 0 for partition id {partition}.")
+    if any(not 0 <= broker <= INT32_MAX for broker in replicas):
+        raise _bad_assignment(
+            f"Replicas of partition id {partition} are no broker ids: {', '.join(map(str, replicas))}."
+        )
+
+
+def _bad_assignment(message: str) -> RowRefused:
+    return RowRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _as_scala(assignment: Mapping[int, tuple[int, ...]]) -> str:
+    rows = (f"{n} -> ArrayBuffer({', '.join(map(str, assignment[n]))})" for n in sorted(assignment))
+    return f"HashMap({', '.join(rows)})"
