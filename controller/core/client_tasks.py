@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from lethe.controller.core import election_requests, reassignment_api, tasks_clients
+from lethe.controller.core import (
+    election_requests,
+    partition_creation_requests,
+    reassignment_api,
+    tasks_clients,
+    tasks_topic_requests,
+    topic_creation_requests,
+    topic_deletion_requests,
+)
 from lethe.controller.core.step_context import StepContext
 
 
@@ -20,5 +28,11 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
             election_requests.elect(step, task)
         case tasks_clients.AwaitElected():
             election_requests.await_elected(step, task)
+        case tasks_topic_requests.CreateRequestedTopics():
+            topic_creation_requests.begin(step, task)
+        case tasks_topic_requests.DeleteRequestedTopics():
+            topic_deletion_requests.begin(step, task)
+        case tasks_topic_requests.AddRequestedPartitions():
+            partition_creation_requests.begin(step, task)
         case _:
             assert_never(task)

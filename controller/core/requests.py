@@ -28,6 +28,11 @@ from lethe.controller.core.tasks_requests import (
     ControlProven,
     ControlShutdown,
 )
+from lethe.controller.core.tasks_topic_requests import (
+    AddRequestedPartitions,
+    CreateRequestedTopics,
+    DeleteRequestedTopics,
+)
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
@@ -65,8 +70,12 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
             step.do(AlterPartitions(event.key))
         case AllocateProducerIdsRequest():
             step.do(AllocateProducerIds(event.key))
-        case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
-            step.reply(event.key, refused(event.request))
+        case CreateTopicsRequest():
+            step.do(CreateRequestedTopics(event.key))
+        case DeleteTopicsRequest():
+            step.do(DeleteRequestedTopics(event.key))
+        case CreatePartitionsRequest():
+            step.do(AddRequestedPartitions(event.key))
         case ElectLeadersRequest():
             step.do(ElectAsRequested(event.key))
         case AlterPartitionReassignmentsRequest():

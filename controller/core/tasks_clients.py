@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lethe.controller.core.tasks_reassignment import Target
+from lethe.controller.core.tasks_topic_requests import (
+    TopicRequestReadContinuation,
+    TopicRequestTask,
+    TopicRequestWriteContinuation,
+)
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 
@@ -67,7 +72,14 @@ class AwaitElected:
     rows: Mapping[TopicPartition, RefusedPartition | None]
 
 
-ClientTask = AlterReassignments | AnswerAlterReassignments | ListReassignments | ElectAsRequested | AwaitElected
+ClientTask = (
+    AlterReassignments
+    | AnswerAlterReassignments
+    | ListReassignments
+    | ElectAsRequested
+    | AwaitElected
+    | TopicRequestTask
+)
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------
@@ -87,5 +99,5 @@ class SupersededRemoved:
     rows: AlteredRows
 
 
-ClientReadContinuation = SupersededRead
-ClientWriteContinuation = SupersededRemoved
+ClientReadContinuation = SupersededRead | TopicRequestReadContinuation
+ClientWriteContinuation = SupersededRemoved | TopicRequestWriteContinuation

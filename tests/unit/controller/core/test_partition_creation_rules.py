@@ -67,8 +67,10 @@ COUNT, ASSIGNMENT = ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICA_ASSI
         (
             grown(5, (1, 2), (3,)),
             ASSIGNMENT,
-            "Inconsistent replication factor between partitions, partition 0 has 1 while partitions [3] have "
-            "replication factors [2], respectively.",
+            (
+                "Inconsistent replication factor between partitions, partition 0 has 1 while partitions [3] have "
+                "replication factors [2], respectively."
+            ),
         ),
     ],
 )

@@ -1,0 +1,253 @@
+"""CreateTopics: checks the topics, writes them, takes them in and waits until brokers show them.
+
+    the row                                              error
+    ---------------------------------------------------  ------------------------------------------------------------
+    fails a check                                        `topic_creation_rules`; nothing of it is written
+    its topic was created by another process meanwhile   TOPIC_ALREADY_EXISTS
+    its write failed otherwise                           UNKNOWN_SERVER_ERROR, and the reason is recorded
+    is written                                           what `client_waits` says
+
+A topic is one multi, like Kafka's two writes: the configuration, then the topic's znode with its id. A configuration
+that an earlier topic of this name left behind is replaced. The marker is read before, since this controller may hear
+later than a client that a topic is marked. A topic that cannot be written does not keep the others back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from lethe.controller.core import client_waits, requests
+from lethe.controller.core.client_wait_memory import PartitionsLed
+from lethe.controller.core.context import Context
+from lethe.controller.core.drawing import draw_below, fresh_topic_id
+from lethe.controller.core.replica_assignment import BrokerRack
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks import ReadTopics
+from lethe.controller.core.tasks_topic_requests import (
+    CreateRequestedTopics,
+    NewTopic,
+    NewTopicsLookedUp,
+    NewTopicsWritten,
+)
+from lethe.controller.core.topic_creation_rules import (
+    Assignment,
+    RowRefused,
+    Surroundings,
+    already_exists,
+    check_topic,
+    configs_of,
+    marked_for_deletion,
+)
+from lethe.protocol.kafka.admin import CreatableTopic, CreatedTopic, CreateTopicsRequest, CreateTopicsResponse
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.topic_defaults import effective_configs
+from lethe.protocol.security.acls import Operation as AclOperation
+from lethe.protocol.security.acls import ResourceType
+from lethe.protocol.security.authorizer import Action, Sender
+from lethe.protocol.security.rights import may_change
+from lethe.protocol.vocabulary import CLUSTER_METADATA_TOPIC, ReplicaAssignment
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Create,
+    Exists,
+    Operation,
+    Present,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    is_absent,
+)
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+
+MAX_ATTEMPTS: Final = 5
+_WHAT: Final = "creating the topic that a client requested"
+
+
+def racks_of(context: Context) -> tuple[BrokerRack, ...]:
+    """Return the registered brokers, by id: those that can host replicas of new partitions."""
+    brokers = context.cluster.brokers
+    return tuple(BrokerRack(broker, brokers[broker].rack) for broker in sorted(brokers))
+
+
+def begin(step: StepContext, task: CreateRequestedTopics) -> None:
+    """Check the topics; look the good ones up in ZooKeeper, or answer if none is to be written."""
+    context = step.context
+    request = requests.asked(context, task.key, CreateTopicsRequest)
+    sender = context.cluster.unanswered[task.key].sender
+    named = Counter(topic.name for topic in request.topics)
+    around = _surroundings(context)
+    rows: list[CreatedTopic] = []
+    new: list[NewTopic] = []
+    for topic in request.topics:
+        refused = _refused_before(topic.name, named[topic.name], sender)
+        if refused is not None:
+            rows.append(refused)
+            continue
+        try:
+            assignment = check_topic(topic, around)
+        except RowRefused as problem:
+            rows.append(_refused(step, topic.name, problem))
+            continue
+        new.append(_new_topic(context, topic, assignment, sender))
+        around = around._replace(topics=(*around.topics, topic.name))
+    if request.validate_only or not new:
+        _answer(step, task.key, (*rows, *(topic.row for topic in new)))
+        return
+    _look_up(step, task.key, rows, new)
+
+
+def _surroundings(context: Context) -> Surroundings:
+    cluster = context.cluster
+    trash = cluster.trash
+
+    def reserved(name: str) -> str | None:
+        found = trash.reserves(name, None)
+        return None if found is None else found.reason
+
+    return Surroundings(
+        topics=(*cluster.topics, *cluster.quarantined_topics),
+        cached={name: None for name in cluster.topics if not cluster.is_queued(name) and name not in trash.ending},
+        marked={**dict.fromkeys(cluster.deletions), **dict.fromkeys(cluster.marks)},
+        brokers=racks_of(context),
+        defaults=context.config.new_topics,
+        settings=context.broker_settings,
+        draw=partial(draw_below, context),
+        reserved=reserved,
+    )
+
+
+def _refused_before(name: str, times: int, sender: Sender | None) -> CreatedTopic | None:
+    """Return the row of a topic that is refused before it is looked at, in Kafka's order; None if it is not."""
+    hidden = ErrorCode.NONE if _may_describe(sender, name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name == CLUSTER_METADATA_TOPIC:
+        return CreatedTopic(name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if times > 1:
+        return CreatedTopic(
+            name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.", config_error=hidden
+        )
+    if sender is not None and not may_change(sender, ApiKey.CREATE_TOPICS, name):
+        return CreatedTopic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.", config_error=hidden)
+    return None
+
+
+def _may_describe(sender: Sender | None, name: str) -> bool:
+    return sender is None or sender.allows(Action(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name))
+
+
+def _new_topic(context: Context, topic: CreatableTopic, assignment: Assignment, sender: Sender | None) -> NewTopic:
+    topic_id = fresh_topic_id(context) if context.config.ibp.creates_topic_ids else None
+    replicas = tuple(assignment[number] for number in sorted(assignment))
+    configs = configs_of(topic)
+    row = CreatedTopic(topic.name, ErrorCode.NONE, config_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if _may_describe(sender, topic.name):
+        tiered = context.config.new_topics.tiered_storage
+        entries = effective_configs(configs, context.broker_settings, tiered_storage=tiered)
+        counts = len(replicas), len(replicas[0])
+        row = CreatedTopic(topic.name, ErrorCode.NONE, None, None, *counts, entries)
+    return NewTopic(row, topic_id, replicas, tuple(configs.items()))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _look_up(
+    step: StepContext,
+    key: int,
+    rows: Sequence[CreatedTopic],
+    new: Sequence[NewTopic],
+    created: Sequence[NewTopic] = (),
+    attempts: int = 1,
+) -> None:
+    """Read whether these topics are marked, and whether they have configurations."""
+    named = (topic.name for topic in new)
+    reads = (Exists(path) for name in named for path in (paths.delete_topic(name), paths.config_topic(name)))
+    step.read(reads, NewTopicsLookedUp(key, tuple(rows), tuple(new), tuple(created), attempts))
+
+
+def on_new_topics_looked_up(step: StepContext, task: NewTopicsLookedUp, outcomes: Sequence[ReadOutcome]) -> None:
+    """Write the topics that are not marked."""
+    rows, new = list(task.rows), []
+    groups: list[tuple[Operation, ...]] = []
+    for topic, marker, config in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
+        if not is_absent(marker):
+            is_marked = isinstance(marker, Present)
+            problem = marked_for_deletion(topic.name) if is_marked else RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            rows.append(_refused(step, topic.name, problem))
+            continue
+        new.append(topic)
+        groups.append(_creation(topic, config_exists=isinstance(config, Present)))
+    if groups:
+        step.write(groups, NewTopicsWritten(task, tuple(rows), tuple(new)))
+    else:
+        _end(step, task.key, rows, task.created)
+
+
+def _creation(topic: NewTopic, *, config_exists: bool) -> tuple[Operation, ...]:
+    config = znodes.encode_config(dict(sorted(topic.configs)))
+    path = paths.config_topic(topic.name)
+    assignments = {number: ReplicaAssignment(replicas) for number, replicas in enumerate(topic.assignment)}
+    return (
+        SetData(path, config, ANY_VERSION) if config_exists else Create(path, config),
+        Create(paths.topic(topic.name), znodes.encode_topic(znodes.TopicZnode(assignments, topic.topic_id))),
+    )
+
+
+def on_new_topics_written(step: StepContext, task: NewTopicsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+    """Take the written topics in, and wait for brokers; look at topics again whose configuration has come or gone."""
+    before = task.before
+    rows, created = list(task.rows), list(before.created)
+    again: list[NewTopic] = []
+    for topic, outcome in zip(task.topics, outcomes, strict=True):
+        match outcome:
+            case GroupDone():
+                created.append(topic)
+                # Kafka reads the id only for clients that may see the configuration.
+                is_shown = topic.row.config_error == ErrorCode.NONE
+                rows.append(topic.row._replace(topic_id=topic.topic_id) if is_shown else topic.row)
+            case GroupFailed(index_in_group=1, error=ZkError.NODE_EXISTS):
+                rows.append(_refused(step, topic.name, already_exists(topic.name)))
+            case GroupFailed(index_in_group=0, error=ZkError.NODE_EXISTS | ZkError.NO_NODE) if (
+                before.attempts < MAX_ATTEMPTS
+            ):
+                again.append(topic)
+            case _:
+                rows.append(_refused(step, topic.name, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=str(outcome))))
+    if again:
+        _look_up(step, before.key, rows, again, created, before.attempts + 1)
+    else:
+        _end(step, before.key, rows, created)
+
+
+def _end(step: StepContext, key: int, rows: Sequence[CreatedTopic], created: Sequence[NewTopic]) -> None:
+    """Answer at once if nothing was written, otherwise after brokers show the topics."""
+    if not created:
+        _answer(step, key, rows)
+        return
+    request = requests.asked(step.context, key, CreateTopicsRequest)
+    step.do(ReadTopics(tuple(topic.name for topic in created)))
+    led = (PartitionsLed(topic.name, topic.topic_id, tuple(range(len(topic.assignment)))) for topic in created)
+    client_waits.wait(step, key, _response(request, rows), led, request.timeout_ms)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def _answer(step: StepContext, key: int, rows: Sequence[CreatedTopic]) -> None:
+    requests.answer(step, key, _response(requests.asked(step.context, key, CreateTopicsRequest), rows))
+
+
+def _response(request: CreateTopicsRequest, rows: Sequence[CreatedTopic]) -> CreateTopicsResponse:
+    """Return the response with the rows in the order of the request. Rows of one name are alike."""
+    by_name = {row.name: row for row in rows}
+    return CreateTopicsResponse(tuple(by_name[topic.name] for topic in request.topics))
+
+
+def _refused(step: StepContext, name: str, problem: RowRefused) -> CreatedTopic:
+    if problem.error is ErrorCode.UNKNOWN_SERVER_ERROR:
+        step.refuse(f"topic/{name}", _WHAT, str(problem))
+    return CreatedTopic(name, problem.error, problem.message)
