@@ -7,7 +7,8 @@
     the term ends                                                     NOT_CONTROLLER in every row (`requests`)
 
 Kafka waits for the metadata cache of the controller's own broker. This controller is no broker, so it waits for all
-live ones: a client that asks any of them next sees what it was told. What was written stays written in any case.
+live ones: a client that asks any of them next sees what it was told. What was written stays written in any case: the
+write checked the fence. So the answer needs no further check, as it does in `requests`.
 
     CreateTopics orders, timeout 30 s    written, all partitions led: broker 1 acknowledges, broker 2 is silent
         broker 2 acknowledges at 3 s     NONE

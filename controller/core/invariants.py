@@ -59,7 +59,7 @@ def _client_waits(context: Context) -> Iterator[str]:
     waits = context.cluster.client_waits
     for key in waits:
         if key not in context.cluster.unanswered:
-            yield f"request {key} waits for brokers, and is answered"
+            yield f"request {key} has its answer, and still waits for brokers"
     at_ms = context.timers.get(AnswerClients())
     if waits and (at_ms is None or at_ms > min(waiting.deadline_ms for waiting in waits.values())):
         yield f"requests {list(waits)} wait for brokers, and their time does not end"

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core.config import NewTopics
 from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack, RacksIncomplete, place_replicas
+from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, checked_topic_configs
@@ -148,7 +149,8 @@ def check_room(partitions: int) -> None:
     if partitions > MOST_PARTITIONS:
         raise RowRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"{partitions} partitions are too many: a topic's znode has no room for more than {MOST_PARTITIONS}.",
+            f"{counted(partitions, 'partition')} are too many: the znode of a topic has no room for more than "
+            f"{MOST_PARTITIONS}.",
         )
 
 

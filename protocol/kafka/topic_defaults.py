@@ -53,7 +53,7 @@ class BrokerSetting(NamedTuple):
 
 BrokerSettings = Mapping[str, BrokerSetting]
 """By name; without settings that stand for none of topics."""
-NO_BROKER_SETTINGS: Final[BrokerSettings] = MappingProxyType({})
+NO_BROKER_SETTINGS: Final[BrokerSettings] = {}
 
 BROKER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

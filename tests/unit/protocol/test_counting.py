@@ -27,6 +27,8 @@ _ALLOWED: Final = {
     "{version} names topics": "the version of a message",
     "{each.size_class.replace('-', '–')} replicas": "a range",
     "{self._max_watchers} pages": "a limit of the program",
+    "{existing} partitions": "Kafka's words, as clients know them",
+    "{replication_factor} while partitions": "the same",
 }
 
 
