@@ -41,10 +41,10 @@ class LastSent(NamedTuple):
 
 
 @dataclass(slots=True)
-class ShownPartitions:
-    """Partitions with leaders, for which brokers have been sent an UpdateMetadata."""
+class SentOutcomes:
+    """Outcomes that memory has, and for which brokers have been sent an UpdateMetadata."""
 
-    outcomes: dict[PartitionsLed, None]
+    outcomes: dict[AwaitedOutcome, None]
     sent: dict[BrokerId, LastSent] = field(default_factory=dict)
     """What each live broker has to answer; it has answered all earlier requests by then."""
 
@@ -57,11 +57,11 @@ class ClientWait:
     """The answer if all outcomes come in time."""
     deadline_ms: int
     leaderless: dict[PartitionsLed, None] = field(default_factory=dict)
-    shown: list[ShownPartitions] = field(default_factory=list)
     undropped: dict[TopicDropped, None] = field(default_factory=dict)
+    unacknowledged: list[SentOutcomes] = field(default_factory=list)
 
     @property
     def pending(self) -> tuple[AwaitedOutcome, ...]:
         """Return the outcomes that are not there yet."""
-        shown = (outcome for each in self.shown for outcome in each.outcomes)
-        return (*self.leaderless, *shown, *self.undropped)
+        sent = (outcome for each in self.unacknowledged for outcome in each.outcomes)
+        return (*self.leaderless, *sent, *self.undropped)

@@ -18,7 +18,8 @@ write checked the fence. So the answer needs no further check, as it does in `re
 
 A channel is first in, first out, and at the end of a step everything is queued that memory makes necessary. So the
 partitions that have leaders then are shown by a broker that has answered all its UpdateMetadata requests up to the last
-one of that moment.
+one of that moment. The same holds for tombstones: of a topic whose znodes another process has removed, the tombstones
+are queued when the controller reads that.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from lethe.controller.core.client_wait_memory import (
     ClientWait,
     LastSent,
     PartitionsLed,
-    ShownPartitions,
+    SentOutcomes,
     TopicDropped,
 )
 from lethe.controller.core.cluster_state import ClusterState
@@ -69,11 +70,7 @@ def wait(
 
     Each outcome belongs to a row of the response without an error. Everything that the request needs is written."""
     waiting = ClientWait(response, step.now_ms + timeout_ms)
-    for outcome in outcomes:
-        if isinstance(outcome, TopicDropped):
-            waiting.undropped[outcome] = None
-        else:
-            waiting.leaderless[outcome] = None
+    _await(waiting, outcomes)
     if timeout_ms <= 0 or not waiting.pending:
         step.reply(key, _timed_out(waiting))
         return
@@ -108,11 +105,11 @@ def note_refused(context: Context, broker: BrokerId, request_id: int, request: U
     if not waits:
         return
     topics = frozenset(topic.topic for topic in request.topics)
-    for shown in (each for waiting in waits.values() for each in waiting.shown):
-        sent = shown.sent.get(broker)
+    for awaited in (each for waiting in waits.values() for each in waiting.unacknowledged):
+        sent = awaited.sent.get(broker)
         is_concerned = sent is not None and request_id <= sent.request_id
-        if sent is not None and is_concerned and any(outcome.topic in topics for outcome in shown.outcomes):
-            shown.sent[broker] = sent._replace(is_refused=True)
+        if sent is not None and is_concerned and any(outcome.topic in topics for outcome in awaited.outcomes):
+            awaited.sent[broker] = sent._replace(is_refused=True)
 
 
 def _set_timer(step: StepContext) -> None:
@@ -126,23 +123,39 @@ def _set_timer(step: StepContext) -> None:
 
 def _update(context: Context, waiting: ClientWait, unanswered: Mapping[BrokerId, int]) -> None:
     """Drop the outcomes that are there."""
-    for outcome in [each for each in waiting.undropped if _is_dropped(context.cluster, each)]:
+    cluster = context.cluster
+    for outcome in [each for each in waiting.undropped if _is_dropped(cluster, each)]:
         del waiting.undropped[outcome]
-    for shown in list(waiting.shown):
-        if _is_acknowledged(context, shown, unanswered):
-            waiting.shown.remove(shown)
+    for awaited in list(waiting.unacknowledged):
+        if _is_acknowledged(context, awaited, unanswered):
+            waiting.unacknowledged.remove(awaited)
             # A leader may be gone again: then the next one is waited for.
-            waiting.leaderless |= {each: None for each in shown.outcomes if not _is_led(context.cluster, each)}
-    led = {outcome: None for outcome in waiting.leaderless if _is_led(context.cluster, outcome)}
-    if led:
-        shown = ShownPartitions(led)
-        waiting.leaderless = {each: None for each in waiting.leaderless if each not in led}
-        if not _is_acknowledged(context, shown, unanswered):
-            waiting.shown.append(shown)
+            _await(waiting, [each for each in awaited.outcomes if not _is_sent(cluster, each)])
+    unsent: tuple[AwaitedOutcome, ...] = (*waiting.leaderless, *waiting.undropped)
+    sent = {outcome: None for outcome in unsent if _is_sent(cluster, outcome)}
+    if sent:
+        awaited = SentOutcomes(sent)
+        waiting.leaderless = {each: None for each in waiting.leaderless if each not in sent}
+        waiting.undropped = {each: None for each in waiting.undropped if each not in sent}
+        if not _is_acknowledged(context, awaited, unanswered):
+            waiting.unacknowledged.append(awaited)
+
+
+def _await(waiting: ClientWait, outcomes: Iterable[AwaitedOutcome]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, TopicDropped):
+            waiting.undropped[outcome] = None
+        else:
+            waiting.leaderless[outcome] = None
+
+
+def _is_sent(cluster: ClusterState, outcome: AwaitedOutcome) -> bool:
+    """Return whether memory has the outcome, and brokers have been sent it."""
+    return _is_gone(cluster, outcome) if isinstance(outcome, TopicDropped) else _is_led(cluster, outcome)
 
 
 def _is_led(cluster: ClusterState, outcome: PartitionsLed) -> bool:
-    """Return whether memory has the outcome, and brokers have been sent it."""
+    """Return whether the partitions have their leaders, and brokers have been sent that."""
     topic = cluster.topics.get(outcome.topic)
     if topic is None or cluster.is_queued(outcome.topic):
         return False
@@ -159,16 +172,16 @@ def _is_led(cluster: ClusterState, outcome: PartitionsLed) -> bool:
     return True
 
 
-def _is_acknowledged(context: Context, shown: ShownPartitions, unanswered: Mapping[BrokerId, int]) -> bool:
-    """Return whether each live broker has answered what shows it these partitions."""
+def _is_acknowledged(context: Context, awaited: SentOutcomes, unanswered: Mapping[BrokerId, int]) -> bool:
+    """Return whether each live broker has answered what shows it these outcomes."""
     cluster = context.cluster
     is_complete = True
     for broker in cluster.brokers.values():
         if not cluster.is_live(broker.id):
             continue
-        sent = shown.sent.get(broker.id)
+        sent = awaited.sent.get(broker.id)
         if sent is None or sent.broker_epoch != broker.epoch:
-            sent = shown.sent[broker.id] = LastSent(broker.epoch, context.last_request_id)
+            sent = awaited.sent[broker.id] = LastSent(broker.epoch, context.last_request_id)
         oldest = unanswered.get(broker.id)
         if sent.is_refused or (oldest is not None and oldest <= sent.request_id):
             is_complete = False
@@ -176,13 +189,22 @@ def _is_acknowledged(context: Context, shown: ShownPartitions, unanswered: Mappi
 
 
 def _is_dropped(cluster: ClusterState, outcome: TopicDropped) -> bool:
-    """Return whether no live broker shows the topic any more."""
-    name, live = outcome.topic, tuple(filter(cluster.is_live, cluster.brokers))
+    """Return whether each live broker has answered the tombstone of the topic, which is queued for deletion."""
+    name = outcome.topic
     topic = cluster.topics.get(name)
-    if topic is None or topic.created_zxid != outcome.created_zxid:
-        return not any(name in cluster.owed[broker].topics for broker in live if broker in cluster.owed)
-    sent = cluster.deletions[name].tombstones if cluster.is_queued(name) else None
-    return sent is not None and all(broker in sent.answered for broker in live)
+    if topic is None or topic.created_zxid != outcome.created_zxid or not cluster.is_queued(name):
+        return False
+    sent = cluster.deletions[name].tombstones
+    return sent is not None and all(broker in sent.answered for broker in filter(cluster.is_live, cluster.brokers))
+
+
+def _is_gone(cluster: ClusterState, outcome: TopicDropped) -> bool:
+    """Return whether memory has no such topic, and no live broker owes its tombstone."""
+    name = outcome.topic
+    topic = cluster.topics.get(name)
+    if topic is not None and topic.created_zxid == outcome.created_zxid:
+        return False
+    return not any(name in owing.topics for broker, owing in cluster.owed.items() if cluster.is_live(broker))
 
 
 def _oldest_unanswered(cluster: ClusterState) -> dict[BrokerId, int]:

@@ -185,6 +185,20 @@ def test_another_process_removes_the_topic_in_between() -> None:
     assert not world.exists(paths.delete_topic("t"))
 
 
+def test_a_topic_that_is_removed_by_hand_is_gone_when_no_live_broker_shows_it() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    clients.pause(world)
+    key = clients.waiting(world, deletion("t"), VERSION)
+    world.silent[3] = None
+    world.write(*REMOVED_BY_HAND)
+    world.run()
+    assert "t" in world.cache(3).partitions
+    assert world.replies[key] == []
+    world.stop_broker(3)
+    world.run()
+    assert [row.error for row in rows_of(clients.answer_to(world, key))] == [0]
+
+
 @pytest.mark.parametrize("names", [("t",), ("none",)], ids=["good", "refused"])
 def test_who_has_lost_control_answers_so_and_marks_nothing(names: tuple[str, ...]) -> None:
     world = with_topic(cluster(), "t", (1, 2))

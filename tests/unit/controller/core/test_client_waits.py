@@ -172,7 +172,7 @@ def test_a_broker_that_leaves_is_not_waited_for_and_a_new_incarnation_is() -> No
         del context.cluster.outstanding[request_id]
     show(step, 2)
     assert answers(at_end_of_step(step)) == []
-    assert context.cluster.client_waits[KEY].shown[0].sent[BrokerId(2)].broker_epoch == BrokerEpoch(202)
+    assert context.cluster.client_waits[KEY].unacknowledged[0].sent[BrokerId(2)].broker_epoch == BrokerEpoch(202)
     del context.cluster.brokers[BrokerId(2)]
     assert answers(at_end_of_step(StepContext(context, NOW_MS))) == [CREATED]
 
