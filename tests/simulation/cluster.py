@@ -11,7 +11,7 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, conduct, debts, departures, forgetting, graces, invariants, trash
+from tests.simulation import belief, clients, conduct, debts, departures, forgetting, graces, invariants, trash
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -71,7 +71,7 @@ class Cluster:
                 self.mix = replace(self.mix, theme_weights={**self.mix.theme_weights, deed: 3})
         if mix is None:
             offline_replicas, deeds = debts.drawn(world.seed)
-            weights = {**self.mix.theme_weights, **deeds, **forgetting.drawn(world.seed)}
+            weights = {**self.mix.theme_weights, **deeds, **forgetting.drawn(world.seed), **clients.drawn(world.seed)}
             self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
             self.mix = graces.drawn(world.seed, trash.drawn(world.seed, self.mix))
         self.ledger = Ledger()
@@ -174,7 +174,10 @@ class Cluster:
     def judge(self) -> None:
         """After every event."""
         for controller in self.controllers:
-            if controller.is_idle and controller.may_look_at_all("S8"):
+            if not controller.is_idle:
+                continue
+            controller.desk.nobody_is_forgotten()
+            if controller.may_look_at_all("S8"):
                 belief.s8_memory_equals_znodes(self, controller)
 
     # --- down and up again -----------------------------------------------------------------------------------------

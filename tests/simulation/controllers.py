@@ -246,7 +246,7 @@ class ControllerProcess:
         self.client = None
         dropped, self._queue = self._queue, deque()
         for event in dropped:
-            if isinstance(event, events.BrokerRequested):
+            if isinstance(event, events.BrokerRequested | events.ClientRequested):
                 self.desk.dropped(event)
         self._step(events.SessionLost(why))
         if self.alive:
@@ -392,7 +392,9 @@ class ControllerProcess:
                 GroupWork(self._cluster, self, effect, self._run).start()
             case Reply():
                 self.desk.reply(effect)
-            case DisconnectBrokers() | ShowBrokers() | HoldRequest():
+            case HoldRequest():
+                self.desk.hold(effect)
+            case DisconnectBrokers() | ShowBrokers():
                 pass
             case RenewSession(reason=reason):
                 self._renew(reason)

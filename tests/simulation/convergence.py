@@ -35,6 +35,8 @@ def everything(cluster: Cluster, removed_by_hand: Container[str]) -> None:
     debts.all_are_settled(cluster)
     forgetting.all_is_answered(cluster)
     trash_beliefs.all_is_settled(cluster)
+    for controller in cluster.controllers:
+        controller.desk.nobody_waits()
     agreed: dict[int, None] = {}
     for agent in cluster.agents.values():
         # Agents that were told the same share the contents of their caches: those are looked at once.

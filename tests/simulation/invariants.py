@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import debts, departures, forgetting, silences, trash
+from tests.simulation import client_book, debts, departures, forgetting, silences, trash
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -48,6 +48,7 @@ def writes_are_allowed(
     s5_write_is_current(writer, operations, epoch_version_before)
     trash.writes_are_allowed(cluster, writer, operations)
     forgetting.writes_are_allowed(cluster, writer, operations)
+    client_book.writes_are_explained(cluster, writer, operations)
     for operation in operations:
         debts.first_epochs_are_above(cluster, operation)
         state_of = paths.state_of(operation.path)
@@ -105,6 +106,7 @@ def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnati
     where = f"{writer.name} wrote the znode of {incarnation}"
     if incarnation.topic_id not in (None, znode.topic_id):
         raise Violation("znode", f"{where} with the id {znode.topic_id}, it was {incarnation.topic_id}")
+    client_book.growth_is_explained(writer, incarnation, znode.assignments)
     for partition, before in incarnation.assignments.items():
         after = znode.assignments.get(partition)
         if after is None:
@@ -113,7 +115,9 @@ def topic_znode_is_kept(cluster: Cluster, writer: Writer, incarnation: Incarnati
             continue
         if after == before:
             continue
-        if not cluster.ledger.wishes.was_made(incarnation, partition) and not _is_evicted(before, after):
+        was_wanted = cluster.ledger.wishes.was_made(incarnation, partition)
+        was_wanted = was_wanted or client_book.wants_moved(incarnation, partition)
+        if not was_wanted and not _is_evicted(before, after):
             raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody wanted that")
         if not cluster.ledger.marks(incarnation) and _is_given_up(before, after):
             raise Violation("znode", f"{where}: {partition} has {after}, it was {before}, and nobody has it deleted")
@@ -187,7 +191,8 @@ def s6_leader_and_isr_is_sound(
     if as_asked and (partition, state.leader_epoch, state.isr) in incarnation.proposed:
         before = None
     if problem is None and before is not None:
-        problem = _succession_problem(before, state, unclean=_allows_unclean(writer, name))
+        unclean = _allows_unclean(writer, name) or client_book.wants_unclean(incarnation, partition)
+        problem = _succession_problem(before, state, unclean=unclean)
     if problem is not None:
         raise Violation("S6", f"{writer.name} wrote for {name}-{partition} {state}, before it was {before}: {problem}")
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from lethe.protocol.kafka.to_controller import AdminRequest
 from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
+from tests.simulation.client_book import ClientBook
 from tests.simulation.trash_book import TrashBook
 from tests.simulation.wishes import Wishes
 from tests.simulation.world import is_controller
@@ -83,6 +85,8 @@ class Incarnation:
     """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
     lost: dict[int, None] = field(default_factory=dict)
     """Brokers that were given up while it was marked, or owed: see `forgetting`."""
+    requests: list[AdminRequest] = field(default_factory=list)
+    """Those of clients that name it and were with a controller while it lived."""
     in_trash: bool = False
     """It has no znode, and its records are to stay: see `trash_book`."""
     was_in_trash: bool = False
@@ -141,6 +145,7 @@ class Ledger:
         """The same of the last marker that was removed."""
         self.wishes = Wishes()
         self.trash = TrashBook()
+        self.clients = ClientBook()
         self.by_zxid: dict[tuple[int, str], Incarnation] = {}
         """By the zxid of the write that created its znode, and its name."""
 
@@ -172,6 +177,7 @@ class Ledger:
                 self.living[name] = self.by_zxid[zxid, name] = incarnation
                 self._ask(incarnation)
                 self._content(incarnation, data)
+                self.clients.born(incarnation)
             case SetData(data=data):
                 self._content(self.living[name], data)
             case Delete():

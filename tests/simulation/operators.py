@@ -18,6 +18,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ZERO_TOPIC_ID, Leade
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation import trash_beliefs
+from tests.simulation.clients import Clients
 from tests.simulation.debts import Creditors
 from tests.simulation.forgetting import Undertakers
 from tests.simulation.ledger import Incarnation
@@ -46,6 +47,7 @@ class Operators:
         self._undertakers = Undertakers(cluster)
         self._trash = TrashPeople(cluster)
         self._planners = Planners(cluster)
+        self._clients = Clients(cluster, self._create_if_free)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         self._placing = Random(f"placing {cluster.world.seed}")
@@ -63,6 +65,7 @@ class Operators:
             self._undertakers,
             self._trash,
             self._planners,
+            self._clients,
             self._cluster.groups,
         )
         doer = next(doer for doer in (self, *crowd) if hasattr(doer, deed))
@@ -74,6 +77,10 @@ class Operators:
         """Create a topic under a free name."""
         name = self._pick([name for name in self._names if self._is_free(name)])
         if name is not None:
+            self._create(name)
+
+    def _create_if_free(self, name: str) -> None:
+        if self._is_free(name) and self._cluster.mix.operator_weights:
             self._create(name)
 
     def create_on(self, brokers: Sequence[int]) -> None:
@@ -127,7 +134,7 @@ class Operators:
     def remove_by_hand(self) -> None:
         """Remove a topic's znodes by hand, marker and all."""
         living = self._ledger.living
-        name = self._pick([n for n in living if n not in self._spoilt and n != GROUP_METADATA_TOPIC])
+        name = self._pick([n for n in living if not self._is_spoilt(n) and n != GROUP_METADATA_TOPIC])
         if name is not None:
             self.removed_by_hand[name] = None
             roots = (paths.topic(name), paths.config_topic(name), paths.delete_topic(name))
@@ -159,7 +166,7 @@ class Operators:
 
     def mend_garbage(self) -> None:
         """Write what that topic should have been."""
-        name = self._pick([name for name in self._spoilt if name in self._ledger.living])
+        name = self._pick([name for name in self._spoilt if self._is_spoilt(name)])
         if name is not None:
             self._mend(name)
 
@@ -176,7 +183,7 @@ class Operators:
         self._switches.mend_configuration()
         self._trash.heal()
         for name in list(self._spoilt):
-            if name in self._ledger.living:
+            if self._is_spoilt(name):
                 self._mend(name)
 
     def expand_isr(self) -> None:
@@ -216,6 +223,11 @@ class Operators:
         contexts = [controller.context for controller in self._cluster.controllers]
         noticed = any(c.role is Role.ACTIVE for c in contexts) and not any(name in c.cluster.topics for c in contexts)
         return noticed or name not in self.removed_by_hand
+
+    def _is_spoilt(self, name: str) -> bool:
+        """Its znode has garbage still; another topic of that name may have been created since."""
+        living = self._ledger.living.get(name)
+        return name in self._spoilt and living is not None and not living.readable
 
     def _pick(self, names: list[str]) -> str | None:
         return names[self._world.between(0, len(names) - 1)] if names else None

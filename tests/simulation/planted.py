@@ -13,6 +13,7 @@ from typing import Final
 
 from tests.simulation import (
     bugs_agent,
+    bugs_clients,
     bugs_control,
     bugs_debts,
     bugs_deletion,
@@ -110,5 +111,6 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_agent.agent_trusts_earlier_tombstones,
         bugs_agent.agent_knows_one_directory,
         *bugs_trash.ALL,
+        *bugs_clients.ALL,
     )
 }

@@ -193,9 +193,11 @@ def _offsets_problem(cluster: Cluster, operations: Sequence[Operation], incarnat
 
 
 def _return_problem(cluster: Cluster, operations: Sequence[Operation], name: str, create: Create) -> str | None:
-    """Why the topic may not be created again like this; a controller creates none that was not there."""
+    """Why the topic may not be created again like this. One that is not in the trash is judged in `client_book`."""
     book = cluster.ledger.trash
     entry, incarnation = book.entries.get(name), book.kept.get(name)
+    if entry is None and incarnation is None:
+        return None
     if entry is None or incarnation is None:
         return f"creates {name}, which is not in the trash"
     znode = znodes.decode_topic(name, create.data)

@@ -1,6 +1,7 @@
 """What was asked for besides deletions: which partitions are to be moved where, and what became of that.
 
-A wish is made by an entry that somebody writes into `/admin/reassign_partitions`. A later entry for the same partition
+A wish is made by an entry that somebody writes into `/admin/reassign_partitions`, or by a client's request that a
+controller has accepted. A later entry for the same partition
 overrides it; an entry that somebody takes out again, or that goes with its topic, is waived: then it may have been
 fulfilled or not. What the controller takes out of the znode is no longer asked for because it was done, or because it
 could not be done: that is what is judged in the end.
@@ -49,6 +50,8 @@ class Wishes:
         self.open: dict[TopicPartition, Wish] = {}
         """Those that nobody has overridden or waived, also after the controller has taken them out."""
         self._made: dict[tuple[int, int], None] = {}
+        self.count: dict[TopicPartition, int] = {}
+        """How often somebody has changed what the znode says of the partition."""
         self.asked_for: dict[TopicPartition, tuple[int, ...]] = {}
         """What the znode says now."""
 
@@ -75,10 +78,22 @@ class Wishes:
             return
         for topic_partition in before:
             if topic_partition not in written:
+                self._changed(topic_partition)
                 self.open.pop(topic_partition, None)
         for topic_partition, target in written.items():
             if before.get(topic_partition) != target or self._is_of_another_life(topic_partition, living):
                 self._wish(topic_partition, target, living)
+
+    def granted(self, incarnation: Incarnation, partition: int, target: tuple[int, ...]) -> None:
+        """A controller has promised a client to move the partition."""
+        self.open[TopicPartition(incarnation.name, partition)] = Wish(incarnation, partition, target)
+
+    def is_unchanged(self, topic_partition: TopicPartition, count_before: Mapping[TopicPartition, int]) -> bool:
+        """Nobody has changed the znode's entry for the partition since `count` was this."""
+        return self.count.get(topic_partition, 0) == count_before.get(topic_partition, 0)
+
+    def _changed(self, topic_partition: TopicPartition) -> None:
+        self.count[topic_partition] = self.count.get(topic_partition, 0) + 1
 
     def _is_of_another_life(self, topic_partition: TopicPartition, living: Mapping[str, Incarnation]) -> bool:
         """What was said of an earlier incarnation, or before there was one, is said again: now it means this one."""
@@ -89,6 +104,7 @@ class Wishes:
         self, topic_partition: TopicPartition, target: tuple[int, ...], living: Mapping[str, Incarnation]
     ) -> None:
         incarnation = living.get(topic_partition.topic)
+        self._changed(topic_partition)
         self.open.pop(topic_partition, None)
         if incarnation is not None:
             # It may be fulfilled also where the partition is only added before a controller reads of it.

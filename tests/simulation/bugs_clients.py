@@ -1,0 +1,95 @@
+"""Bugs in what clients are answered: too early, twice, never, or of another topic.
+
+See `planted` for what they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from lethe.controller.core import (
+    client_waits,
+    requests,
+    topic_creation_requests,
+    topic_deletion_requests,
+)
+from lethe.controller.core.context import Context
+from lethe.controller.core.effects import Reply
+from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_topic_requests import NewTopicsWritten
+from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic
+from lethe.protocol.kafka.to_controller import ControllerResponse
+from lethe.protocol.security.authorizer import Sender
+from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
+from tests.simulation.planting import everywhere, method
+
+
+def client_answered_before_brokers_show_it() -> AbstractContextManager[object]:
+    """A client is told that a topic is there as soon as brokers are sent it."""
+    return everywhere(client_waits._is_acknowledged, lambda context, awaited, unanswered: True)
+
+
+def client_answered_twice() -> AbstractContextManager[object]:
+    """A client that waits is answered again when it is answered."""
+    reply = StepContext.reply
+
+    def twice(step: StepContext, key: int, response: ControllerResponse) -> None:
+        is_awaited = key in step.context.cluster.client_waits
+        reply(step, key, response)
+        if is_awaited:
+            step.emit(Reply(key, response))
+
+    return method(StepContext, "reply", twice)
+
+
+def client_never_told_of_its_time() -> AbstractContextManager[object]:
+    """Nobody is answered when the time of a request is over."""
+    return everywhere(client_waits.end_waits, lambda step: None)
+
+
+def waiting_clients_dropped_with_the_term() -> AbstractContextManager[object]:
+    """A controller whose term ends answers only those that do not wait for brokers."""
+    refuse_all = requests.refuse_all
+
+    def but_for_waiting(step: StepContext) -> None:
+        cluster = step.context.cluster
+        for key in cluster.client_waits:
+            cluster.unanswered.pop(key, None)
+        refuse_all(step)
+
+    return everywhere(refuse_all, but_for_waiting)
+
+
+def created_although_not_written() -> AbstractContextManager[object]:
+    """A topic counts as created whatever became of the write."""
+    written = topic_creation_requests.on_new_topics_written
+
+    def all_done(step: StepContext, task: NewTopicsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+        written(step, task, tuple(GroupDone(()) for _ in outcomes))
+
+    return everywhere(written, all_done)
+
+
+def deleted_by_the_id_of_an_earlier_topic() -> AbstractContextManager[object]:
+    """Ids are kept when their topics go: one of an earlier topic deletes the one that has the name now."""
+    row, known = topic_deletion_requests._row, dict[TopicId, str]()
+
+    def by_any_id(
+        context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sender: Sender | None
+    ) -> DeletedTopic:
+        known.update(ids)
+        return row(context, asked, known, sender)
+
+    return everywhere(row, by_any_id)
+
+
+ALL = (
+    client_answered_before_brokers_show_it,
+    client_answered_twice,
+    client_never_told_of_its_time,
+    waiting_clients_dropped_with_the_term,
+    created_although_not_written,
+    deleted_by_the_id_of_an_earlier_topic,
+)
