@@ -12,7 +12,6 @@ from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.controller.core.context import Role
 from lethe.controller.core.events import BrokerRequested, BrokersChanged
 from lethe.controller.runtime.app import ControllerApp, ExitCode
-from lethe.controller.runtime.brokers import BrokerConnection
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import Response
@@ -27,35 +26,11 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, MultiDone
 from tests.fakes.broken_broker import FakeBroker
 from tests.fakes.runtime import controller_config, reach
+from tests.fakes.whole_controller import becomes, connect, connected_to, controller
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
-HERE = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
 SHUTDOWN = ControlledShutdownRequest(BrokerId(1), BrokerEpoch(7))
 ALTER = AlterPartitionRequest(BrokerId(1), BrokerEpoch(7), ())
-
-
-async def connect(endpoint: Endpoint) -> BrokerConnection:
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
-
-
-@asynccontextmanager
-async def controller(zookeeper: FakeZooKeeper, number: int = 1001) -> AsyncIterator[ControllerApp]:
-    app = ControllerApp(controller_config(number, listeners=HERE), zookeeper.open_session, connect)
-    task = asyncio.create_task(app.run(), name=f"controller-{number}")
-    try:
-        async with asyncio.timeout(30):
-            await app.started.wait()
-        yield app
-    finally:
-        app.stop("the test is over")
-        app.stop("at once")
-        await asyncio.wait([task], timeout=30)
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def becomes(app: ControllerApp, role: Role) -> None:
-    await reach(lambda: app.loop.context.role is role)
 
 
 @asynccontextmanager
@@ -64,11 +39,6 @@ async def first_active(zookeeper: FakeZooKeeper) -> AsyncIterator[ControllerApp]
     async with controller(zookeeper, 1001) as app:
         await becomes(app, Role.ACTIVE)
         yield app
-
-
-async def as_broker(app: ControllerApp) -> KafkaConnection:
-    (endpoint,) = app.endpoints
-    return await KafkaConnection.open(endpoint.host, endpoint.port, "1", request_timeout_ms=60_000)
 
 
 async def register(session: FakeSession, number: int, endpoint: Endpoint) -> None:
@@ -104,7 +74,7 @@ async def test_one_that_stands_by_says_so_and_stays_connected() -> None:
     zookeeper = FakeZooKeeper()
     async with first_active(zookeeper), controller(zookeeper, 1002) as two:
         await becomes(two, Role.STANDING_BY)
-        async with await as_broker(two) as broker:
+        async with await connected_to(two) as broker:
             for _ in range(2):
                 assert await broker.request(ALTER, 3) == AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
                 assert await broker.request(SHUTDOWN, 3) == ControlledShutdownResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -113,13 +83,13 @@ async def test_one_that_stands_by_says_so_and_stays_connected() -> None:
 async def test_one_without_zookeeper_says_that_it_does_not_lead() -> None:
     zookeeper = FakeZooKeeper()
     zookeeper.unavailable = "connection refused"
-    async with controller(zookeeper) as app, await as_broker(app) as broker:
+    async with controller(zookeeper) as app, await connected_to(app) as broker:
         assert await broker.request(ALTER, 3) == AlterPartitionResponse(ErrorCode.NOT_CONTROLLER)
 
 
 async def test_one_that_resigns_closes_the_connections_of_brokers() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper) as app, await as_broker(app) as broker:
+    async with controller(zookeeper) as app, await connected_to(app) as broker:
         await becomes(app, Role.ACTIVE)
         await broker.request(SHUTDOWN, 3)
         zookeeper.expire(app.loop.context.session_id)
@@ -129,7 +99,7 @@ async def test_one_that_resigns_closes_the_connections_of_brokers() -> None:
 
 async def test_a_fault_closes_the_connections_of_brokers() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper) as app, await as_broker(app) as broker:
+    async with controller(zookeeper) as app, await connected_to(app) as broker:
         await becomes(app, Role.ACTIVE)
         await broker.request(SHUTDOWN, 3)
         app.loop.fault(LookupError("planted"), "a test")
@@ -139,7 +109,7 @@ async def test_a_fault_closes_the_connections_of_brokers() -> None:
 
 async def test_a_request_that_waits_when_the_session_is_lost_is_refused() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper) as app, await as_broker(app) as broker:
+    async with controller(zookeeper) as app, await connected_to(app) as broker:
         await becomes(app, Role.ACTIVE)
         (session,) = zookeeper.sessions.values()
         # The core waits for an answer that does not come, and the request behind it.
@@ -156,7 +126,7 @@ async def test_a_request_that_waits_when_the_session_is_lost_is_refused() -> Non
 
 async def test_no_verdict_is_given_by_one_that_may_have_lost_its_session_unheard() -> None:
     zookeeper = FakeZooKeeper()
-    async with controller(zookeeper) as app, await as_broker(app) as broker:
+    async with controller(zookeeper) as app, await connected_to(app) as broker:
         await becomes(app, Role.ACTIVE)
         (session,) = zookeeper.sessions.values()
         session.out_of_touch = True
@@ -174,7 +144,7 @@ async def test_a_port_in_use_is_said_and_ends_it(caplog: pytest.LogCaptureFixtur
 
 async def test_what_brokers_ask_is_measured() -> None:
     zookeeper = FakeZooKeeper()
-    async with first_active(zookeeper), controller(zookeeper, 1002) as app, await as_broker(app) as broker:
+    async with first_active(zookeeper), controller(zookeeper, 1002) as app, await connected_to(app) as broker:
         await becomes(app, Role.STANDING_BY)
         await broker.request(SHUTDOWN, 3)
         assert app.http is not None
