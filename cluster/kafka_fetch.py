@@ -27,7 +27,7 @@ LOGGING_MODULE: Final = ("org.slf4j", "slf4j-reload4j", "1.7.36")
 """Kafka's jars contain only a logging interface; its scripts add the implementation."""
 _TOOL_PACKAGES: Final = (
     *("org/apache/kafka/tools", "org/apache/kafka/tools/consumer", "org/apache/kafka/tools/consumer/group"),
-    *("kafka/admin", "kafka/tools", "org/apache/zookeeper"),
+    *("org/apache/kafka/tools/reassign", "kafka/admin", "kafka/tools", "org/apache/zookeeper"),
 )
 
 

@@ -21,6 +21,8 @@ START_LIMIT_S = 180.0
 """Three JVMs on a machine that is busy with something else."""
 LONGEST: Final = ("test_wire.py", "test_story_brokers.py")
 """They take more than a minute, so they run first: with `-n 2` the other process runs the rest meanwhile."""
+WHOSE: Final = [pytest.param(1, id="ours"), pytest.param(0, id="kafkas", marks=pytest.mark.slow)]
+"""For tests that take `controllers`: the number of ours. Without any, Kafka's own controller must pass them as well."""
 
 
 def versions() -> list[str]:

@@ -48,8 +48,24 @@ async def run(
     kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path, jvm_flags: Sequence[str] = ()
 ) -> str:
     """What the tool prints; it must succeed."""
+    code, output, errors = await _ended(kafka, tool, arguments, directory, jvm_flags)
+    assert code == 0, f"{tool} ended with {code}:\n{output}\n{errors}"
+    return output
+
+
+async def attempt(kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path) -> tuple[int, str]:
+    """The tool's exit code, and what it prints, errors included; it may fail."""
+    errors_before = (directory / f"{tool}.err").stat().st_size if (directory / f"{tool}.err").exists() else 0
+    code, output, errors = await _ended(kafka, tool, arguments, directory)
+    return code, output + errors[errors_before:]
+
+
+async def _ended(
+    kafka: KafkaDistribution, tool: str, arguments: Sequence[str], directory: Path, jvm_flags: Sequence[str] = ()
+) -> tuple[int, str, str]:
+    """Exit code, output and all errors that the tool has written into this directory."""
     async with running(kafka, tool, arguments, directory, jvm_flags) as process, asyncio.timeout(LIMIT_S):
         output, _ = await process.communicate()
+    assert process.returncode is not None
     errors = (directory / f"{tool}.err").read_text(errors="replace")
-    assert process.returncode == 0, f"{tool} ended with {process.returncode}:\n{output.decode()}\n{errors}"
-    return output.decode()
+    return process.returncode, output.decode(), errors

@@ -195,6 +195,8 @@ def test_a_tool_is_found_in_whatever_package_it_is(tmp_path: Path) -> None:
     assert kafka.tool("ZooKeeperMain") == "org.apache.zookeeper.ZooKeeperMain"
     with zipfile.ZipFile(tmp_path / "kafka-tools-3.9.1.jar", "w") as archive:
         archive.writestr("org/apache/kafka/tools/TopicCommand.class", b"")
+        archive.writestr("org/apache/kafka/tools/reassign/ReassignPartitionsCommand.class", b"")
     assert kafka.tool("TopicCommand") == "org.apache.kafka.tools.TopicCommand"
+    assert kafka.tool("ReassignPartitionsCommand") == "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     with pytest.raises(KafkaUnavailable, match=r"Kafka 2\.5\.1 has no tool Nonsense"):
         kafka.tool("Nonsense")
