@@ -16,7 +16,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
+from lethe.protocol.vocabulary import NO_BROKER, LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
@@ -114,6 +114,16 @@ async def answers(session: ZooKeeperSession, reach: BrokerReach = PLAINTEXT_REAC
     assert not unreadable
     ask = broker_asker(reach)
     return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
+
+
+def name_a_controller(session: ZooKeeperSession, brokers: int) -> Callable[[], Awaitable[bool]]:
+    """At least so many live brokers tell clients of a controller."""
+
+    async def condition() -> bool:
+        told = await answers(session)
+        return len(told) >= brokers and all((each.controller or NO_BROKER) != NO_BROKER for each in told)
+
+    return condition
 
 
 def is_known_to_all(

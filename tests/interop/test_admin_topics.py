@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 
 from lethe.cluster.local import LocalCluster
 from tests.interop.clients import bootstrap
-from tests.interop.conditions import complaints, gone_everywhere
+from tests.interop.conditions import complaints, gone_everywhere, name_a_controller, until
 from tests.interop.conftest import WHOSE, MakeCluster, fetched
 from tests.interop.java_clients import attempt
 
@@ -51,14 +51,17 @@ class Topics(NamedTuple):
 async def test_topics_live_and_die_by_kafkas_tool(
     kafka_cluster: MakeCluster, version: str, controllers: int, tmp_path: Path
 ) -> None:
-    async with kafka_cluster(version, controllers=controllers, listed=bool(controllers)) as cluster:
+    async with (
+        kafka_cluster(version, controllers=controllers, listed=bool(controllers)) as cluster,
+        cluster.session() as session,
+    ):
+        await until(name_a_controller(session, 3), "every broker names a controller")
         topics = Topics(cluster, version, tmp_path / "topics")
         sizes = ("--partitions", "3", "--replication-factor", "2")
         said = await topics("--create", "--topic", "orders", *sizes, "--config", "retention.ms=60000")
         assert "Created topic orders." in said
         said = await topics("--create", "--topic", "orders", *sizes, fails=True)
         assert re.search("Topic '?orders'? already exists", said), said
-        await topics("--create", "--if-not-exists", "--topic", "orders", *sizes)
         await topics("--create", "--topic", "placed", "--replica-assignment", "1:2,3:1")
         said = await topics("--create", "--topic", "wide", "--partitions", "1", "--replication-factor", "5", fails=True)
         assert "5 larger than available brokers: 3." in said
@@ -77,8 +80,7 @@ async def test_topics_live_and_die_by_kafkas_tool(
         await topics("--delete", "--topic", "orders")
         assert (await topics("--list")).split() == ["placed"]
         await topics("--delete", "--topic", "placed")
-        async with cluster.session() as session:
-            await gone_everywhere(cluster, session, "orders", "placed")
+        await gone_everywhere(cluster, session, "orders", "placed")
         assert complaints(cluster) == []
 
 
@@ -106,15 +108,18 @@ def _described(said: str, topic: str) -> tuple[int, int]:
 async def test_python_clients_create_grow_and_delete_topics(
     kafka_cluster: MakeCluster, version: str, controllers: int
 ) -> None:
-    async with kafka_cluster(version, controllers=controllers, listed=bool(controllers)) as cluster:
+    async with (
+        kafka_cluster(version, controllers=controllers, listed=bool(controllers)) as cluster,
+        cluster.session() as session,
+    ):
+        await until(name_a_controller(session, 3), "every broker names a controller")
         servers = bootstrap(cluster)
         # Kafka's controller answers when its own broker shows what was done; another one may be asked next.
         is_everywhere = bool(controllers)
         await _aiokafka(servers, is_everywhere)
         await asyncio.wait_for(asyncio.to_thread(_kafka_python, servers, is_everywhere), LIMIT_S)
         await asyncio.wait_for(asyncio.to_thread(_librdkafka, servers, is_everywhere), LIMIT_S)
-        async with cluster.session() as session:
-            await gone_everywhere(cluster, session, "aio", "python", "rd")
+        await gone_everywhere(cluster, session, "aio", "python", "rd")
         assert complaints(cluster) == []
 
 
