@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
@@ -30,12 +30,13 @@ class Takeover(enum.Enum):
     """Each time, at growing intervals."""
 
 
-class NewTopics(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NewTopics:
     """What a topic gets where a client's request to create it does not say."""
 
     partitions: int = 1
     replication_factor: int = 1
-    settings: BrokerSettings = NO_BROKER_SETTINGS
+    settings: BrokerSettings = field(default_factory=dict, hash=False)
     """Settings of brokers in the properties file that stand for settings of topics."""
     tiered_storage: bool = False
     """Brokers have a remote storage, so a topic may use it."""
