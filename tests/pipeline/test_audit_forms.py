@@ -31,7 +31,10 @@ VALUES: Final[tuple[Any, ...]] = (
     *("2026-01-02T03:04:05Z", "2026-01-02", [], ["a"], [1], {}, {"a": 1}, {"a": -1}, {"a": "1"}, {"a": 1.5}),
     *({"a": {"b": 1}}, {"a": None}, {"1": "0", "2-": "1"}, {"1": "0", "2": 0}, {"1": "", "": "0"}, {"-1": "0"}),
 )
-SUBJECTS: Final = ("topic/a", "broker/1", "controller/1001", "partition/a-0", "cluster", "topic/", "broker/x", "")
+SUBJECTS: Final = (
+    *("topic/a", "broker/1", "controller/1001", "partition/a-0", "client/User:a", "cluster"),
+    *("topic/", "broker/x", "client/", ""),
+)
 
 
 class Case(NamedTuple):

@@ -144,9 +144,9 @@ async def test_after_a_restart_on_a_full_file_system_what_was_renamed_is_removed
         config = agent_config(place, log_dirs=log_dirs, log_segment_delete_delay_ms=1_000)
         async with running(config, zookeeper.open_session) as app, connected(app) as connection:
             assert is_full(place)
-            answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1)))
+            answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1, replicas=(1, 2))))
             assert [row.error for row in answer.rows] == [ErrorCode.KAFKA_STORAGE_ERROR]  # type: ignore[union-attr]
             assert not app.loop.state.has_offline_log_dir
             await reach(lambda: not renamed.exists())
-            answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1)))
+            answer = await connection.ask(addressed(app, become(topic_id=X, leader=-1, replicas=(1, 2))))
             assert [row.error for row in answer.rows] == [ErrorCode.NONE]  # type: ignore[union-attr]
