@@ -72,6 +72,7 @@ async def row_of(world: World, attempt: Seen | None, control: str | None = "done
 @pytest.mark.zookeeper
 @pytest.mark.processes
 @pytest.mark.slow
+@pytest.mark.long
 async def test_some_attacks_are_refused_and_the_harness_tells_what_happens(tmp_path: Path) -> None:
     before = recorded()
     async with running(tmp_path) as world:
@@ -88,6 +89,7 @@ async def test_some_attacks_are_refused_and_the_harness_tells_what_happens(tmp_p
 @pytest.mark.zookeeper
 @pytest.mark.processes
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_attacks_succeed_where_doors_are_open(tmp_path: Path) -> None:
     """Each weakness lets the attacks in that it is about."""

@@ -104,6 +104,7 @@ def _described(said: str, topic: str) -> tuple[int, int]:
 # --- Python -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controllers", WHOSE)
 async def test_python_clients_create_grow_and_delete_topics(
     kafka_cluster: MakeCluster, version: str, controllers: int
