@@ -30,6 +30,8 @@ def patient_zookeeper() -> Iterator[str]:
         yield zookeeper.connect_string
 
 
+@pytest.mark.slow
+@pytest.mark.long
 async def test_a_silent_broker_does_not_keep_deletions_from_ending_and_is_named_until_it_answers(
     patient_zookeeper: str,
 ) -> None:

@@ -41,7 +41,13 @@ from tests.interop.conditions import (
 from tests.interop.conftest import START_LIMIT_S, fetched
 from tests.interop.java_clients import run
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+]
 ROWS = [(1, 2), (2, 1)]
 TAKING = {"controller.takeover": "always", "controller.takeover.interval.ms": "1000"}
 JAAS = """\
