@@ -9,7 +9,6 @@ from lethe.controller.core import (
     partition_creation_requests,
     reassignment_api,
     tasks_clients,
-    tasks_topic_requests,
     topic_creation_requests,
     topic_deletion_requests,
 )
@@ -28,11 +27,11 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
             election_requests.elect(step, task)
         case tasks_clients.AwaitElected():
             election_requests.await_elected(step, task)
-        case tasks_topic_requests.CreateRequestedTopics():
+        case tasks_clients.CreateRequestedTopics():
             topic_creation_requests.begin(step, task)
-        case tasks_topic_requests.DeleteRequestedTopics():
+        case tasks_clients.DeleteRequestedTopics():
             topic_deletion_requests.begin(step, task)
-        case tasks_topic_requests.AddRequestedPartitions():
+        case tasks_clients.AddRequestedPartitions():
             partition_creation_requests.begin(step, task)
         case _:
             assert_never(task)

@@ -27,7 +27,7 @@ from lethe.controller.core.expansion import set_topic, znode_of
 from lethe.controller.core.partition_creation_rules import check_growth
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
-from lethe.controller.core.tasks_topic_requests import AddRequestedPartitions, PartitionsAdded
+from lethe.controller.core.tasks_clients import AddRequestedPartitions, PartitionsAdded
 from lethe.controller.core.topic_creation_requests import racks_of
 from lethe.controller.core.topic_creation_rules import Assignment, RowRefused
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreatePartitionsResponse, GrowableTopic, GrownTopic

@@ -20,18 +20,20 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_clients import AlterReassignments, ElectAsRequested, ListReassignments
+from lethe.controller.core.tasks_clients import (
+    AddRequestedPartitions,
+    AlterReassignments,
+    CreateRequestedTopics,
+    DeleteRequestedTopics,
+    ElectAsRequested,
+    ListReassignments,
+)
 from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
     AlterPartitions,
     AnswerAsController,
     ControlProven,
     ControlShutdown,
-)
-from lethe.controller.core.tasks_topic_requests import (
-    AddRequestedPartitions,
-    CreateRequestedTopics,
-    DeleteRequestedTopics,
 )
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from lethe.protocol.kafka.admin_partitions import (

@@ -61,7 +61,6 @@ from lethe.controller.core import (
     tasks_power,
     tasks_reassignment,
     tasks_requests,
-    tasks_topic_requests,
     tasks_trash,
     term,
     topic_creation_requests,
@@ -188,7 +187,7 @@ def _read(  # noqa: C901 - as flat as `_run`
             producer_ids.on_producer_ids_read(step, then, outcomes)
         case tasks_reassignment.ReassignmentsRead():
             reassignment_requests.on_reassignments_read(step, then, outcomes)
-        case tasks_topic_requests.NewTopicsLookedUp():
+        case tasks_clients.NewTopicsLookedUp():
             topic_creation_requests.on_new_topics_looked_up(step, then, outcomes)
         case tasks_clients.SupersededRead():
             reassignment_api.on_superseded_read(step, then, outcomes)
@@ -309,11 +308,11 @@ def _written(  # noqa: C901 - as flat as `_run`
             reassignment_end.on_reassignments_finished(step, then, outcomes)
         case tasks_reassignment.ReassignmentsEnded():
             reassignment_end.on_reassignments_ended(step, then, outcomes)
-        case tasks_topic_requests.NewTopicsWritten():
+        case tasks_clients.NewTopicsWritten():
             topic_creation_requests.on_new_topics_written(step, then, outcomes)
-        case tasks_topic_requests.RequestedMarkersWritten():
+        case tasks_clients.RequestedMarkersWritten():
             topic_deletion_requests.on_requested_markers_written(step, then, outcomes)
-        case tasks_topic_requests.PartitionsAdded():
+        case tasks_clients.PartitionsAdded():
             partition_creation_requests.on_partitions_added(step, then, outcomes)
         case tasks_clients.SupersededRemoved():
             reassignment_api.on_superseded_removed(step, then, outcomes[0])

@@ -26,7 +26,7 @@ from lethe.controller.core.drawing import draw_below, fresh_topic_id
 from lethe.controller.core.replica_assignment import BrokerRack
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadTopics
-from lethe.controller.core.tasks_topic_requests import (
+from lethe.controller.core.tasks_clients import (
     CreateRequestedTopics,
     NewTopic,
     NewTopicsLookedUp,

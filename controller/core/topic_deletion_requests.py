@@ -25,7 +25,7 @@ from lethe.controller.core import client_waits, marks, protection, requests
 from lethe.controller.core.client_wait_memory import TopicDropped
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_topic_requests import DeleteRequestedTopics, MarkedTopic, RequestedMarkersWritten
+from lethe.controller.core.tasks_clients import DeleteRequestedTopics, MarkedTopic, RequestedMarkersWritten
 from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode

@@ -17,7 +17,7 @@ from lethe.controller.core import (
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_topic_requests import NewTopicsWritten
+from lethe.controller.core.tasks_clients import NewTopicsWritten
 from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic
 from lethe.protocol.kafka.to_controller import ControllerResponse
 from lethe.protocol.security.authorizer import Sender
