@@ -48,7 +48,7 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
     """Check the topics, and write those that pass; answer if none is to be written."""
     context = step.context
     request = requests.asked(context, task.key, CreatePartitionsRequest)
-    sender = context.cluster.unanswered[task.key].sender
+    sender = requests.sender_of(context, task.key)
     left, rows = (task.left, list(task.rows)) if task.left is not None else _first(request)
     growing: list[GrowableTopic] = []
     groups: list[tuple[Operation, ...]] = []
@@ -83,9 +83,9 @@ def _first(request: CreatePartitionsRequest) -> tuple[tuple[GrowableTopic, ...],
     return tuple(topic for topic in request.topics if named[topic.name] == 1), twice
 
 
-def _checked(context: Context, topic: GrowableTopic, sender: Sender | None) -> Assignment:
+def _checked(context: Context, topic: GrowableTopic, sender: Sender) -> Assignment:
     cluster = context.cluster
-    if sender is not None and not may_change(sender, ApiKey.CREATE_PARTITIONS, topic.name):
+    if not may_change(sender, ApiKey.CREATE_PARTITIONS, topic.name):
         raise RowRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
     if cluster.is_queued(topic.name) or topic.name in cluster.marks:
         raise RowRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")

@@ -50,6 +50,7 @@ from lethe.protocol.kafka.to_controller import (
     ControllerResponse,
     error_response,
 )
+from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check
 from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
@@ -94,6 +95,14 @@ def asked(context: Context, key: int, kind: type[R]) -> R:
     if not isinstance(request, kind):
         raise TypeError(f"request {key} is no {kind.__name__}: {request}")
     return request
+
+
+def sender_of(context: Context, key: int) -> Sender:
+    """Return the client that sent the request with this key. Raises TypeError if a broker sent it."""
+    sender = context.cluster.unanswered[key].sender
+    if sender is None:
+        raise TypeError(f"request {key} has no client")
+    return sender
 
 
 def answer(step: StepContext, key: int, response: ControllerResponse) -> None:

@@ -78,7 +78,7 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
     """Check the topics; look the good ones up in ZooKeeper, or answer if none is to be written."""
     context = step.context
     request = requests.asked(context, task.key, CreateTopicsRequest)
-    sender = context.cluster.unanswered[task.key].sender
+    sender = requests.sender_of(context, task.key)
     named = Counter(topic.name for topic in request.topics)
     around = _surroundings(context)
     rows: list[CreatedTopic] = []
@@ -121,7 +121,7 @@ def _surroundings(context: Context) -> Surroundings:
     )
 
 
-def _refused_before(name: str, times: int, sender: Sender | None) -> CreatedTopic | None:
+def _refused_before(name: str, times: int, sender: Sender) -> CreatedTopic | None:
     """Return the row of a topic that is refused before it is looked at, in Kafka's order; None if it is not."""
     hidden = ErrorCode.NONE if _may_describe(sender, name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name == CLUSTER_METADATA_TOPIC:
@@ -130,16 +130,16 @@ def _refused_before(name: str, times: int, sender: Sender | None) -> CreatedTopi
         return CreatedTopic(
             name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.", config_error=hidden
         )
-    if sender is not None and not may_change(sender, ApiKey.CREATE_TOPICS, name):
+    if not may_change(sender, ApiKey.CREATE_TOPICS, name):
         return CreatedTopic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.", config_error=hidden)
     return None
 
 
-def _may_describe(sender: Sender | None, name: str) -> bool:
-    return sender is None or sender.allows(Action(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name))
+def _may_describe(sender: Sender, name: str) -> bool:
+    return sender.allows(Action(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name))
 
 
-def _new_topic(context: Context, topic: CreatableTopic, assignment: Assignment, sender: Sender | None) -> NewTopic:
+def _new_topic(context: Context, topic: CreatableTopic, assignment: Assignment, sender: Sender) -> NewTopic:
     topic_id = fresh_topic_id(context) if context.config.ibp.creates_topic_ids else None
     replicas = tuple(assignment[number] for number in sorted(assignment))
     configs = configs_of(topic)

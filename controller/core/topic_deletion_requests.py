@@ -50,13 +50,13 @@ def begin(step: StepContext, task: DeleteRequestedTopics) -> None:
     """Mark the topics that may be deleted, or answer if none is to be marked."""
     context = step.context
     request = requests.asked(context, task.key, DeleteTopicsRequest)
-    pending = context.cluster.unanswered[task.key]
-    error = _refused_whole(context, request, pending.version)
+    sender = requests.sender_of(context, task.key)
+    error = _refused_whole(context, request, context.cluster.unanswered[task.key].version)
     if error is not None:
         requests.answer(step, task.key, error_response(request, error))
         return
     ids = {topic.id: name for name, topic in context.cluster.topics.items() if topic.id is not None}
-    rows = tuple(_row(context, topic, ids, pending.sender) for topic in request.topics)
+    rows = tuple(_row(context, topic, ids, sender) for topic in request.topics)
     names = dict.fromkeys(row.name for row in rows if row.error == ErrorCode.NONE and row.name is not None)
     if not names:
         requests.answer(step, task.key, DeleteTopicsResponse(rows))
@@ -74,16 +74,16 @@ def _refused_whole(context: Context, request: DeleteTopicsRequest, version: int)
     return None
 
 
-def _row(context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sender: Sender | None) -> DeletedTopic:
+def _row(context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sender: Sender) -> DeletedTopic:
     """Return the topic's row, without an error if it is to be marked. The first matching rule decides."""
     topic_id = asked.topic_id
     name = asked.name if topic_id is None else ids.get(topic_id)
     if topic_id is not None:
         if name is None:
             return DeletedTopic(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        if sender is not None and not sender.allows(Action(AclOperation.DESCRIBE, ResourceType.TOPIC, name)):
+        if not sender.allows(Action(AclOperation.DESCRIBE, ResourceType.TOPIC, name)):
             return DeletedTopic(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if name is None or (sender is not None and not may_change(sender, ApiKey.DELETE_TOPICS, name)):
+    if name is None or not may_change(sender, ApiKey.DELETE_TOPICS, name):
         return DeletedTopic(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     cluster = context.cluster
     if name not in cluster.topics or cluster.is_queued(name) or name in cluster.trash.ending:

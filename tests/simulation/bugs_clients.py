@@ -76,9 +76,7 @@ def deleted_by_the_id_of_an_earlier_topic() -> AbstractContextManager[object]:
     """Ids are kept when their topics go: one of an earlier topic deletes the one that has the name now."""
     row, known = topic_deletion_requests._row, dict[TopicId, str]()
 
-    def by_any_id(
-        context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sender: Sender | None
-    ) -> DeletedTopic:
+    def by_any_id(context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sender: Sender) -> DeletedTopic:
         known.update(ids)
         return row(context, asked, known, sender)
 
