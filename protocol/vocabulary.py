@@ -229,6 +229,11 @@ def topic_name_problem(name: str) -> str | None:
     return None if reason is None else f"Topic name is invalid: {reason}"
 
 
+def metric_name(topic: str) -> str:
+    """Return the topic's name as Kafka's metric names have it, which cannot tell '.' from '_'."""
+    return topic.replace(".", "_")
+
+
 def collides_with(name: str, existing: str) -> bool:
-    """True if the names differ only in '.' against '_', which Kafka's metric names cannot tell apart."""
-    return name != existing and name.replace(".", "_") == existing.replace(".", "_")
+    """True if the names differ, and Kafka's metric names cannot tell them apart."""
+    return name != existing and metric_name(name) == metric_name(existing)

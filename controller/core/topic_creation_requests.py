@@ -36,6 +36,7 @@ from lethe.controller.core.topic_creation_rules import (
     Assignment,
     RowRefused,
     Surroundings,
+    TopicNames,
     already_exists,
     check_topic,
     configs_of,
@@ -94,7 +95,7 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
             rows.append(_refused(step, topic.name, problem))
             continue
         new.append(_new_topic(context, topic, assignment, sender))
-        around = around._replace(topics=(*around.topics, topic.name))
+        around.topics.add(topic.name)
     if request.validate_only or not new:
         _answer(step, task.key, (*rows, *(topic.row for topic in new)))
         return
@@ -110,7 +111,7 @@ def _surroundings(context: Context) -> Surroundings:
         return None if found is None else found.reason
 
     return Surroundings(
-        topics=(*cluster.topics, *cluster.quarantined_topics),
+        topics=TopicNames((*cluster.topics, *cluster.quarantined_topics)),
         cached={name: None for name in cluster.topics if not cluster.is_queued(name) and name not in trash.ending},
         marked={**dict.fromkeys(cluster.deletions), **dict.fromkeys(cluster.marks)},
         brokers=racks_of(context),

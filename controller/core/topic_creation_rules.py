@@ -10,7 +10,7 @@ partition without replicas, a broker id below 0, and more partitions than a znod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lethe.controller.core.config import NewTopics
@@ -20,7 +20,7 @@ from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, checked_topic_configs
 from lethe.protocol.kafka.topic_defaults import BrokerSettings, topic_defaults
-from lethe.protocol.vocabulary import collides_with, topic_name_problem
+from lethe.protocol.vocabulary import metric_name, topic_name_problem
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
 
 Assignment = dict[int, tuple[int, ...]]
@@ -38,11 +38,31 @@ class RowRefused(Exception):
         self.message: Final = message
 
 
+class TopicNames:
+    """Names of topics, among which those that collide with a name are found without looking at the others."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names: dict[str, set[str]] = {}
+        """By metric name."""
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        self._names.setdefault(metric_name(name), set()).add(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._names.get(metric_name(name), ())
+
+    def colliding_with(self, name: str) -> list[str]:
+        """Return the other topics that Kafka's metric names cannot tell from this one."""
+        return sorted(self._names.get(metric_name(name), set()) - {name})
+
+
 class Surroundings(NamedTuple):
     """What a new topic has to fit to."""
 
-    topics: Collection[str]
-    """Every topic in ZooKeeper: in service, being deleted or unreadable."""
+    topics: TopicNames
+    """Every topic in ZooKeeper, in service, being deleted or unreadable, and those of the request that are accepted."""
     cached: Container[str]
     """Topics in service: those that brokers show."""
     marked: Container[str]
@@ -109,10 +129,10 @@ def _check_name(name: str, around: Surroundings) -> None:
         raise _exists(name)
     if reason := around.reserved(name):
         raise RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' cannot be created: {reason}.")
-    if colliding := [other for other in around.topics if collides_with(name, other)]:
+    if colliding := around.topics.colliding_with(name):
         raise RowRefused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topics: {', '.join(sorted(colliding))}",
+            f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
         )
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from lethe.controller.core.config import NewTopics
 from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack
-from lethe.controller.core.topic_creation_rules import RowRefused, Surroundings, check_topic, configs_of
+from lethe.controller.core.topic_creation_rules import RowRefused, Surroundings, TopicNames, check_topic, configs_of
 from lethe.protocol.kafka.admin import CreatableAssignment, CreatableConfig, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_defaults import BrokerSetting, ConfigSource
 
 AROUND = Surroundings(
-    topics=("there", "going", "a.b", "a_c.d"),
+    topics=TopicNames(("there", "going", "a.b", "a_c.d")),
     cached=("there", "a.b", "a_c.d"),
     marked=("going", "left"),
     brokers=(BrokerRack(1), BrokerRack(2), BrokerRack(3)),
