@@ -22,8 +22,8 @@ from lethe.protocol.vocabulary import (
     topic_name_problem,
 )
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Operation, SetData
-from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
+from lethe.protocol.zookeeper.operations import Create, Operation
+from lethe.protocol.zookeeper.topic_creation import creation_of_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,8 @@ def creation_problem(plan: TopicPlan, *, topics: Collection[str], marked: Collec
 
 
 def creation_operations(plan: TopicPlan, *, config_exists: bool) -> tuple[Operation, ...]:
-    """Return the writes of the configuration and then the topic, to be applied together.
-
-    A configuration that an earlier topic of this name left behind is replaced.
-    """
-    config = encode_config(dict(sorted(plan.config.items())))
-    path = paths.config_topic(plan.name)
-    assignments = {partition: ReplicaAssignment(replicas) for partition, replicas in enumerate(plan.assignment)}
-    return (
-        SetData(path, config, ANY_VERSION) if config_exists else Create(path, config),
-        Create(paths.topic(plan.name), encode_topic(TopicZnode(assignments, plan.topic_id))),
-    )
+    """Return the writes that create the topic, to be applied together."""
+    return creation_of_topic(plan.name, plan.topic_id, plan.assignment, plan.config, config_exists=config_exists)
 
 
 def deletion_problem(name: str, *, topics: Collection[str]) -> str | None:

@@ -50,20 +50,18 @@ from lethe.protocol.security.acls import Operation as AclOperation
 from lethe.protocol.security.acls import ResourceType
 from lethe.protocol.security.authorizer import Action, Sender
 from lethe.protocol.security.rights import may_change
-from lethe.protocol.vocabulary import CLUSTER_METADATA_TOPIC, ReplicaAssignment
-from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.vocabulary import CLUSTER_METADATA_TOPIC
+from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
-    ANY_VERSION,
-    Create,
     Exists,
     Operation,
     Present,
     ReadOutcome,
-    SetData,
     ZkError,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.topic_creation import creation_of_topic
 
 MAX_ATTEMPTS: Final = 5
 _WHAT: Final = "creating the topic that a client requested"
@@ -181,21 +179,12 @@ def on_new_topics_looked_up(step: StepContext, task: NewTopicsLookedUp, outcomes
             rows.append(_refused(step, topic.name, problem))
             continue
         new.append(topic)
-        groups.append(_creation(topic, config_exists=isinstance(config, Present)))
+        what = topic.name, topic.topic_id, topic.assignment, dict(topic.configs)
+        groups.append(creation_of_topic(*what, config_exists=isinstance(config, Present)))
     if groups:
         step.write(groups, NewTopicsWritten(task, tuple(rows), tuple(new)))
     else:
         _end(step, task.key, rows, task.created)
-
-
-def _creation(topic: NewTopic, *, config_exists: bool) -> tuple[Operation, ...]:
-    config = znodes.encode_config(dict(sorted(topic.configs)))
-    path = paths.config_topic(topic.name)
-    assignments = {number: ReplicaAssignment(replicas) for number, replicas in enumerate(topic.assignment)}
-    return (
-        SetData(path, config, ANY_VERSION) if config_exists else Create(path, config),
-        Create(paths.topic(topic.name), znodes.encode_topic(znodes.TopicZnode(assignments, topic.topic_id))),
-    )
 
 
 def on_new_topics_written(step: StepContext, task: NewTopicsWritten, outcomes: Sequence[GroupOutcome]) -> None:
