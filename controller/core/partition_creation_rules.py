@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lethe.controller.core.replica_assignment import BrokerRack
-from lethe.controller.core.topic_creation_rules import Assignment, RowRefused, check_counts, check_room, placed
+from lethe.controller.core.topic_creation_rules import (
+    Assignment,
+    RowRefused,
+    bad_assignment,
+    check_counts,
+    check_replicas,
+    check_room,
+    placed,
+)
 from lethe.protocol.kafka.admin import GrowableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import ReplicaAssignment
@@ -64,34 +72,25 @@ def _given(
     known = frozenset(broker.id for broker in brokers)
     named = dict.fromkeys(replica for replicas in assignments for replica in replicas)
     if unknown := [str(broker) for broker in named if broker not in known]:
-        raise RowRefused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Unknown broker(s) in replica assignment: {', '.join(unknown)}."
-        )
+        raise bad_assignment(f"Unknown broker(s) in replica assignment: {', '.join(unknown)}.")
     if len(assignments) != added:
-        raise RowRefused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Increasing the number of partitions by {added} but {len(assignments)} assignments provided.",
+        raise bad_assignment(
+            f"Increasing the number of partitions by {added} but {len(assignments)} assignments provided."
         )
     return dict(enumerate(assignments, start=existing))
 
 
 def _check_given(given: Assignment, replication_factor: int) -> None:
     for partition, replicas in given.items():
-        if not replicas:
-            raise RowRefused(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Cannot have replication factor of 0 for partition id {partition}.",
-            )
+        check_replicas(partition, replicas)
         if len(replicas) != len(set(replicas)):
-            raise RowRefused(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            raise bad_assignment(
                 f"Duplicate brokers not allowed in replica assignment: {', '.join(map(str, replicas))} "
-                f"for partition id {partition}.",
+                f"for partition id {partition}."
             )
     if others := {n: len(replicas) for n, replicas in given.items() if len(replicas) != replication_factor}:
-        raise RowRefused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        raise bad_assignment(
             f"Inconsistent replication factor between partitions, partition 0 has {replication_factor} while "
             f"partitions [{', '.join(map(str, others))}] have replication factors "
-            f"[{', '.join(map(str, others.values()))}], respectively.",
+            f"[{', '.join(map(str, others.values()))}], respectively."
         )

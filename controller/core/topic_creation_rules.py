@@ -77,7 +77,7 @@ class Surroundings(NamedTuple):
 def check_topic(topic: CreatableTopic, around: Surroundings) -> Assignment:
     """Return the new topic's assignment. Raises RowRefused."""
     if topic.name in around.cached:
-        raise _exists(topic.name)
+        raise already_exists(topic.name)
     configs = _configs(topic)
     if topic.assignments and (topic.num_partitions, topic.replication_factor) != (BROKERS_DEFAULT, BROKERS_DEFAULT):
         raise RowRefused(
@@ -106,13 +106,9 @@ def _configs(topic: CreatableTopic) -> dict[str, str]:
     return configs_of(topic)
 
 
-def _exists(name: str) -> RowRefused:
-    return RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-
-
 def already_exists(name: str) -> RowRefused:
-    """Return the refusal of a topic that another process has created in between."""
-    return _exists(name)
+    """Return the refusal of a topic whose name is taken."""
+    return RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def marked_for_deletion(name: str) -> RowRefused:
@@ -126,7 +122,7 @@ def _check_name(name: str, around: Surroundings) -> None:
     if name in around.marked:
         raise marked_for_deletion(name)
     if name in around.topics:
-        raise _exists(name)
+        raise already_exists(name)
     if reason := around.reserved(name):
         raise RowRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' cannot be created: {reason}.")
     if colliding := around.topics.colliding_with(name):
@@ -190,12 +186,12 @@ def placed(
 def _check_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
     sizes = {len(replicas): None for replicas in assignment.values()}
     if len(sizes) != 1:
-        raise _bad_assignment("All partitions should have the same number of replicas")
+        raise bad_assignment("All partitions should have the same number of replicas")
     for replicas in assignment.values():
         if len(replicas) != len(set(replicas)):
-            raise _bad_assignment(f"Duplicate replica assignment found: {_as_scala(assignment)}")
+            raise bad_assignment(f"Duplicate replica assignment found: {_as_scala(assignment)}")
     if sorted(assignment) != list(range(len(assignment))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     for partition, replicas in assignment.items():
         check_replicas(partition, replicas)
     check_room(len(assignment))
@@ -204,14 +200,15 @@ def _check_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
 def check_replicas(partition: int, replicas: tuple[int, ...]) -> None:
     """Raise RowRefused for what a topic's znode must not say of a partition."""
     if not replicas:
-        raise _bad_assignment(f"Cannot have replication factor of 0 for partition id {partition}.")
+        raise bad_assignment(f"Cannot have replication factor of 0 for partition id {partition}.")
     if any(not 0 <= broker <= INT32_MAX for broker in replicas):
-        raise _bad_assignment(
+        raise bad_assignment(
             f"Replicas of partition id {partition} are no broker ids: {', '.join(map(str, replicas))}."
         )
 
 
-def _bad_assignment(message: str) -> RowRefused:
+def bad_assignment(message: str) -> RowRefused:
+    """Return the refusal of replicas that a client assigns."""
     return RowRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
