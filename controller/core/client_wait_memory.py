@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lethe.protocol.kafka.to_controller import AdminResponse
+from lethe.protocol.kafka.admin import TopicResponse
+from lethe.protocol.kafka.admin_partitions import ElectLeadersResponse
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
 
 
@@ -29,6 +30,7 @@ class TopicDropped(NamedTuple):
 
 
 AwaitedOutcome = PartitionsLed | TopicDropped
+AwaitedResponse = TopicResponse | ElectLeadersResponse
 
 
 class LastSent(NamedTuple):
@@ -53,15 +55,15 @@ class SentOutcomes:
 class ClientWait:
     """One request that waits."""
 
-    response: AdminResponse
+    response: AwaitedResponse
     """The answer if all outcomes come in time."""
     deadline_ms: int
-    leaderless: dict[PartitionsLed, None] = field(default_factory=dict)
-    undropped: dict[TopicDropped, None] = field(default_factory=dict)
+    unsent: dict[AwaitedOutcome, None]
+    """Outcomes that memory does not have yet; a topic in deletion stays here until brokers answer its tombstones."""
     unacknowledged: list[SentOutcomes] = field(default_factory=list)
 
     @property
     def pending(self) -> tuple[AwaitedOutcome, ...]:
         """Return the outcomes that are not there yet."""
         sent = (outcome for each in self.unacknowledged for outcome in each.outcomes)
-        return (*self.leaderless, *sent, *self.undropped)
+        return (*self.unsent, *sent)

@@ -30,6 +30,7 @@ from typing import TypeVar
 
 from lethe.controller.core.client_wait_memory import (
     AwaitedOutcome,
+    AwaitedResponse,
     ClientWait,
     LastSent,
     PartitionsLed,
@@ -48,29 +49,21 @@ from lethe.protocol.kafka.admin import (
     DeleteTopicsResponse,
     GrownTopic,
 )
-from lethe.protocol.kafka.admin_partitions import (
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsResponse,
-    PartitionOutcome,
-    TopicOutcome,
-)
+from lethe.protocol.kafka.admin_partitions import ElectLeadersResponse, PartitionOutcome, TopicOutcome
 from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.to_controller import AdminResponse
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId
 
 R = TypeVar("R", DeletedTopic, GrownTopic, PartitionOutcome)
 
 
 def wait(
-    step: StepContext, key: int, response: AdminResponse, outcomes: Iterable[AwaitedOutcome], timeout_ms: int
+    step: StepContext, key: int, response: AwaitedResponse, outcomes: Iterable[AwaitedOutcome], timeout_ms: int
 ) -> None:
     """Answer the request with this response as soon as all outcomes are there; see above.
 
     Each outcome belongs to a row of the response without an error. Everything that the request needs is written."""
-    waiting = ClientWait(response, step.now_ms + timeout_ms)
-    _await(waiting, outcomes)
+    waiting = ClientWait(response, step.now_ms + timeout_ms, dict.fromkeys(outcomes))
     if timeout_ms <= 0 or not waiting.pending:
         step.reply(key, _timed_out(waiting))
         return
@@ -124,29 +117,19 @@ def _set_timer(step: StepContext) -> None:
 def _update(context: Context, waiting: ClientWait, unanswered: Mapping[BrokerId, int]) -> None:
     """Drop the outcomes that are there."""
     cluster = context.cluster
-    for outcome in [each for each in waiting.undropped if _is_dropped(cluster, each)]:
-        del waiting.undropped[outcome]
+    for outcome in [each for each in waiting.unsent if isinstance(each, TopicDropped) and _is_dropped(cluster, each)]:
+        del waiting.unsent[outcome]
     for awaited in list(waiting.unacknowledged):
         if _is_acknowledged(context, awaited, unanswered):
             waiting.unacknowledged.remove(awaited)
             # A leader may be gone again: then the next one is waited for.
-            _await(waiting, [each for each in awaited.outcomes if not _is_sent(cluster, each)])
-    unsent: tuple[AwaitedOutcome, ...] = (*waiting.leaderless, *waiting.undropped)
-    sent = {outcome: None for outcome in unsent if _is_sent(cluster, outcome)}
+            waiting.unsent.update((each, None) for each in awaited.outcomes if not _is_sent(cluster, each))
+    sent = {outcome: None for outcome in waiting.unsent if _is_sent(cluster, outcome)}
     if sent:
         awaited = SentOutcomes(sent)
-        waiting.leaderless = {each: None for each in waiting.leaderless if each not in sent}
-        waiting.undropped = {each: None for each in waiting.undropped if each not in sent}
+        waiting.unsent = {each: None for each in waiting.unsent if each not in sent}
         if not _is_acknowledged(context, awaited, unanswered):
             waiting.unacknowledged.append(awaited)
-
-
-def _await(waiting: ClientWait, outcomes: Iterable[AwaitedOutcome]) -> None:
-    for outcome in outcomes:
-        if isinstance(outcome, TopicDropped):
-            waiting.undropped[outcome] = None
-        else:
-            waiting.leaderless[outcome] = None
 
 
 def _is_sent(cluster: ClusterState, outcome: AwaitedOutcome) -> bool:
@@ -219,7 +202,7 @@ def _oldest_unanswered(cluster: ClusterState) -> dict[BrokerId, int]:
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
-def _timed_out(waiting: ClientWait) -> AdminResponse:
+def _timed_out(waiting: ClientWait) -> AwaitedResponse:
     """Return the response with REQUEST_TIMED_OUT in the rows whose outcomes are not there."""
     topics = {outcome.topic: None for outcome in waiting.pending}
     match waiting.response:
@@ -237,8 +220,6 @@ def _timed_out(waiting: ClientWait) -> AdminResponse:
                 for topic, partitions in elected
             )
             return replace(waiting.response, topics=tuple(TopicOutcome(*each) for each in rows))
-        case AlterPartitionReassignmentsResponse() | ListPartitionReassignmentsResponse():
-            return waiting.response
 
 
 def _late(row: R, is_late: bool) -> R:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from lethe.controller.core import client_waits, owed
-from lethe.controller.core.client_wait_memory import AwaitedOutcome, PartitionsLed, TopicDropped
+from lethe.controller.core.client_wait_memory import AwaitedOutcome, AwaitedResponse, PartitionsLed, TopicDropped
 from lethe.controller.core.cluster_state import PendingRequest
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import AnswerClients, Effect, HoldRequest, Reply, Send, SetTimer
@@ -58,7 +58,7 @@ def at_end_of_step(step: StepContext) -> list[Effect]:
 def begin(
     context: Context,
     *outcomes: AwaitedOutcome,
-    response: AdminResponse = CREATED,
+    response: AwaitedResponse = CREATED,
     timeout_ms: int = 30_000,
     shown_to: Sequence[int] = (1, 2),
 ) -> list[Effect]:
@@ -253,7 +253,7 @@ def test_a_later_topic_of_the_name_does_not_hold_up_the_end_of_the_earlier_one()
     ],
     ids=["CreatePartitions", "ElectLeaders"],
 )
-def test_only_rows_that_wait_are_late(response: AdminResponse, late: AdminResponse) -> None:
+def test_only_rows_that_wait_are_late(response: AwaitedResponse, late: AwaitedResponse) -> None:
     context = cluster(1)
     begin(context, response=response, shown_to=(1,))
     assert answers(expired(context)) == [late]
