@@ -19,12 +19,10 @@ from typing import Final, NamedTuple
 from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.topic_configs import (
     TOPIC_CONFIGS,
-    InvalidTopicConfig,
     Value,
     checked_topic_configs,
     parse_value,
     text_of,
-    topic_config_value,
 )
 
 _MINUTE_MS: Final = 60_000
@@ -106,15 +104,14 @@ def broker_setting_value(broker_name: str, text: str) -> Value:
     """Return the value that this setting of brokers gives to topics. Raises InvalidTopicConfig."""
     name = TOPIC_NAMES[broker_name]
     unit_ms = _UNITS_MS.get(broker_name.rpartition(".")[2])
-    try:
-        value = parse_value(broker_name, text, TOPIC_CONFIGS[name].type)
-        if unit_ms is not None and isinstance(value, int):
-            text = str(value * unit_ms)
-        if name == "retention.ms" and isinstance(value, int) and value < 0:
-            return -1
-        return topic_config_value(name, text)
-    except InvalidTopicConfig as problem:
-        raise InvalidTopicConfig(str(problem).replace(f" {name}:", f" {broker_name}:", 1)) from problem
+    config = TOPIC_CONFIGS[name]
+    value = parse_value(broker_name, text, config.type)
+    if name == "retention.ms" and isinstance(value, int) and value < 0:
+        return -1
+    if unit_ms is not None and isinstance(value, int):
+        value = parse_value(broker_name, str(value * unit_ms), config.type)
+    config.check(broker_name, value)
+    return value
 
 
 def topic_defaults(settings: BrokerSettings) -> dict[str, str]:
