@@ -42,8 +42,6 @@ from lethe.protocol.kafka.codec_layout import Shape
 from lethe.protocol.kafka.codec_primitives import Unencodable
 from lethe.protocol.kafka.config_entries import ConfigEntry
 
-_OUTCOME: Final = Shape(PartitionOutcome, ("partition_index", "error_code", "error_message"))
-
 # --- CreateTopics -------------------------------------------------------------------------------------------------
 
 
@@ -126,9 +124,6 @@ def delete_topics_response(_version: int) -> Binding:
 
 
 def create_partitions_request(_version: int) -> Binding:
-    def make_topic(name: str, total: int, assignments: tuple[tuple[int, ...], ...] | None) -> GrowableTopic:
-        return GrowableTopic(name, total, assignments)
-
     def items(request: CreatePartitionsRequest) -> tuple[Any, ...]:
         topics = [
             (name, total, None if assignments is None else [(brokers,) for brokers in assignments])
@@ -139,7 +134,7 @@ def create_partitions_request(_version: int) -> Binding:
     return Binding(
         shapes={
             "CreatePartitionsRequest": Shape(CreatePartitionsRequest, ("topics", "timeout", "validate_only")),
-            "CreatePartitionsTopic": Shape(make_topic, ("name", "count", "assignments")),
+            "CreatePartitionsTopic": Shape(GrowableTopic, ("name", "count", "assignments")),
             "CreatePartitionsAssignment": Shape(_only, ("broker_ids",)),
         },
         items=items,
@@ -202,11 +197,12 @@ def alter_partition_reassignments_request(_version: int) -> Binding:
 
 def alter_partition_reassignments_response(_version: int) -> Binding:
     names = ("responses", "error_code", "error_message", "throttle_time")
+    partition = ("partition_index", "error_code", "error_message")
     return Binding(
         shapes={
             "AlterPartitionReassignmentsResponse": Shape(AlterPartitionReassignmentsResponse, names),
             "ReassignableTopicResponse": Shape(TopicOutcome, ("name", "partitions")),
-            "ReassignablePartitionResponse": _OUTCOME,
+            "ReassignablePartitionResponse": Shape(PartitionOutcome, partition),
         },
         items=attrgetter("topics", "error", "message", "throttle_time_ms"),
     )

@@ -341,6 +341,8 @@ _API_OF_ADMIN: Final[Mapping[type[AdminRequest], ApiKey]] = MappingProxyType(
 
 def api_of_request(request: Request) -> ApiKey:
     """Return the API that carries the request."""
+    if isinstance(request, AdminRequest):
+        return _API_OF_ADMIN[type(request)]
     match request:
         case Addressed(request=control):
             return api_of(control)
@@ -358,15 +360,6 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.ALTER_PARTITION
         case AllocateProducerIdsRequest():
             return ApiKey.ALLOCATE_PRODUCER_IDS
-        case (
-            CreateTopicsRequest()
-            | DeleteTopicsRequest()
-            | CreatePartitionsRequest()
-            | ElectLeadersRequest()
-            | AlterPartitionReassignmentsRequest()
-            | ListPartitionReassignmentsRequest()
-        ):
-            return _API_OF_ADMIN[type(request)]
         case ListTransactionsRequest():
             return ApiKey.LIST_TRANSACTIONS
         case ListOffsetsRequest():
