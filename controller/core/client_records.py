@@ -24,11 +24,9 @@ from lethe.protocol.kafka.errors import error_name
 from lethe.protocol.kafka.queries import api_of_request
 from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse, errors_of
 from lethe.protocol.security.authorizer import Sender
-from lethe.protocol.vocabulary import topic_id_to_text
+from lethe.protocol.vocabulary import MAX_TOPIC_NAME_LENGTH, topic_id_to_text
 
 NAMES_RECORDED: Final = 20
-MAX_NAME: Final = 249
-"""Kafka's limit for the names of topics."""
 
 
 def record_of(request: AdminRequest, sender: Sender, response: ControllerResponse) -> EventRecord | None:
@@ -40,7 +38,7 @@ def record_of(request: AdminRequest, sender: Sender, response: ControllerRespons
         "api": api_of_request(request).name,
         "host": sender.client.host,
         "topics": len(names),
-        "names": ", ".join(name[:MAX_NAME] for name in names[:NAMES_RECORDED]),
+        "names": ", ".join(name[:MAX_TOPIC_NAME_LENGTH] for name in names[:NAMES_RECORDED]),
         "errors": dict(Counter(map(error_name, errors_of(response)))),
     }
     if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest):

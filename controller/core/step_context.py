@@ -151,7 +151,8 @@ class StepContext:
         self.effects.append(Reply(key, response))
         if answered.sender is not None and isinstance(answered.request, AdminRequest):
             record = client_records.record_of(answered.request, answered.sender, response)
-            self.effects.extend(() if record is None else (Record(record),))
+            if record is not None:
+                self.effects.append(Record(record))
 
     def set_timer(self, timer: Timer, at_ms: int) -> None:
         self.context.timers[timer] = at_ms
