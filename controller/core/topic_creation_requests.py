@@ -4,7 +4,7 @@
     ---------------------------------------------------  ------------------------------------------------------------
     fails a check                                        `topic_creation_rules`; nothing of it is written
     its topic was created by another process meanwhile   TOPIC_ALREADY_EXISTS
-    its write failed otherwise                           UNKNOWN_SERVER_ERROR, and the reason is recorded
+    its marker is unseen, or its write failed otherwise  UNKNOWN_SERVER_ERROR, and the reason is recorded
     is written                                           what `client_waits` says
 
 A topic is one multi, like Kafka's two writes: the configuration, then the topic's znode with its id. A configuration
@@ -173,14 +173,15 @@ def on_new_topics_looked_up(step: StepContext, task: NewTopicsLookedUp, outcomes
     rows, new = list(task.rows), []
     groups: list[tuple[Operation, ...]] = []
     for topic, marker, config in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
-        if not is_absent(marker):
-            is_marked = isinstance(marker, Present)
-            problem = marked_for_deletion(topic.name) if is_marked else RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
-            rows.append(_refused(step, topic.name, problem))
-            continue
-        new.append(topic)
-        what = topic.name, topic.topic_id, topic.assignment, dict(topic.configs)
-        groups.append(creation_of_topic(*what, config_exists=isinstance(config, Present)))
+        if is_absent(marker):
+            new.append(topic)
+            what = topic.name, topic.topic_id, topic.assignment, dict(topic.configs)
+            groups.append(creation_of_topic(*what, config_exists=isinstance(config, Present)))
+        elif isinstance(marker, Present):
+            rows.append(_refused(step, topic.name, marked_for_deletion(topic.name)))
+        else:
+            why = f"reading {paths.delete_topic(topic.name)}: {marker}"
+            rows.append(_refused(step, topic.name, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=why)))
     if groups:
         step.write(groups, NewTopicsWritten(task, tuple(rows), tuple(new)))
     else:
