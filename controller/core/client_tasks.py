@@ -22,7 +22,7 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
         case tasks_clients.AnswerAlterReassignments():
             reassignment_api.answer(step, task)
         case tasks_clients.ListReassignments():
-            reassignment_api.listed(step, task)
+            reassignment_api.list_reassignments(step, task)
         case tasks_clients.ElectAsRequested():
             election_requests.elect(step, task)
         case tasks_clients.AwaitElected():

@@ -32,7 +32,7 @@ from lethe.controller.core.leader_changes import choice
 from lethe.controller.core.partition_sets import numbers_in, partition_columns
 from lethe.controller.core.preferred import Obstacle, is_led_by_preferred, obstacle
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_clients import AwaitElected, ElectAsRequested, RefusedPartition
+from lethe.controller.core.tasks_clients import NO_PARTITION, AwaitElected, ElectAsRequested, RefusedPartition
 from lethe.controller.core.tasks_partitions import ElectLeaders
 from lethe.protocol.kafka.admin_partitions import (
     ElectionKind,
@@ -67,7 +67,6 @@ _KINDS: Final[Mapping[int, _Kind]] = MappingProxyType(
     }
 )
 _NOT_NEEDED = RefusedPartition(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-_UNKNOWN = RefusedPartition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 _QUEUED = RefusedPartition(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
 _NOT_WRITTEN = RefusedPartition(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
@@ -109,7 +108,7 @@ def _problem(context: Context, topic_partition: TopicPartition, kind: _Kind) -> 
     cluster = context.cluster
     match obstacle(cluster, topic_partition):
         case Obstacle.NO_PARTITION:
-            return _UNKNOWN
+            return NO_PARTITION
         case Obstacle.QUEUED:
             return _QUEUED
         case Obstacle.NO_LEADERSHIP:
@@ -155,7 +154,7 @@ def _failure(context: Context, topic_partition: TopicPartition, kind: _Kind) -> 
         return None if problem is _NOT_NEEDED else problem
     partition = context.cluster.partition(topic_partition)
     if partition is None or partition.leader_and_isr is None:
-        return _UNKNOWN
+        return NO_PARTITION
     result = choice(context, topic_partition, partition.assignment, partition.leader_and_isr, False, kind.strategy)
     if isinstance(result, Elected):
         return _NOT_WRITTEN

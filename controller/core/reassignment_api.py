@@ -33,6 +33,7 @@ from lethe.controller.core.reassignment import WOULD_LOSE_RECORDS, would_lose_re
 from lethe.controller.core.reassignment_requests import controller_among, write_requested
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import (
+    NO_PARTITION,
     AlteredRows,
     AlterReassignments,
     AnswerAlterReassignments,
@@ -59,7 +60,6 @@ from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, ZkEr
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _WHAT = "altering reassignments as a client requested"
-_NO_PARTITION = RefusedPartition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 _NOTHING_MOVES = RefusedPartition(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
 _HAS_ARRIVED = RefusedPartition(
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
@@ -115,7 +115,7 @@ def _judge(
     elif partition is None or not partition.assignment.is_being_reassigned:
         return _HAS_ARRIVED if topic_partition in cluster.reassignments else _NOTHING_MOVES
     if partition is None or cluster.is_queued(topic_partition.topic):
-        return _NO_PARTITION
+        return NO_PARTITION
     target = partition.assignment.origin if replicas is None else replicas
     problem = controller_among(context, target)
     if problem is None and would_lose_records(partition, partition.assignment.reassign_to(target)):
@@ -130,9 +130,9 @@ def _problem(context: Context, replicas: tuple[int, ...], origin: tuple[int, ...
     if not replicas:
         return "Empty replica list specified in partition reassignment."
     if len(frozenset(replicas)) != len(replicas):
-        return f"Duplicate replica ids in partition reassignment replica list: {_listed('ArrayBuffer', replicas)}"
+        return f"Duplicate replica ids in partition reassignment replica list: {_as_scala('ArrayBuffer', replicas)}"
     if any(replica < 0 for replica in replicas):
-        return f"Invalid broker id in replica list: {_listed('ArrayBuffer', replicas)}"
+        return f"Invalid broker id in replica list: {_as_scala('ArrayBuffer', replicas)}"
     adding = tuple(replica for replica in replicas if replica not in origin)
     cluster = context.cluster
     if all(cluster.is_live(replica) for replica in adding):
@@ -140,11 +140,11 @@ def _problem(context: Context, replicas: tuple[int, ...], origin: tuple[int, ...
     live = sorted(broker for broker in cluster.brokers if cluster.is_live(broker))
     return (
         "Replica assignment has brokers that are not alive. Replica list: "
-        f"{_listed('ArrayBuffer', adding)}, live broker list: {_listed('Set', live)}"
+        f"{_as_scala('ArrayBuffer', adding)}, live broker list: {_as_scala('Set', live)}"
     )
 
 
-def _listed(kind: str, brokers: Iterable[int]) -> str:
+def _as_scala(kind: str, brokers: Iterable[int]) -> str:
     return f"{kind}({', '.join(map(str, brokers))})"
 
 
@@ -219,14 +219,14 @@ def _failure(context: Context, topic_partition: TopicPartition, target: tuple[in
     """Return why the target was not written, or None. Memory has it only after the write has succeeded."""
     partition = context.cluster.partition(topic_partition)
     if partition is None or context.cluster.is_queued(topic_partition.topic):
-        return _NO_PARTITION
+        return NO_PARTITION
     return None if partition.assignment.target == target else _NOT_WRITTEN
 
 
 # --- listing ------------------------------------------------------------------------------------------------------
 
 
-def listed(step: StepContext, task: ListReassignments) -> None:
+def list_reassignments(step: StepContext, task: ListReassignments) -> None:
     """Answer with the reassignments in progress: all, or those of the named partitions."""
     request = requests.asked(step.context, task.key, ListPartitionReassignmentsRequest)
     topics: dict[str, list[MovingPartition]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lethe.controller.core.client_wait_memory import PartitionsLed
 from lethe.controller.core.tasks_reassignment import Target
@@ -18,6 +18,9 @@ class RefusedPartition(NamedTuple):
 
     error: ErrorCode
     message: str | None
+
+
+NO_PARTITION: Final = RefusedPartition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
 
 class AlteredRows(NamedTuple):
