@@ -13,7 +13,7 @@ Precedence: the controller's own id, the default, the properties file. These set
     `lethe.deletion.offline.replicas` either value                 waiting deletions are tried again
     `lethe.deletion.topics.per.second`, `lethe.deletion.bytes.per.second`
                                       a number                     topics whose turn has come are queued (`pace`)
-    a default of topics, such as      any value                    what clients hear that create a topic
+    a default of topics, such as      any value                    answers to clients that create topics
       `log.retention.ms`
     each                              an unreadable znode, or      recorded; the former value stays (**)
                                       a value that is none

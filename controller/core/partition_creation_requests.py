@@ -1,4 +1,4 @@
-"""CreatePartitions: checks the topics, writes their znodes, takes the partitions in and waits until brokers show them.
+"""CreatePartitions: checks the topics, writes their znodes, serves the partitions and waits until brokers show them.
 
     the row                                               error
     ----------------------------------------------------  -----------------------------------------------------------

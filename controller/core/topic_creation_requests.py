@@ -1,4 +1,4 @@
-"""CreateTopics: checks the topics, writes them, takes them in and waits until brokers show them.
+"""CreateTopics: checks the topics, writes them, brings them into service and waits until brokers show them.
 
     the row                                              error
     ---------------------------------------------------  ------------------------------------------------------------
@@ -9,7 +9,7 @@
 
 A topic is one multi, like Kafka's two writes: the configuration, then the topic's znode with its id. A configuration
 that an earlier topic of this name left behind is replaced. The marker is read before, since this controller may hear
-later than a client that a topic is marked. A topic that cannot be written does not keep the others back.
+later than a client that a topic is marked. A topic that cannot be written does not hold up the others.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def on_new_topics_looked_up(step: StepContext, task: NewTopicsLookedUp, outcomes
 
 
 def on_new_topics_written(step: StepContext, task: NewTopicsWritten, outcomes: Sequence[GroupOutcome]) -> None:
-    """Take the written topics in, and wait for brokers; look at topics again whose configuration has come or gone."""
+    """Read the written topics, and wait for brokers; look up topics again whose configuration has come or gone."""
     before = task.before
     rows, created = list(task.rows), list(before.created)
     again: list[NewTopic] = []

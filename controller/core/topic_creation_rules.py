@@ -1,7 +1,7 @@
 """Which topics clients may create: Kafka's checks (ZkAdminManager, AdminZkClient), in its order and in its words.
 
-The first problem counts. Three are Kafka's oversights, with which a topic would be of no use, or unreadable: a
-partition without replicas, a broker id below 0, and more partitions than a znode has room for.
+The first problem counts. Kafka lacks three of the checks, without which a topic would be unusable, unreadable or
+impossible to write: a partition without replicas, a broker id below 0, and more partitions than a znode has room for.
 
     orders.eu, while orders_eu exists         INVALID_TOPIC_EXCEPTION  Topic 'orders.eu' collides with ...
     3 replicas, 2 brokers                     INVALID_REPLICATION_FACTOR  Replication factor: 3 larger than ...

@@ -1,7 +1,7 @@
-"""Properties of the brokers that say what a topic gets where a client's request to create it does not say.
+"""Brokers' properties that apply to new topics where a client's CreateTopics request names no value.
 
-In Kafka the controller is a broker, and its own properties count for topics that clients create. So a controller that
-clients find is given those of the brokers.
+In Kafka the controller is a broker, and its own properties apply to the topics that clients create. So a controller
+with `listeners` is given the properties of the brokers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NEW_TOPICS: Final = (
             broker_name,
             PropertyKind.TEXT,
             None,
-            f"What clients hear that create a topic without `{name}`; give the brokers' own value.",
+            f"Value of `{name}` in answers to clients that create a topic without it; give the brokers' own value.",
         )
         for broker_name, name in TOPIC_NAMES.items()
         if broker_name != _ELSEWHERE

@@ -1,4 +1,4 @@
-"""Kafka listener of the controller: answers requests to the controller, and forwards other ones of clients to brokers.
+"""Kafka listener of the controller: answers requests to the controller, forwards clients' other ones to brokers.
 
 Theory of operation. A request to the controller becomes an event in the queue, and the core's `Reply` becomes the
 answer. Only the core decides what is answered and whether this process leads, also while it stands by. Every request is
@@ -260,7 +260,7 @@ def _event(key: int, request: ControllerRequest, version: int, peer: Peer) -> Br
 
 
 def _sender(peer: Peer) -> Sender:
-    """Return the peer as whom an authorizer sees."""
+    """Return the client as an authorizer sees it."""
     try:
         host = host_address(peer.host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rights in ZooKeeper: looked at when a session begins, before the controller stands for election.
+"""Rights in ZooKeeper: checked when a session begins, before the controller stands for election.
 
 A controller that may write `/controller` and not `/controller_epoch` would take control from its holder, and could not
 begin its term at the end of the grace period: the cluster would have no controller. So one multi tries everything that
@@ -10,8 +10,8 @@ each controller writes, and is never applied, since its last operation expects a
     set /controller_epoch, version -2            BAD_VERSION: everything is allowed
 
 ZooKeeper checks access lists before versions (PrepRequestProcessor.pRequest2Txn), and drops all changes of a multi with
-one operation that fails. Znodes that are missing are left out; who may create them, the parent says. The access lists
-of single topics are not looked at.
+one operation that fails. Missing znodes are left out; the access list of the parent says who may create them. The
+access lists of single topics are not checked.
 """
 
 from __future__ import annotations

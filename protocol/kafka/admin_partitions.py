@@ -98,7 +98,7 @@ class AlterPartitionReassignmentsRequest:
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReassignmentsResponse:
     topics: tuple[TopicOutcome, ...]
-    """Empty if the error is that of the whole request, but for refused ones."""
+    """May be empty where `error` is that of the whole request."""
     error: int = 0
     message: str | None = None
     throttle_time_ms: int = 0
