@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -118,12 +117,14 @@ class KafkaConnection:
         missed = "accept a connection" if security.tls is None else "finish connection and TLS handshake"
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
-                with _noted(security):
-                    reader, writer = await _streams(host, port, peer, security)
-                    protocol = ClientConnection(client_id, max_response_bytes)
-                    connection = cls(reader, writer, protocol, peer, request_timeout_ms, security)
-                    missed = "finish the SASL login"
-                    await connection._log_in()
+                reader, writer = await _streams(host, port, peer, security)
+                protocol = ClientConnection(client_id, max_response_bytes)
+                connection = cls(reader, writer, protocol, peer, request_timeout_ms, security)
+                missed = "finish the SASL login"
+                await connection._log_in()
+        except AccessFailed as error:
+            _count_refusal(security, error)
+            raise
         except TimeoutError as error:
             raise ConnectionFailed(f"{peer} did not {missed} within {connect_timeout_ms} ms") from error
         return connection
@@ -188,10 +189,12 @@ class KafkaConnection:
         try:
             async with asyncio.timeout(limit_ms / 1000), self._in_flight:
                 self._check_open()
-                with _noted(self._security):
-                    if self._log_in_again_s is not None and asyncio.get_running_loop().time() >= self._log_in_again_s:
-                        await self._log_in()
-                    return await self._answer(api, send())
+                if self._log_in_again_s is not None and asyncio.get_running_loop().time() >= self._log_in_again_s:
+                    await self._log_in()
+                return await self._answer(api, send())
+        except AccessFailed as error:
+            _count_refusal(self._security, error)
+            raise
         except TimeoutError as error:
             raise RequestTimedOut(f"{self.peer} did not answer {api.name} within {limit_ms} ms") from error
 
@@ -326,18 +329,12 @@ _UNCERTIFIED_HINT: Final = (
 )
 
 
-@contextmanager
-def _noted(security: ChannelSecurity) -> Iterator[None]:
-    """Count a refusal, in TLS or of the login."""
-    try:
-        yield
-    except TlsFailed as error:
-        if shows_refusal(error.__cause__):
-            security.refused.note(RefusalReason.TLS)
-        raise
-    except AuthenticationRefused:
+def _count_refusal(security: ChannelSecurity, error: AccessFailed) -> None:
+    """Count a failed login, and a failure of TLS if one side refused the other."""
+    if isinstance(error, AuthenticationRefused):
         security.refused.note(RefusalReason.LOGIN)
-        raise
+    elif isinstance(error, TlsFailed) and shows_refusal(error.__cause__):
+        security.refused.note(RefusalReason.TLS)
 
 
 def _ranges(answer: ApiVersionsResponse) -> Mapping[int, VersionRange]:
