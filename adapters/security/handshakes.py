@@ -59,7 +59,7 @@ def handshake_problem(error: OSError, peer: str, host: str | None = None) -> str
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         reason, remedy = _verification(error, host)
-    elif isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+    elif isinstance(error, ssl.SSLError) and shows_refusal(error):
         reason, remedy = _refusal(error)
     else:
         reason = "closed the connection during the handshake of TLS"

@@ -86,8 +86,8 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Future[bytes] = self._loop.create_future()
         self.closed: Final[asyncio.Future[str]] = self._loop.create_future()
         """Done, with the reason, once the connection is lost."""
-        self.is_refused = False
-        """True once the server has refused TLS: with TLS 1.3 it refuses a certificate after the handshake."""
+        self.is_tls_refused = False
+        """True once one side has refused the other in TLS: with TLS 1.3 a server does so after the handshake."""
         self.last_sent_at = self.last_received_at = self._loop.time()
         self.confirmed_at = self._loop.time()
         """Send time of the newest answered request: the server has heard from us then or later."""
@@ -171,8 +171,9 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_refused = exc is not None and shows_refusal(exc)
-        said = tls_failure(exc) if isinstance(exc, ssl.SSLError) else None
+        said: str | None = None
+        if isinstance(exc, ssl.SSLError):
+            self.is_tls_refused, said = shows_refusal(exc), tls_failure(exc)
         self.drop(said or self._unanswered(f"connection lost: {exc}" if exc else "connection closed"))
 
     def eof_received(self) -> None:

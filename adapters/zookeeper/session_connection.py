@@ -178,7 +178,7 @@ class SessionConnection:
             if self.lost_reason is not None:
                 raise SessionOver(self.lost_reason)
         except BaseException:
-            if connection.is_refused:
+            if connection.is_tls_refused:
                 self.config.refused.note(RefusalReason.TLS)
             connection.drop("given up while connecting")
             raise
