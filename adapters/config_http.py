@@ -13,7 +13,7 @@ from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
 from lethe.adapters.properties import Property, PropertyKind, Values
 from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import TLS
-from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
+from lethe.adapters.security.refusal_counts import OF_HTTPS, OF_TOKENS, RefusalCounts
 from lethe.adapters.security.tls import TlsMaterial
 
 PREFIX: Final = "lethe.http."
@@ -102,11 +102,9 @@ def read_http(values: Values) -> HttpConfig:
     host, hosts = values.text("lethe.http.host") or "127.0.0.1", values.items("lethe.http.allowed.hosts")
     advertised = listener_hosts(values.items("advertised.listeners") or values.items("listeners"))
     scope = TokenScope(values.text("lethe.http.token.for") or TokenScope.ALL)
-    config = HttpConfig(
-        host, values.integer("lethe.http.port"), (*hosts, *advertised), _token_file(values), scope, _tls(values)
-    )
-    reasons = {RefusalReason.TOKEN: config.token_file, RefusalReason.TLS: config.tls}
-    config.refused.by_reason.update(dict.fromkeys((each for each, has in reasons.items() if has is not None), 0))
+    port, token_file, tls = values.integer("lethe.http.port"), _token_file(values), _tls(values)
+    refused = RefusalCounts(*(OF_TOKENS if token_file is not None else ()), *(OF_HTTPS if tls is not None else ()))
+    config = HttpConfig(host, port, (*hosts, *advertised), token_file, scope, tls, refused)
     if not is_loopback(host):
         values.warnings += exposures(config, values.origin("lethe.http.host"))
     return config

@@ -31,6 +31,8 @@ class RefusalReason(enum.StrEnum):
 
 OF_TLS: Final = (RefusalReason.TLS, RefusalReason.UNFINISHED)
 OF_SASL: Final = (RefusalReason.LOGIN, RefusalReason.NO_LOGIN, RefusalReason.UNFINISHED, RefusalReason.UNCHECKED)
+OF_TOKENS: Final = (RefusalReason.TOKEN,)
+OF_HTTPS: Final = (RefusalReason.TLS,)
 AT_PEERS: Final = (RefusalReason.TLS, RefusalReason.LOGIN)
 
 
