@@ -22,7 +22,7 @@ from lethe.adapters.security.config import opened, read_zookeeper_tls
 from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
-from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
+from lethe.adapters.security.refusal_counts import RefusalCounts, counts_at_peers
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper.config import (
@@ -141,7 +141,7 @@ class ZooKeeperConfig:
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
     sasl: SaslLogin | None = None
     tls: ZooKeeperTls | None = field(default=None, compare=False)
-    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    refused: RefusalCounts = field(default_factory=counts_at_peers, compare=False)
     """Of all sessions."""
 
     def session(self) -> SessionConfig:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lethe.adapters.security.login import SaslLogin
-from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
+from lethe.adapters.security.refusal_counts import RefusalCounts, counts_at_peers
 from lethe.adapters.security.tls import TlsMaterial
 from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import SecurityProtocol
@@ -35,7 +35,7 @@ class ChannelSecurity:
     """Principal of the certificate that is shown; without one that of clients that do not say who they are."""
     material: TlsMaterial | None = field(default=None, compare=False)
     """Where `tls` has its certificates from."""
-    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    refused: RefusalCounts = field(default_factory=counts_at_peers, compare=False)
     """Counts connections that failed at TLS or login."""
 
     @property

@@ -33,7 +33,6 @@ OF_TLS: Final = (RefusalReason.TLS, RefusalReason.UNFINISHED)
 OF_SASL: Final = (RefusalReason.LOGIN, RefusalReason.NO_LOGIN, RefusalReason.UNFINISHED, RefusalReason.UNCHECKED)
 OF_TOKENS: Final = (RefusalReason.TOKEN,)
 OF_HTTPS: Final = (RefusalReason.TLS,)
-AT_PEERS: Final = (RefusalReason.TLS, RefusalReason.LOGIN)
 
 
 class RefusalCounts:
@@ -45,3 +44,8 @@ class RefusalCounts:
     def note(self, reason: RefusalReason) -> None:
         """Count one refusal."""
         self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
+
+
+def counts_at_peers() -> RefusalCounts:
+    """Return counts for connections of this process to its peers."""
+    return RefusalCounts(RefusalReason.TLS, RefusalReason.LOGIN)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from lethe.adapters.security.refusal_counts import AT_PEERS, RefusalCounts
+from lethe.adapters.security.refusal_counts import RefusalCounts, counts_at_peers
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.tls import TlsMaterial
 from lethe.protocol.zookeeper.operations import Credentials
@@ -110,7 +110,7 @@ class ZooKeeperConfig:
     """The server's `jute.maxbuffer`: it drops a connection that sends a larger request."""
     reply_target_bytes: int = 1024 * 1024
     """Target size of an answer to a bulk read."""
-    refused: RefusalCounts = field(default_factory=lambda: RefusalCounts(*AT_PEERS), compare=False)
+    refused: RefusalCounts = field(default_factory=counts_at_peers, compare=False)
     """Counts connections that failed at TLS, and refused logins."""
     max_reply_bytes: int = 64 * 1024 * 1024
     """A larger answer is skipped: then a bulk read is divided, a single read fails with MARSHALLING."""
