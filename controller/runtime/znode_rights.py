@@ -38,7 +38,7 @@ PARENTS: Final = (
     "/admin",
     paths.DELETE_TOPICS,
     paths.BROKER_TOPICS,
-    "/config/topics",
+    paths.config_topics(),
     paths.ISR_CHANGE_NOTIFICATION,
     paths.LOG_DIR_EVENT_NOTIFICATION,
     paths.LETHE,

@@ -74,7 +74,7 @@ async def write(session: ZooKeeperSession, passwords: Mapping[str, str]) -> list
     """Write what is missing; return its paths. Raises RuntimeError where ZooKeeper refuses."""
     made = []
     for path, content in znodes(passwords):
-        await session.ensure_path(path.rpartition("/")[0])
+        await session.ensure_path(paths.parent_of(path))
         match await session.multi([Create(path, content)]):
             case MultiDone():
                 made.append(path)
