@@ -48,8 +48,6 @@ CLIENT_LISTENER_REMEDY: Final = (
     f"set {CLIENT_LISTENER.name} to a listener that the broker has, and security.protocol to its protocol, in the file "
     "of --command-config"
 )
-_TLS: Final = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-_SASL: Final = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 def read_reach_between_brokers(
@@ -72,7 +70,7 @@ def read_reach_between_brokers(
         if listener not in protocols and reader.given(PROTOCOL_MAP.name) is not None:
             reader.wrong(given, "has no security protocol", f"add it to {PROTOCOL_MAP.name}")
         protocol = protocols.get(listener, SecurityProtocol.PLAINTEXT)
-    login = read_login_between_brokers(values, listener) if protocol in _SASL else None
+    login = read_login_between_brokers(values, listener) if protocol.has_sasl else None
     channel = _channel(values, protocol, login, listener_prefix(listener), "")
     return BrokerReach(listener, MappingProxyType({protocol: channel}))
 
@@ -83,7 +81,7 @@ def read_client_reach(values: Values, prefix: str = "") -> BrokerReach:
     Opens stores and files of passwords; notes problems. The reach has one security protocol.
     """
     protocol = SecurityProtocol[PrefixedValues(values, (prefix,)).text(CLIENT_PROTOCOL)]
-    login = read_client_login(values, prefix) if protocol in _SASL else None
+    login = read_client_login(values, prefix) if protocol.has_sasl else None
     channel = _channel(values, protocol, login, prefix)
     return BrokerReach(None, MappingProxyType({protocol: channel}), CLIENT_REMEDY)
 
@@ -115,7 +113,7 @@ def _channel(
     values: Values, protocol: SecurityProtocol, login: SaslLogin | None, *tls_prefixes: str
 ) -> ChannelSecurity:
     """Return the security for the protocol; after a noted problem, something that no connection is opened with."""
-    if protocol not in _TLS:
+    if not protocol.has_tls:
         return ChannelSecurity(login=login)
     settings = read_tls(values, *tls_prefixes) or TlsSettings()
     material = opened(values, settings)

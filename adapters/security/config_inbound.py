@@ -35,8 +35,6 @@ from lethe.protocol.security.principals import Principal, parse_super_users
 from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
-_TLS: Final = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-_SASL: Final = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 _SERVED: Final = (PLAIN, *(each.value for each in ScramMechanism))
 _NOT_VERIFIED: Final = (GSSAPI, OAUTHBEARER)
 _AUTHORIZERS: Final = (
@@ -138,9 +136,9 @@ def read_inbound(values: Values, listeners: Sequence[Endpoint]) -> InboundSettin
 def _listener(values: Values, listener: str, protocol: SecurityProtocol) -> ListenerSettings:
     prefix = listener_prefix(listener)
     reader = PrefixedValues(values, (prefix, ""))
-    mechanisms = _mechanisms(reader, listener) if protocol in _SASL else ()
+    mechanisms = _mechanisms(reader, listener) if protocol.has_sasl else ()
     return ListenerSettings(
-        tls=opened(values, read_listener_tls(values, listener, protocol), serves=True) if protocol in _TLS else None,
+        tls=opened(values, read_listener_tls(values, listener, protocol), serves=True) if protocol.has_tls else None,
         mechanisms=mechanisms,
         read_plain=_users(values, listener) if PLAIN in mechanisms else None,
         mapping=_mapping(reader) if protocol is SecurityProtocol.SSL else DEFAULT_MAPPING,

@@ -106,7 +106,7 @@ class Material:
 
     def _shown(self, kind: Kind) -> dict[str, str]:
         found: dict[str, str] = {}
-        if kind.protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
+        if kind.protocol.has_tls:
             found |= _store("ssl.truststore", self._trusted)
         return found | _store("ssl.keystore", self._client) if kind.shows_certificate else found
 
