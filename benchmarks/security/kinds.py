@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.security.prefixed import listener_prefix, mechanism_prefix
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.security.scram import ScramCredential, ScramMechanism
 from lethe.protocol.vocabulary import SecurityProtocol
@@ -76,7 +77,7 @@ class Material:
             "listener.security.protocol.map": _protocols(),
             "inter.broker.listener.name": PLAINTEXT.listener,
             **{
-                f"listener.name.{kind.listener.lower()}.sasl.enabled.mechanisms": kind.mechanism
+                listener_prefix(kind.listener) + "sasl.enabled.mechanisms": kind.mechanism
                 for kind in KINDS
                 if kind.mechanism is not None
             },
@@ -90,10 +91,9 @@ class Material:
         """Return properties of a controller whose connections to brokers are of that kind."""
         found = {"listener.security.protocol.map": _protocols(), "inter.broker.listener.name": kind.listener}
         if kind.mechanism is not None:
-            prefix = f"listener.name.{kind.listener.lower()}.{kind.mechanism.lower()}"
             found |= {
                 "sasl.mechanism.inter.broker.protocol": kind.mechanism,
-                f"{prefix}.sasl.jaas.config": _jaas(kind.mechanism),
+                mechanism_prefix(kind.listener, kind.mechanism) + "sasl.jaas.config": _jaas(kind.mechanism),
             }
         return found | self._shown(kind)
 
