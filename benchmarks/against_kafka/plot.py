@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from typing import Final
-from xml.sax.saxutils import escape
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA
 from benchmarks.against_kafka.page import NAMES
 from benchmarks.against_kafka.results import Document
+from benchmarks.svg import picture, text
 
 WIDTH: Final = 860
 LEFT: Final = 230
@@ -19,8 +19,6 @@ TOP: Final = 56
 BAR: Final = 16
 PAIR: Final = 52
 COLOURS: Final = {KAFKA: "#8a8f98", CONTESTANTS[1]: "#2f6fb0"}
-FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
-INK: Final = "#24292f"
 _FAINT: Final = "#d0d7de"
 
 
@@ -41,27 +39,12 @@ def svg(found: Document) -> str:
     body = [*_axis(low, high, height - 40), *_legend()]
     for number, pair in enumerate(pairs):
         body += _pair(found, *pair, TOP + PAIR * number, low, high)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
-            f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-            *body,
-            "</svg>",
-            "",
-        ]
-    )
+    return picture(WIDTH, height, body)
 
 
 def _x(seconds: float, low: float, high: float) -> float:
     share = math.log10(max(seconds, low) / low) / math.log10(high / low)
     return LEFT + share * (WIDTH - LEFT - RIGHT)
-
-
-def text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal", colour: str = INK) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}">'
-        f"{escape(words)}</text>"
-    )
 
 
 def _axis(low: float, high: float, bottom: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from benchmarks.pipeline import results
 from benchmarks.pipeline.results import Document
+from benchmarks.svg import INK, picture
 
 WIDTH: Final = 760
 HEIGHT: Final = 360
@@ -13,7 +14,6 @@ LEFT: Final = 80
 RIGHT: Final = 40
 TOP: Final = 30
 BOTTOM: Final = 60
-_FONT: Final = 'font-family="system-ui, sans-serif" font-size="13"'
 
 
 def generated() -> str:
@@ -34,8 +34,7 @@ def svg(found: Document) -> str:
     origin_x, origin_y = place(0, 0)
     end_x, _ = place(most_x, 0)
     body = [
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<path d="M{origin_x:.0f} {TOP}V{origin_y:.0f}H{end_x:.0f}" fill="none" stroke="#24292f"/>',
+        f'<path d="M{origin_x:.0f} {TOP}V{origin_y:.0f}H{end_x:.0f}" fill="none" stroke="{INK}"/>',
         _text((origin_x + end_x) / 2, HEIGHT - 15, "million lines"),
         _text(origin_x, TOP - 10, "minutes"),
     ]
@@ -52,9 +51,8 @@ def svg(found: Document) -> str:
         body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#2f6fb0"/>')
         body.append(_text(x, y + 20, f"{minutes:.1f}"))
         body.append(_text(x, origin_y + 18, f"{lines:,.0f}"))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {_FONT}>'
-    return "\n".join([head, *body, "</svg>", ""])
+    return picture(WIDTH, HEIGHT, body)
 
 
 def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="#24292f">{text}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="{INK}">{text}</text>'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.against_kafka.plot import FONT, text
 from benchmarks.against_kafka.results import Document, read
 from benchmarks.security import results
+from benchmarks.svg import picture, text
 
 WIDTH: Final = 860
 LEFT: Final = 270
@@ -27,16 +27,12 @@ def svg(found: Document) -> str:
     rates = {kind: results.per_second(found, kind) for kind in results.kinds(found["accepted"])}
     most = max(rates.values(), default=1.0)
     height = TOP + ROW * len(rates) + 12
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        text(LEFT, 28, "connections accepted in a second, client on the same machine"),
-    ]
+    body = [text(LEFT, 28, "connections accepted in a second, client on the same machine")]
     for number, (kind, rate) in enumerate(rates.items()):
         y, width = TOP + ROW * number, (WIDTH - LEFT - RIGHT) * rate / most
-        lines += [
+        body += [
             text(LEFT - 12, y + 14, kind, anchor="end"),
             f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{COLOUR}"/>',
             text(LEFT + width + 6, y + 14, f"{rate:,.0f}"),
         ]
-    return "\n".join([*lines, "</svg>", ""])
+    return picture(WIDTH, height, body)
