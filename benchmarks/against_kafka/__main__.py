@@ -25,6 +25,7 @@ from benchmarks.against_kafka import contestants, many_page, page, plot, results
 from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, MANY_BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
 from benchmarks.against_kafka.testbed import NONE, BenchmarkFailed, Testbed, testbed
+from benchmarks.rounds import Progress, by_turns
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
@@ -63,7 +64,8 @@ class Benchmark:
     def __init__(self, options: Options, kafka: KafkaDistribution) -> None:
         self._options = options
         self._kafka = kafka
-        self._began_s = time.monotonic()
+        self._progress = Progress()
+        self._tell = self._progress.tell
         self.turns: list[TurnResult] = []
 
     async def run(self) -> None:
@@ -83,17 +85,16 @@ class Benchmark:
         took_s = 0.0
         for number in range(1, self._options.rounds[key] + 1):
             began_s = time.monotonic()
-            if took_s and began_s - self._began_s + took_s > self._options.budget_s:
-                self.tell(f"{workload.name}: {number - 1} rounds; another one would go beyond the time allowed")
+            if took_s and self._progress.elapsed_s + took_s > self._options.budget_s:
+                self._tell(f"{workload.name}: {number - 1} rounds; another one would go beyond the time allowed")
                 return
             names = self._options.names if workload.brokers == len(BROKERS) else (contestants.LETHE,)
-            names = names if number % 2 else tuple(reversed(names))
-            for name in names:
-                self.tell(f"{workload.name}, round {number}: {name}")
-                self.turns.append(await run_turn(here, name, number, workload, self._warm_up(workload), self.tell))
+            for name in by_turns(names, number):
+                self._tell(f"{workload.name}, round {number}: {name}")
+                self.turns.append(await run_turn(here, name, number, workload, self._warm_up(workload), self._tell))
                 self._keep()
                 for line in self.turns[-1].complaints:
-                    self.tell(f"  {name} complains: {line[:200]}")
+                    self._tell(f"  {name} complains: {line[:200]}")
             took_s = time.monotonic() - began_s
 
     def _warm_up(self, workload: Workload) -> Workload:
@@ -115,11 +116,6 @@ class Benchmark:
                 results.write(found, output / results.JSON_NAME)
                 (output / "benchmarks.svg").write_text(plot.svg(found))
             (output / whole_page.NAME).write_text(whole_page.page(output))
-
-    def tell(self, text: str) -> None:
-        """Print a line of progress."""
-        minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
-        print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
 
 def parse(arguments: Sequence[str] | None) -> Options:

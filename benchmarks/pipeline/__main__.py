@@ -25,6 +25,7 @@ from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.results import JSON_NAME, Document
 from benchmarks.pipeline.run import Input, RunFailed, run_job, run_on_cluster
 from benchmarks.pipeline.survey import write_survey
+from benchmarks.rounds import Progress
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 MILLION: Final = 1_000_000
@@ -42,7 +43,7 @@ class Benchmark:
     def __init__(self, work: Path, given: argparse.Namespace) -> None:
         self._work = work
         self._given = given
-        self._began_s = time.monotonic()
+        self._tell = Progress().tell
         self.runs: list[dict[str, Any]] = []
         self.cluster: dict[str, Any] | None = None
         self._earlier = results.read(given.output / JSON_NAME) if given.add else None
@@ -104,10 +105,6 @@ class Benchmark:
         """Everything that is not as it was planted, and every table that differs."""
         runs = [*self.runs, *([self.cluster] if self.cluster is not None else [])]
         return [line for run in runs for line in run["wrong"]]
-
-    def _tell(self, text: str) -> None:
-        minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
-        print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
 
 
 def write_all(found: Document, directory: Path) -> None:

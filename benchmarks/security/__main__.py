@@ -15,17 +15,17 @@ import re
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from benchmarks import page as whole_page
 from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, AgentMode, Workload
 from benchmarks.against_kafka.results import Document, write
 from benchmarks.against_kafka.testbed import BenchmarkFailed, FurtherProperties, Testbed, testbed
+from benchmarks.rounds import Progress, by_turns
 from benchmarks.security import page, plot, results
 from benchmarks.security.connections import Accepted, LoggedIn, accept, log_in
 from benchmarks.security.kinds import CHANNELS, KINDS, Kind, Material, write_user
@@ -37,7 +37,6 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import decode_broker
 
-T = TypeVar("T")
 DOCS: Final = Path(__file__).parents[2] / "docs"
 FAILURES: Final = (
     *(ZooKeeperStartFailed, ZooKeeperUnavailable, SessionLost, WriteRefused, DaemonFailed, BenchmarkFailed),
@@ -74,7 +73,7 @@ class Benchmark:
         self._options = options
         self._directory = directory
         self._material = Material(directory)
-        self._began_s = time.monotonic()
+        self._tell = Progress().tell
         self.accepted: list[Accepted] = []
         self.logged_in: list[LoggedIn] = []
         self.turns: list[TurnResult] = []
@@ -143,15 +142,6 @@ class Benchmark:
             write(found, self._options.output / results.JSON_NAME)
             (self._options.output / page.SVG_NAME).write_text(plot.svg(found))
             (self._options.output / whole_page.NAME).write_text(whole_page.page(self._options.output))
-
-    def _tell(self, text: str) -> None:
-        minutes, seconds = divmod(int(time.monotonic() - self._began_s), 60)
-        print(f"[{minutes:02d}:{seconds:02d}] {text}", flush=True)
-
-
-def by_turns(each: tuple[T, ...], number: int) -> tuple[T, ...]:
-    """Return them in order in odd rounds, and the other way round in even ones."""
-    return each if number % 2 else tuple(reversed(each))
 
 
 def listening_at(log: str) -> dict[str, int]:

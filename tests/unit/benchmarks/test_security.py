@@ -11,8 +11,9 @@ from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.plan import LARGE
 from benchmarks.against_kafka.results import Document
 from benchmarks.against_kafka.testbed import BenchmarkFailed
+from benchmarks.rounds import by_turns
 from benchmarks.security import page, plot, results
-from benchmarks.security.__main__ import by_turns, listening_at, parse
+from benchmarks.security.__main__ import listening_at, parse
 from benchmarks.security.connections import Accepted, LoggedIn
 from benchmarks.security.kinds import CHANNELS, KINDS, Material
 from lethe.adapters.kafka.config_reach import load_client_reach
