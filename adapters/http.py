@@ -270,8 +270,7 @@ def _server_logger() -> logging.Logger:
     """Return the logger of aiohttp's server. What a client sends wrongly is logged for debugging only: a client could
     fill the log with tracebacks."""
     server_logger = logging.getLogger(f"{__name__}.server")
-    if not server_logger.filters:
-        server_logger.addFilter(_is_our_fault)
+    server_logger.addFilter(_is_our_fault)
     return server_logger
 
 

@@ -61,9 +61,9 @@ class HttpLimits:
 class HttpListener:
     """The listening sockets of one HTTP server, and the state of its connections."""
 
-    def __init__(self, limits: HttpLimits, tls: TlsContext | None = None, refused: RefusalCounts | None = None) -> None:
-        """`refused` counts failed handshakes."""
-        self._refused = RefusalCounts() if refused is None else refused
+    def __init__(self, limits: HttpLimits, tls: TlsContext | None, refused: RefusalCounts) -> None:
+        """`refused` counts handshakes that one side refused."""
+        self._refused = refused
         self._limits = limits
         self._tls = tls
         self._server: web.Server | None = None
