@@ -62,11 +62,7 @@ class SecureBroker:
             self.connections += 1
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 await _Conversation(self, self.connections, reader, writer).run()
-            # A transport of TLS that is closed cannot be aborted on Python 3.11.2.
-            writers.remove(writer)
             writer.close()
-            # Python 3.11.2 cannot abort a TLS transport that the peer, and then this side, has closed.
-            writers.remove(writer)
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=self.tls)
         try:
@@ -74,7 +70,7 @@ class SecureBroker:
         finally:
             server.close()
             for writer in writers:
-                # asyncio's transport of TLS cannot be aborted after its end.
+                # Python 3.11.2 cannot abort a transport of TLS that is closed.
                 if not writer.is_closing():
                     writer.transport.abort()
 
