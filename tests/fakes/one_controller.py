@@ -219,12 +219,12 @@ class OneController:
         """What brokers show of what they have accepted, from the first UpdateMetadata on; it outlives controllers."""
         self.groups = ConsumerGroups()
         self.hidden: dict[str, None] = {}
-        self.hides_because: str | None = None
-        """What a reader says of every cache whose broker hides topics."""
         """Topics that brokers leave out of an answer about all topics."""
+        self.hides_because: str | None = None
+        """What a reader says of every cache, if its broker hides topics; None: none hides any."""
         self.renewals: list[str] = []
         self.replies: dict[int, list[ControllerResponse]] = {}
-        """What brokers' requests were answered, by key."""
+        """What requests of brokers and clients were answered, by key."""
         self.sessions: dict[int, int] = {}
         self.session = 0
         self.silent: dict[int, None] = {}
