@@ -6,9 +6,6 @@ from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse
 from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from lethe.protocol.security.authorizer import Acls, Authorizer, Client, Sender
 from lethe.protocol.security.principals import Principal
-from lethe.protocol.vocabulary import TopicPartition
-from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.one_controller import OneController
 
 ANN = Principal("User", "ann")
@@ -36,19 +33,3 @@ def answer_to(world: OneController, key: int) -> ControllerResponse:
     (answer,) = world.replies[key]
     assert key not in world.context.cluster.unanswered
     return answer
-
-
-def pause(world: OneController) -> None:
-    """Deletions are paused from now on."""
-    if not world.exists(paths.LETHE):
-        world.write(Create(paths.LETHE, None))
-    data = znodes.encode_deletions_paused(znodes.DeletionsPaused(world.now_ms, "a disk is being replaced"))
-    world.write(Create(paths.deletions_paused(), data))
-    world.run()
-
-
-def reassign(world: OneController, name: str, target: tuple[int, ...]) -> None:
-    """Partition 0 of the topic is to move there."""
-    wanted = {TopicPartition(name, 0): target}
-    world.write(Create(paths.reassign_partitions(), znodes.encode_reassignment(wanted)))
-    world.run()

@@ -12,8 +12,9 @@ from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController
-from tests.scenarios import clients
+from tests.scenarios import clients, moves
 from tests.scenarios.plot import another_is_elected, another_is_elected_meanwhile, cluster, led, with_topic
+from tests.scenarios.test_pause import pause
 
 
 def growth(*topics: GrowableTopic, timeout_ms: int = 30_000, validate_only: bool = False) -> CreatePartitionsRequest:
@@ -75,7 +76,7 @@ def test_a_request_to_validate_writes_nothing() -> None:
 def test_a_topic_that_is_marked_gets_no_partitions(is_paused: bool) -> None:
     world = with_topic(cluster(), "t", (3, 1))
     if is_paused:
-        clients.pause(world)
+        pause(world)
     world.stop_broker(3)
     world.mark("t")
     world.run()
@@ -87,7 +88,7 @@ def test_a_topic_that_is_marked_gets_no_partitions(is_paused: bool) -> None:
 def test_a_topic_that_is_being_reassigned_gets_no_partitions() -> None:
     world = with_topic(cluster(), "t", (1, 2))
     world.silent[3] = None
-    clients.reassign(world, "t", (3, 1))
+    moves.ask(world, t_0=(3, 1))
     words = "A partition reassignment is in progress for the topic 't'."
     assert rows_of(world.ask(growth(grown("t", 2)))) == [("t", "REASSIGNMENT_IN_PROGRESS", words)]
 

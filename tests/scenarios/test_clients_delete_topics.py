@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.one_controller import ANYONE, Loss, OneController
 from tests.scenarios import clients
 from tests.scenarios.plot import another_is_elected, another_is_elected_meanwhile, cluster, is_gone, with_topic
+from tests.scenarios.test_pause import pause, resume
 
 VERSION = 6
 UNKNOWN = TopicId(uuid.UUID(int=7))
@@ -123,12 +124,11 @@ def test_without_a_timeout_the_topic_is_deleted_and_the_answer_does_not_wait() -
 
 def test_a_topic_that_is_marked_and_held_is_waited_for() -> None:
     world = with_topic(cluster(), "t", (1, 2))
-    clients.pause(world)
+    pause(world)
     world.mark("t")
     world.run()
     key = clients.waiting(world, deletion("t"), VERSION)
-    world.write(Delete(paths.deletions_paused()))
-    world.run()
+    resume(world)
     assert [row.error for row in rows_of(clients.answer_to(world, key))] == [0]
     assert is_gone(world, "t")
 
@@ -187,7 +187,7 @@ def test_another_process_removes_the_topic_in_between() -> None:
 
 def test_a_topic_that_is_removed_by_hand_is_gone_when_no_live_broker_shows_it() -> None:
     world = with_topic(cluster(), "t", (1, 2))
-    clients.pause(world)
+    pause(world)
     key = clients.waiting(world, deletion("t"), VERSION)
     world.silent[3] = None
     world.write(*REMOVED_BY_HAND)
