@@ -53,6 +53,7 @@ from lethe.protocol.kafka.queries import (
     MetadataResponse,
     MetadataTopic,
     Response,
+    api_of_request,
 )
 from lethe.protocol.kafka.to_controller import AdminRequest, error_response, errors_of
 from lethe.protocol.kafka.versions import SPOKEN
@@ -129,15 +130,10 @@ async def bench(root: Path, catch_up_ms: int = 1) -> AsyncIterator[Bench]:
 
 async def ask(client: KafkaConnection, request: AdminRequest, kind: type[R], version: int | None = None) -> R:
     """In the newest version unless another is given."""
-    answer: Response = await client.request(request, SPOKEN[api_of(request)].max if version is None else version)
+    newest = SPOKEN[api_of_request(request)].max
+    answer: Response = await client.request(request, newest if version is None else version)
     assert isinstance(answer, kind)
     return answer
-
-
-def api_of(request: AdminRequest) -> ApiKey:
-    wanted = type(request).__name__.removesuffix("Request").upper()
-    (api,) = [api for api in ApiKey if api.name.replace("_", "") == wanted]
-    return api
 
 
 def placed(name: str, *partitions: tuple[int, ...]) -> CreateTopicsRequest:
@@ -323,14 +319,14 @@ REQUESTS: list[AdminRequest] = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: api_of(each).name)
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: api_of_request(each).name)
 async def test_one_that_stands_by_answers_every_version_that_it_is_not_the_controller(request_: AdminRequest) -> None:
     zookeeper = FakeZooKeeper()
     async with controller(zookeeper) as one:
         await becomes(one, Role.ACTIVE)
         async with controller(zookeeper, 1002) as two, await connected_to(two) as client:
             await becomes(two, Role.STANDING_BY)
-            low, high = SPOKEN[api_of(request_)]
+            low, high = SPOKEN[api_of_request(request_)]
             for version in range(low, high + 1):
                 answer: Response = await client.request(request_, version)
                 expected = error_response(request_, ErrorCode.NOT_CONTROLLER)
