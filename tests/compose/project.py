@@ -140,17 +140,14 @@ class Project:
 
     def docker(self, *arguments: str) -> str:
         """What `docker ARGUMENTS` prints. Raises Failed where its exit code is not 0."""
-        ran = self._run(["docker", *arguments], "", LIMIT_S)
-        if ran.code != 0:
-            raise Failed(f"docker {shlex.join(arguments)} ended with {ran.code}:\n{ran.said}")
-        return ran.output
+        return self.docker_ran(*arguments).output
 
-    def docker_said(self, *arguments: str) -> str:
-        """All that `docker ARGUMENTS` prints, to both outputs. Raises Failed where its exit code is not 0."""
+    def docker_ran(self, *arguments: str) -> Ran:
+        """What became of `docker ARGUMENTS`, which ended well. Raises Failed where its exit code is not 0."""
         ran = self._run(["docker", *arguments], "", LIMIT_S)
         if ran.code != 0:
             raise Failed(f"docker {shlex.join(arguments)} ended with {ran.code}:\n{ran.said}")
-        return ran.output + ran.errors
+        return ran
 
     def _run(self, command: Sequence[str], given: str, limit_s: float) -> Ran:
         try:

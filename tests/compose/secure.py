@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.compose import cluster, hardening, monitoring, profiles
 from tests.compose.progress import Failed, expect, say
-from tests.compose.project import Project
+from tests.compose.project import Container, Project
 
 ZOOKEEPER: Final = "secure-zookeeper"
 CONTROLLERS: Final = ("secure-controller-1", "secure-controller-2")
@@ -81,6 +81,12 @@ def run_demo(project: Project) -> None:
     say("a wrong password, a missing token and a missing certificate were refused, each with its sentence")
 
 
+def _log(project: Project, container: Container) -> str:
+    """Both outputs of the container's process."""
+    ran = project.docker_ran("logs", container.id)
+    return ran.output + ran.errors
+
+
 def no_password_is_shown(project: Project) -> None:
     """No password stands in a container's settings, its log, or its processes' command lines and variables."""
     ran = project.try_compose("--profile", "secure", "run", "--rm", "--no-deps", *_PASSWORDS)
@@ -89,7 +95,7 @@ def no_password_is_shown(project: Project) -> None:
         raise Failed(f"the passwords cannot be read:\n{ran.said}")
     containers = project.containers()
     shown = {f"settings of {each.service}": json.dumps(each.shown) for each in containers}
-    shown |= {f"log of {each.service}": project.docker_said("logs", each.id) for each in containers}
+    shown |= {f"log of {each.service}": _log(project, each) for each in containers}
     for each in containers:
         if each.health != "exited" and each.service != "secure-prometheus":
             shown[f"processes of {each.service}"] = project.inside(each.service, "python", "-c", _COMMAND_LINES).output
