@@ -210,12 +210,8 @@ def _move(
     if not all(map(_is_wanted, named)) or not _leads(cluster, controller):
         return
     incarnation = named[-1]
-    is_latest = cluster.ledger.wishes.is_unchanged(topic_partition, arrived.wishes_before)
-    is_latest = (
-        is_latest
-        and request
-        is [each for each in incarnation.requests if isinstance(each, AlterPartitionReassignmentsRequest)][-1]
-    )
+    moves = [each for each in incarnation.requests if isinstance(each, AlterPartitionReassignmentsRequest)]
+    is_latest = request is moves[-1] and cluster.ledger.wishes.is_unchanged(topic_partition, arrived.wishes_before)
     assignment = incarnation.assignments.get(number)
     if assignment is None or (is_latest and not _is_moved(assignment, wanted)):
         yield f"{topic_partition} moves to {wanted}, and has {assignment}"

@@ -44,6 +44,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from tests.simulation import client_answers
 from tests.simulation.client_book import Arrived
 from tests.simulation.ledger import Incarnation
+from tests.simulation.wishes import Wishes
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -110,17 +111,28 @@ class Asked:
             errors = _errors(response) if isinstance(response, AlterPartitionReassignmentsResponse) else {}
             for topic, rows in self.request.topics:
                 for topic_partition in (TopicPartition(topic, row.partition) for row in rows):
-                    target = client_answers.target_of(self.request, topic_partition)
                     error = errors.get(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
-                    named = next((each for each in reversed(self._arrived.meant) if each.name == topic), None)
-                    is_latest = ledger.wishes.is_unchanged(topic_partition, self._arrived.wishes_before)
-                    if error == ErrorCode.NONE and target is not None and named is not None and is_latest:
-                        ledger.wishes.granted(named, topic_partition.partition, target)
-                    elif error not in _NOTHING_CHANGED:
-                        ledger.wishes.open.pop(topic_partition, None)
+                    _note_move(ledger.wishes, self._arrived, self.request, topic_partition, error)
 
 
 _NOTHING_CHANGED: Final = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+
+
+def _note_move(
+    wishes: Wishes,
+    arrived: Arrived,
+    request: AlterPartitionReassignmentsRequest,
+    topic_partition: TopicPartition,
+    error: int,
+) -> None:
+    """A granted move is a wish from now on; where something else may have been written, there is no wish any more."""
+    target = client_answers.target_of(request, topic_partition)
+    named = next((each for each in reversed(arrived.meant) if each.name == topic_partition.topic), None)
+    is_latest = wishes.is_unchanged(topic_partition, arrived.wishes_before)
+    if error == ErrorCode.NONE and target is not None and named is not None and is_latest:
+        wishes.granted(named, topic_partition.partition, target)
+    elif error not in _NOTHING_CHANGED:
+        wishes.open.pop(topic_partition, None)
 
 
 def _errors(response: AlterPartitionReassignmentsResponse) -> dict[TopicPartition, int]:

@@ -1,10 +1,9 @@
 """What was asked for besides deletions: which partitions are to be moved where, and what became of that.
 
 A wish is made by an entry that somebody writes into `/admin/reassign_partitions`, or by a client's request that a
-controller has accepted. A later entry for the same partition
-overrides it; an entry that somebody takes out again, or that goes with its topic, is waived: then it may have been
-fulfilled or not. What the controller takes out of the znode is no longer asked for because it was done, or because it
-could not be done: that is what is judged in the end.
+controller has accepted. A later entry for the same partition overrides it; an entry that somebody takes out again, or
+that goes with its topic, is waived: then it may have been fulfilled or not. What the controller takes out of the znode
+is no longer asked for because it was done, or because it could not be done: that is what is judged in the end.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Wishes:
         self.open[TopicPartition(incarnation.name, partition)] = Wish(incarnation, partition, target)
 
     def is_unchanged(self, topic_partition: TopicPartition, count_before: Mapping[TopicPartition, int]) -> bool:
-        """Nobody has changed the znode's entry for the partition since `count` was this."""
+        """Nobody has changed the znode's entry for the partition since the counts were these."""
         return self.count.get(topic_partition, 0) == count_before.get(topic_partition, 0)
 
     def _changed(self, topic_partition: TopicPartition) -> None:
