@@ -41,6 +41,11 @@ class Seen(NamedTuple):
     succeeded: bool
 
 
+Control = Callable[[World], Awaitable[str]]
+"""Does what may be done, and returns what came of it. AssertionError and ClientError: it does not work."""
+Attempt = Callable[[World], Awaitable[Seen]]
+
+
 @dataclass(frozen=True)
 class Attack:
     """One program."""
@@ -49,13 +54,10 @@ class Attack:
     """The attack's kind, which several have in common."""
     sent: str
     """What is sent, and by whom. No two are the same."""
-    control: Callable[[World], Awaitable[str]]
-    """Does what may be done, and returns what came of it. AssertionError and ClientError: it does not work."""
-    attempt: Callable[[World], Awaitable[Seen]]
+    control: Control
+    attempt: Attempt
     weakness: str | None = None
     """The key of `setting.WEAK` with which it has to succeed."""
-    own_znodes: tuple[str, ...] = ()
-    """Znodes that the attacker writes; they may change."""
     restarts: bool = False
     """The daemons are started again, so that registrations, terms and caches are new: only disks are compared."""
 
@@ -85,7 +87,7 @@ async def tried(attack: Attack, world: World) -> Row:
         before = await world.settled()
         seen = await attack.attempt(world)
         assert await world.is_served(), "the daemons do not serve afterwards"
-        changed = differences(before, await world.settled(), attack.own_znodes)
+        changed = differences(before, await world.settled())
     except FAULTS as error:
         return _row(attack, control, f"failed: {type(error).__name__}: {error}", "", Verdict.UNSEEN)
     if attack.restarts:

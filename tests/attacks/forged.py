@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.login import SaslLogin
 from lethe.protocol.kafka.control import ControlRequest
-from lethe.protocol.kafka.queries import Request, Response
+from lethe.protocol.kafka.queries import Request
 from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, ControlledShutdownRequest
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
-from tests.attacks.attack import Attack, Seen, has_error, told
+from tests.attacks.attack import Attack, Attempt, Control, Seen, has_error, told
 from tests.attacks.setting import BROKERS, CLEAR, GUEST, INTERNAL, LETHE, MTLS, SHA_512
 from tests.attacks.world import LEDGER_EPOCH, World
 from tests.unit.broker.core import driver
@@ -21,8 +20,6 @@ from tests.unit.broker.core import driver
 FORGED: Final = "forged controller"
 STALE: Final = "stale epochs"
 MOST: Final = 2_147_483_647
-Control = Callable[[World], Awaitable[str]]
-Attempt = Callable[[World], Awaitable[Seen]]
 
 
 def deletes(listener: str = INTERNAL, user: str = LETHE) -> Control:
@@ -95,16 +92,10 @@ def without_rights(security: Callable[[World], ChannelSecurity]) -> Attempt:
 
     async def attempt(world: World) -> Seen:
         addressed = await world.addressed(STOP_ORDERS)
-        port = await world.port(CLEAR)
-        what, answer = await told(asked("127.0.0.1", port, security(world), addressed))
+        what, answer = await told(world.ask_with(security(world), addressed, CLEAR))
         return Seen(what, not has_error(answer))
 
     return attempt
-
-
-async def asked(host: str, port: int, security: ChannelSecurity, request: Request) -> Response:
-    async with await KafkaConnection.open(host, port, "attack", security=security) as connection:
-        return await connection.ask(request)
 
 
 def _guessed(_: World) -> ChannelSecurity:

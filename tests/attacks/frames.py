@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -15,7 +15,7 @@ from lethe.cluster.daemons import Daemon
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import ApiVersionsRequest, MetadataRequest
-from tests.attacks.attack import Attack, Seen
+from tests.attacks.attack import Attack, Attempt, Seen
 from tests.attacks.setting import CLEAR, GUEST, INTERNAL, MAX_CONNECTIONS, MAX_REQUEST_BYTES, RECEIVE_LIMIT_MS, SHA_512
 from tests.attacks.world import LIMIT_S, World
 from tests.fakes.raw_client import Raw, connected_to
@@ -65,7 +65,7 @@ async def closed_within(client: Raw, limit_s: float) -> tuple[bool, int]:
     return True, count
 
 
-def frame(size: int, *, body: int = 0, logs_in: bool = False) -> Callable[[World], Awaitable[Seen]]:
+def frame(size: int, *, body: int = 0, logs_in: bool = False) -> Attempt:
     """Return an attempt: a frame that announces a size, with so many bytes after it."""
 
     async def attempt(world: World) -> Seen:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from lethe.cluster.daemons import Daemon
-from tests.attacks.attack import Attack, Seen
+from tests.attacks.attack import Attack, Attempt, Seen
 from tests.attacks.setting import FOREIGN_HOST
 from tests.attacks.world import World
 
@@ -21,7 +21,6 @@ OPEN_PATHS: Final = ("/", "/board", "/paths", "/healthz", "/readyz")
 """These and the board's scripts tell nothing about the cluster."""
 _OPEN_ENDS: Final = (".js", ".css")
 _ANSWER_S: Final = 15.0
-Attempt = Callable[[World], Awaitable[Seen]]
 
 
 class Answer(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from lethe.admin import topic_znodes
@@ -18,7 +18,7 @@ from lethe.protocol.zookeeper.operations import (
     MultiDone,
     is_absent,
 )
-from tests.attacks.attack import Attack, Seen, told
+from tests.attacks.attack import Attack, Attempt, Seen, told
 from tests.attacks.forged import deletes
 from tests.attacks.http_attacks import TRAVERSAL
 from tests.attacks.world import World, until
@@ -44,7 +44,7 @@ IN_ZOOKEEPER: Final = ("%2e%2e%2f%2e%2e%2foutside%2forders", "..%2foutside", "a 
 """ZooKeeper itself refuses a path with `..`, `.`, an empty part or NUL."""
 
 
-def requests(make: Callable[[str], ControlRequest]) -> Callable[[World], Awaitable[Seen]]:
+def requests(make: Callable[[str], ControlRequest]) -> Attempt:
     """Return an attempt: a request for each name, by a user with ClusterAction, with the controller's id and epochs."""
 
     async def attempt(world: World) -> Seen:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,7 +28,7 @@ from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, Secu
 from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.paths import broker_id
 from lethe.protocol.zookeeper.znodes import encode_broker
-from tests.attacks.attack import Attack, Seen
+from tests.attacks.attack import Attack, Attempt, Seen
 from tests.attacks.scram_attacks import DOWNGRADE, REPLAY
 from tests.attacks.setting import BROKERS, INTERNAL, SHA_512
 from tests.attacks.tls_attacks import CHAIN
@@ -114,7 +114,7 @@ def _result(met: Hostile) -> Seen:
     return Seen(f"the controller sends {', '.join(asked) or 'nothing after the handshake'}, and no request", False)
 
 
-def tampered(number: int, change: Callable[[bytes], bytes]) -> Callable[[World], Awaitable[Seen]]:
+def tampered(number: int, change: Callable[[bytes], bytes]) -> Attempt:
     """Return an attempt: the server's SCRAM message with this number is changed."""
 
     async def attempt(world: World) -> Seen:
@@ -135,7 +135,7 @@ _REASONS: Final = (
 )
 
 
-def showing(make: Callable[[Authority], Leaf]) -> Callable[[World], Awaitable[Seen]]:
+def showing(make: Callable[[Authority], Leaf]) -> Attempt:
     """Return an attempt: the broker has this certificate."""
 
     async def attempt(world: World) -> Seen:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.security.plain import PlainToken
 from lethe.protocol.security.scram import ScramClient
-from tests.attacks.attack import Attack, Seen
+from tests.attacks.attack import Attack, Attempt, Seen
 from tests.attacks.frames import guest_is_served, log_in
 from tests.attacks.setting import BROKERS, CLEAR, GUEST, INTERNAL, SHA_512
 from tests.attacks.world import World
@@ -77,7 +76,7 @@ async def _nonce_of_another(world: World) -> Seen:
         return await _refused(other, final)
 
 
-def _final(pattern: bytes, replacement: bytes) -> Callable[[World], Awaitable[Seen]]:
+def _final(pattern: bytes, replacement: bytes) -> Attempt:
     """Return an attempt: the client's final message with a change."""
 
     async def attempt(world: World) -> Seen:
@@ -93,7 +92,7 @@ def _final(pattern: bytes, replacement: bytes) -> Callable[[World], Awaitable[Se
     return attempt
 
 
-def _first(start: bytes) -> Callable[[World], Awaitable[Seen]]:
+def _first(start: bytes) -> Attempt:
     """Return an attempt: the client's first message begins in another way."""
 
     async def attempt(world: World) -> Seen:

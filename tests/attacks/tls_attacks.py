@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import ssl
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import ApiVersionsRequest
-from tests.attacks.attack import Attack, Seen
+from tests.attacks.attack import Attack, Attempt, Control, Seen
 from tests.attacks.frames import guest_is_served
 from tests.attacks.scram_attacks import DOWNGRADE
 from tests.attacks.setting import CLEAR, INTERNAL, LETHE, MTLS
@@ -29,7 +29,6 @@ _OPENSSL_S: Final = 60.0
 _KEY_UPDATES: Final = 400
 _CPU_S: Final = 2.0
 Context = Callable[[World], ssl.SSLContext]
-Attempt = Callable[[World], Awaitable[Seen]]
 
 
 def context(world: World, leaf: Leaf | None = None) -> ssl.SSLContext:
@@ -80,7 +79,7 @@ def _weak(ciphers: str) -> Context:
     return make
 
 
-def _offered(make: Context) -> Callable[[World], Awaitable[str]]:
+def _offered(make: Context) -> Control:
     """Return a control: a server that accepts everything accepts this client, so OpenSSL here really offers it."""
 
     async def control(world: World) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from lethe.adapters.config_zookeeper import ZooKeeperAccess
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.secrets import Secret
 from lethe.adapters.zookeeper.config import SaslLogin, ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -171,8 +172,13 @@ class World:
         self, request: Request, listener: str = INTERNAL, user: str = LETHE, daemon: Daemon | None = None
     ) -> Response:
         """Ask as this user. Raises ClientError."""
+        return await self.ask_with(self.setting.security(listener, user), request, listener, daemon)
+
+    async def ask_with(
+        self, security: ChannelSecurity, request: Request, listener: str, daemon: Daemon | None = None
+    ) -> Response:
+        """Ask as a client that connects in this way. Raises ClientError."""
         port = await self.port(listener, daemon)
-        security = self.setting.security(listener, user)
         async with (
             asyncio.timeout(LIMIT_S),
             await KafkaConnection.open("127.0.0.1", port, "attack", security=security) as connection,
@@ -288,10 +294,10 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, limi
         await asyncio.sleep(0.02)
 
 
-def differences(before: Look, after: Look, own: Collection[str] = ()) -> list[str]:
-    """Return what has changed; `own` are the znodes that the attack itself writes, with what is below them."""
+def differences(before: Look, after: Look) -> list[str]:
+    """Return what has changed."""
     found = [f"file {path}" for path in _changed(before.files, after.files)]
-    found += [f"znode {path}" for path in _changed(before.znodes, after.znodes) if not path.startswith(tuple(own))]
+    found += [f"znode {path}" for path in _changed(before.znodes, after.znodes)]
     return [*found, *([] if before.cache == after.cache else ["the agent's metadata cache"])]
 
 
