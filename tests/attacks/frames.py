@@ -51,20 +51,6 @@ async def guest_is_served(world: World, listener: str = CLEAR) -> str:
     return f"User:{GUEST} logs in and is answered"
 
 
-async def closed_within(client: Raw, limit_s: float) -> tuple[bool, int]:
-    """Whether the server closes the connection in time, and how many bytes it sends before."""
-    count = 0
-    try:
-        async with asyncio.timeout(limit_s):
-            while data := await client.reader.read(65_536):
-                count += len(data)
-    except TimeoutError:
-        return False, count
-    except ConnectionError:
-        return True, count
-    return True, count
-
-
 def frame(size: int, *, body: int = 0, logs_in: bool = False) -> Attempt:
     """Return an attempt: a frame that announces a size, with so many bytes after it."""
 
@@ -76,9 +62,9 @@ def frame(size: int, *, body: int = 0, logs_in: bool = False) -> Attempt:
             with contextlib.suppress(ConnectionError):
                 client.writer.write(struct.pack(">i", size) + bytes(body))
                 await client.writer.drain()
-            closed, answered = await closed_within(client, _CLOSED_S)
+            closed, answered = await client.closed_within(_CLOSED_S)
         small = world.resources().peak_bytes - peak < _GROWTH
-        what = f"closed within {_CLOSED_S:g} s, {answered} bytes answered" if closed else "not closed"
+        what = f"closed within {_CLOSED_S:g} s, {len(answered)} bytes answered" if closed else "not closed"
         return Seen(f"{what}; the process grows by {'less' if small else 'more'} than 48 MB", not (closed and small))
 
     return attempt
@@ -95,7 +81,7 @@ async def _many_unfinished(world: World) -> Seen:
             with contextlib.suppress(ConnectionError):
                 client.writer.write(struct.pack(">i", MAX_REQUEST_BYTES) + bytes(part))
                 await client.writer.drain()
-        closed = [await closed_within(client, RECEIVE_LIMIT_MS / 1000 + _CLOSED_S) for client in clients]
+        closed = [await client.closed_within(RECEIVE_LIMIT_MS / 1000 + _CLOSED_S) for client in clients]
         served = await world.is_served()
     small = world.resources().peak_bytes - resources.peak_bytes < _GROWTH
     ended = all(each for each, _ in closed)
@@ -139,7 +125,7 @@ async def _silent(world: World) -> Seen:
         served = await world.is_served()
         await guest_is_served(world)
         more = world.resources().files - files
-        closed = await asyncio.gather(*(closed_within(each, LIMIT_S) for each in clients))
+        closed = await asyncio.gather(*(each.closed_within(LIMIT_S) for each in clients))
         took_s = time.monotonic() - began_s
     return _kept_out(served, more, MAX_CONNECTIONS, all(each for each, _ in closed), took_s)
 
@@ -166,7 +152,7 @@ async def _slow_request(world: World) -> Seen:
                 await asyncio.sleep(0.2)
 
         task = asyncio.create_task(drip())
-        closed, _ = await closed_within(client, RECEIVE_LIMIT_MS / 1000 + _CLOSED_S)
+        closed, _ = await client.closed_within(RECEIVE_LIMIT_MS / 1000 + _CLOSED_S)
         task.cancel()
     return Seen("closed at the limit of a request" if closed else "not closed", not closed)
 
@@ -180,7 +166,7 @@ async def _slow_http(world: World) -> Seen:
         began_s = time.monotonic()
         served = await daemon.get("/readyz", _HTTP_LIMIT_S) is not None
         more = world.resources(daemon).files - files
-        closed = await asyncio.gather(*(closed_within(each, LIMIT_S) for each in clients))
+        closed = await asyncio.gather(*(each.closed_within(LIMIT_S) for each in clients))
         took_s = time.monotonic() - began_s
     return _kept_out(served, more, _HTTP_CONNECTIONS, all(each for each, _ in closed), took_s)
 

@@ -20,6 +20,7 @@ from tests.unit.broker.core import driver
 
 REPLAYED: Final = "replayed frames"
 _CHUNK: Final = 65_536
+_CLOSED_S: Final = 10.0
 
 
 class Tape(LoopbackServer):
@@ -74,19 +75,10 @@ class Replay:
             with contextlib.suppress(ConnectionError):
                 attacker.writer.write(self._sent)
                 await attacker.writer.drain()
-            received = bytearray()
-            closed = True
-            try:
-                async with asyncio.timeout(10):
-                    while data := await attacker.reader.read(_CHUNK):
-                        received += data
-            except TimeoutError:
-                closed = False
-            except ConnectionError:
-                pass
-        what = "" if self._listener == MTLS else f"{self._answers(bytes(received))}, "
+            closed, received = await attacker.closed_within(_CLOSED_S)
+        what = "" if self._listener == MTLS else f"{self._answers(received)}, "
         is_deleted = not world.directory(self._topic)
-        ends = "closed" if closed else "not closed within 10 s"
+        ends = "closed" if closed else f"not closed within {_CLOSED_S:g} s"
         return Seen(f"{what}{ends}; the replica is {'deleted' if is_deleted else 'still there'}", is_deleted)
 
     def _answers(self, received: bytes) -> str:

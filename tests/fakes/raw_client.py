@@ -21,6 +21,7 @@ from lethe.protocol.kafka.sasl import (
 from lethe.protocol.security.plain import PlainToken
 
 LIMIT_S: Final = 30
+_CHUNK: Final = 65_536
 
 
 class Raw:
@@ -51,6 +52,19 @@ class Raw:
         answer = await self.ask(SaslAuthenticateRequest(token), ApiKey.SASL_AUTHENTICATE, 2)
         assert isinstance(answer, SaslAuthenticateResponse)
         return answer
+
+    async def closed_within(self, limit_s: float) -> tuple[bool, bytes]:
+        """Return whether the server closes the connection in time, and what it sends before."""
+        received = bytearray()
+        try:
+            async with asyncio.timeout(limit_s):
+                while data := await self.reader.read(_CHUNK):
+                    received += data
+        except TimeoutError:
+            return False, bytes(received)
+        except ConnectionError:
+            pass
+        return True, bytes(received)
 
     async def is_closed(self) -> bool:
         """Whether the server closes the connection without another byte."""
