@@ -60,8 +60,8 @@ async def _nonces(world: World) -> Seen:
             assert nonce.startswith(b"r=" + NONCE.encode()), "the nonce does not continue the client's"
             found[nonce.removeprefix(b"r=" + NONCE.encode())] = None
     shortest = min(map(len, found))
-    what = f"{len(found)} different nonces of the server, each of at least 20 characters"
-    return Seen(what, len(found) < _TIMES or shortest < 20)
+    length = "each of at least 20 characters" if shortest >= 20 else f"one of {shortest} characters"
+    return Seen(f"{len(found)} different nonces of the server, {length}", len(found) < _TIMES or shortest < 20)
 
 
 async def _nonce_of_another(world: World) -> Seen:
