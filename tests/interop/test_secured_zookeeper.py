@@ -114,7 +114,7 @@ def tls_properties(keystore: Path, truststore: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=[by_sasl, pytest.param(by_certificate, marks=pytest.mark.slow)])
+@pytest.fixture(params=[by_sasl, by_certificate])
 def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
     opened: Door = request.param(tmp_path)
     try:
