@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from lethe.protocol.kafka.admin_partitions import TopicOutcome
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse
 from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from lethe.protocol.security.authorizer import Acls, Authorizer, Client, Sender
@@ -9,6 +13,7 @@ from lethe.protocol.security.principals import Principal
 from tests.fakes.one_controller import OneController
 
 ANN = Principal("User", "ann")
+PartitionErrors = dict[str, tuple[ErrorCode, str | None]]
 
 
 def ann(*allowed: tuple[Operation, ResourceType, str]) -> Sender:
@@ -33,3 +38,12 @@ def answer_to(world: OneController, key: int) -> ControllerResponse:
     (answer,) = world.replies[key]
     assert key not in world.context.cluster.unanswered
     return answer
+
+
+def partition_errors(topics: Iterable[TopicOutcome]) -> PartitionErrors:
+    """Error and message of each partition, which is named as `orders-0`."""
+    return {
+        f"{topic.topic}-{row.partition}": (ErrorCode(row.error), row.message)
+        for topic in topics
+        for row in topic.partitions
+    }

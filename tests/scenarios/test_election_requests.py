@@ -20,10 +20,10 @@ from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController, consent
+from tests.scenarios import clients
+from tests.scenarios.clients import PartitionErrors
 from tests.scenarios.moves import catch_up
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, led, refusals, text, with_topic
-
-Errors = dict[str, tuple[ErrorCode, str | None]]
 
 TIMEOUT_MS = 30_000
 NONE = (ErrorCode.NONE, None)
@@ -57,17 +57,13 @@ def to_elect(*names: str, kind: int = ElectionKind.PREFERRED, timeout_ms: int = 
     return ElectLeadersRequest(rows or None, timeout_ms, kind)
 
 
-def errors_in(response: ControllerResponse) -> Errors:
+def errors_in(response: ControllerResponse) -> PartitionErrors:
     assert isinstance(response, ElectLeadersResponse)
     assert response.error == ErrorCode.NONE
-    return {
-        f"{topic.topic}-{row.partition}": (ErrorCode(row.error), row.message)
-        for topic in response.topics
-        for row in topic.partitions
-    }
+    return clients.partition_errors(response.topics)
 
 
-def elect(world: OneController, *names: str, kind: int = ElectionKind.PREFERRED) -> Errors:
+def elect(world: OneController, *names: str, kind: int = ElectionKind.PREFERRED) -> PartitionErrors:
     return errors_in(world.ask(to_elect(*names, kind=kind), 2))
 
 
@@ -256,15 +252,11 @@ def test_unclean_election_goes_on_after_a_conflict() -> None:
 
 def pending(world: OneController, request: ElectLeadersRequest) -> int:
     """The key of a request that is not answered yet."""
-    key = world.request(request, 2)
-    world.run()
-    assert world.replies[key] == []
-    return key
+    return clients.waiting(world, request, 2)
 
 
-def answered(world: OneController, key: int) -> Errors:
-    (response,) = world.replies[key]
-    return errors_in(response)
+def answered(world: OneController, key: int) -> PartitionErrors:
+    return errors_in(clients.answer_to(world, key))
 
 
 def test_silent_broker_is_waited_for_until_the_time_is_over() -> None:

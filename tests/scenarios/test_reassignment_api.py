@@ -26,12 +26,13 @@ from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController
+from tests.scenarios import clients
+from tests.scenarios.clients import PartitionErrors
 from tests.scenarios.moves import PATH, ask, asked, assignment, catch_up
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, led, refusals, text, with_topic
 from tests.scenarios.test_trash import trashed
 
 Rows = dict[str, tuple[int, ...] | None]
-Errors = dict[str, tuple[ErrorCode, str | None]]
 
 NONE = (ErrorCode.NONE, None)
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -60,17 +61,13 @@ def to_alter(*rows: tuple[str, tuple[int, ...] | None]) -> AlterPartitionReassig
     return AlterPartitionReassignmentsRequest(tuple(topics), 30_000)
 
 
-def errors_in(response: ControllerResponse) -> Errors:
+def errors_in(response: ControllerResponse) -> PartitionErrors:
     assert isinstance(response, AlterPartitionReassignmentsResponse)
     assert response.error == ErrorCode.NONE
-    return {
-        f"{topic.topic}-{row.partition}": (ErrorCode(row.error), row.message)
-        for topic in response.topics
-        for row in topic.partitions
-    }
+    return clients.partition_errors(response.topics)
 
 
-def alter(world: OneController, **rows: tuple[int, ...] | None) -> Errors:
+def alter(world: OneController, **rows: tuple[int, ...] | None) -> PartitionErrors:
     """What a client is answered for partitions named as `orders_0`; None cancels."""
     named = ((name.replace("_", "-"), replicas) for name, replicas in rows.items())
     return errors_in(world.ask(to_alter(*named), 0))
@@ -372,9 +369,7 @@ def test_znode_with_a_topic_that_is_being_removed_is_written_afterwards() -> Non
     world.run()
     assert "bills" in world.context.cluster.removals.under_way
     ask(world, orders_0=(2,), bills_0=(2,))
-    key = world.request(to_alter(("orders-0", (3,))), 0)
-    world.run()
-    assert world.replies[key] == []
+    key = clients.waiting(world, to_alter(("orders-0", (3,))), 0)
     assert assignment(world, "orders").target == (2,)
     world.release(1)
     assert [errors_in(each) for each in world.replies[key]] == [{"orders-0": NONE}]
