@@ -98,7 +98,7 @@ def test_no_secret_stands_in_the_file_and_each_service_mounts_its_own_alone() ->
         if name == "secure-files":
             assert len(mounted) == len(files.HOLDERS) + 1
             assert service["network_mode"] == "none"
-        elif name == "secure-users" or (name.startswith("secure-") and name != "secure-files"):
+        elif name.startswith("secure-"):
             assert mounted == [[f"secrets-{name.removeprefix('secure-')}", "/data/secrets", "ro"]], name
         else:
             assert mounted == [], name
