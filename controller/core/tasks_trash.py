@@ -39,14 +39,15 @@ class FreezeTopics:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceRestored:
-    """Announce topics that were brought back, and whose znodes were read, to their brokers."""
+    """Announce topics to their brokers that were brought back, or that were spared their deletion from the trash. Their
+    znodes were read."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ServeRestored:
-    """Start the state machines of announced topics that were brought back."""
+    """Start the state machines of these announced topics."""
 
     topics: tuple[str, ...]
 

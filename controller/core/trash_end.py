@@ -8,7 +8,7 @@ protected, it stays in the trash.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from lethe.controller.core import protection, trash
 from lethe.controller.core.context import Context
@@ -18,7 +18,13 @@ from lethe.controller.core.mutation import enter_partition_state, set_first_repl
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadStates, ReadTopics
 from lethe.controller.core.tasks_deletion import ListDeletions
-from lethe.controller.core.tasks_trash import LoadPurged, QueuePurged, ReadTopicRequests, TopicsPurged
+from lethe.controller.core.tasks_trash import (
+    AnnounceRestored,
+    LoadPurged,
+    QueuePurged,
+    ReadTopicRequests,
+    TopicsPurged,
+)
 from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.trash import PURGING
 from lethe.controller.core.trash_out import next_state, refuse, topic_creates
@@ -109,3 +115,19 @@ def queue(step: StepContext, task: QueuePurged) -> None:
             set_first_replica_states(cluster, name)
             enter_partition_state(cluster, cluster.all_of((name,)), PartitionState.NEW)
     step.do(ListDeletions())
+
+
+def listed(step: StepContext, marked: Collection[str]) -> None:
+    """Serve the topics that have left the trash and are marked no more: deletion was disabled, or the topic protected,
+    before it was queued, or somebody has removed the marker. Their records are there, and nothing else would end them.
+    """
+    cluster = step.context.cluster
+    spared = tuple(
+        name
+        for name in cluster.trash.ending
+        if name in cluster.topics and not cluster.is_queued(name) and name not in marked
+    )
+    for name in spared:
+        del cluster.trash.ending[name]
+    if spared:
+        step.context.tasks.append(AnnounceRestored(spared))

@@ -336,6 +336,7 @@ def announce(step: StepContext, task: AnnounceRestored) -> None:
 def serve(step: StepContext, task: ServeRestored) -> None:
     """Set the first states, as at a takeover; elect leaders where there are none; move replicas off controllers."""
     cluster = step.context.cluster
+    trashed = cluster.trash.topics
     names = tuple(name for name in task.topics if name in cluster.topics)
     assigned = {name: cluster.topics[name].assigned() for name in names}
     absent = chosen(assigned, lambda _, broker, bits: 0 if broker in cluster.brokers else bits)
@@ -345,7 +346,8 @@ def serve(step: StepContext, task: ServeRestored) -> None:
         enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
         enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
         enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
-        trash.record(step, name, BACK, cluster.trash.topics[name].entry)
+        if name in trashed:
+            trash.record(step, name, BACK, trashed[name].entry)
     step.do(
         MoveReplicas(absent, ReplicaState.OFFLINE),
         BringOnline(cluster.all_of(names)),
