@@ -183,7 +183,9 @@ def _election(
         yield f"{topic_partition} is led, and its state is {state}"
         return
     is_kept = arrived.assignments.get((incarnation.number, number)) == assignment == (assignment.replicas, (), ())
-    if kind == ElectionKind.PREFERRED and is_kept and state.leader != assignment.replicas[0]:
+    # A broker that has gone since may have led before: other partitions of the request were waited for meanwhile.
+    is_there = assignment.replicas[0] in cluster.registered()
+    if kind == ElectionKind.PREFERRED and is_kept and is_there and state.leader != assignment.replicas[0]:
         yield f"{topic_partition} is led by the first of {assignment.replicas}, and its state is {state}"
     before = arrived.states.get((incarnation.number, number))
     if before is None or state.leader_epoch > before.leader_epoch + 1:
