@@ -52,6 +52,9 @@ class Ghosts:
         name, topic_id, numbers = self._chosen()
         self._world.note(victim.name, f"is left with a ghost of {name}: {numbers}")
         self.tell(victim, name, topic_id, numbers)
+        if topic_id is not None:
+            # Who has removed it has let this broker drop it, and may have told it of the next topic since.
+            self._cluster.ledger.by_id[topic_id].removed_in = None
         for controller in self._cluster.controllers:
             if controller.context.holds_controller:
                 self._cluster.restart_later(controller)
