@@ -1,5 +1,7 @@
 """One connection of a Kafka server, from its first request to its end. `server` has the theory.
 
+After an answer that throttles the client no further request is read for that time, as in Kafka (KIP-219).
+
 A connection under SASL is served by the same loop. Until the client has authenticated, only the requests of a login are
 read, each with a small limit, and all together within a limit of time.
 """
@@ -76,7 +78,18 @@ class Service:
 class Connection:
     """State of one connection."""
 
-    __slots__ = ("admission", "begun_s", "busy", "closing", "listener", "lost_because", "peer", "reader", "writer")
+    __slots__ = (
+        "aborted",
+        "admission",
+        "begun_s",
+        "busy",
+        "closing",
+        "listener",
+        "lost_because",
+        "peer",
+        "reader",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -96,11 +109,13 @@ class Connection:
         self.busy = False
         """A request is with the handler, or its response is being written."""
         self.closing = False
+        self.aborted = asyncio.Event()
         self.begun_s: float | None = None
         """When the first byte of an incomplete request arrived, on the event loop's clock."""
 
     def abort(self) -> None:
         self.closing = True
+        self.aborted.set()
         self.writer.transport.abort()
 
     def lose(self, reason: str) -> None:
@@ -141,6 +156,8 @@ class Conversation:
         if self._sasl is not None:
             self._protocol.limit(self._sasl.max_receive_bytes, _LIMIT_OF_LOGINS)
         self._forwarded = self._forwarded_client(group)
+        self._throttle_ms = 0
+        """For how long the last answer throttles the client."""
 
     async def run(self) -> str:
         """Serve the connection to its end; return why it ended. Raises what ends it otherwise."""
@@ -233,6 +250,7 @@ class Conversation:
                 return answer.reason
             await self._write(answer)
             connection.busy = False
+            await self._mute()
         return "by the server"
 
     async def _answer(self, request: Decoded) -> Buffers | Close:
@@ -249,10 +267,24 @@ class Conversation:
         api, version, peer = request.header.api, request.header.version, self._connection.peer
         try:
             answer = await self._service.handler(request.header, request.value, peer)
+            self._throttle_ms = getattr(answer, "throttle_time_ms", 0)
             return answer if isinstance(answer, Close) else self._protocol.reply(answer)
         except Exception as error:  # noqa: BLE001 - one request that cannot be handled must not end the others
             _LOG.error("%s: cannot handle %s v%d of %s", self._service.name, api.name, version, peer, exc_info=error)
             return Close(f"its {api.name} could not be handled")
+
+    async def _mute(self) -> None:
+        """Read nothing while the last answer throttles the client. Raises TimeoutError where that is longer than a
+        connection may be idle."""
+        throttle_ms, self._throttle_ms = self._throttle_ms, 0
+        max_idle_ms = self._service.limits.max_idle_ms
+        if throttle_ms > 0:
+            try:
+                async with asyncio.timeout(min(throttle_ms, max_idle_ms) / 1000):
+                    await self._connection.aborted.wait()
+            except TimeoutError:
+                if throttle_ms > max_idle_ms:
+                    raise
 
     async def _write(self, buffers: Buffers) -> None:
         writer = self._connection.writer

@@ -6,6 +6,7 @@ import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -411,6 +412,62 @@ async def _outcome(work: Awaitable[Response]) -> Response | Exception:
         return await work
     except ConnectionFailed as error:
         return error
+
+
+# --- throttling ---------------------------------------------------------------------------------------------------
+
+
+def throttling(*times_ms: int) -> Handler:
+    """Answers, and throttles the client for the next of these times."""
+    left = list(times_ms)
+
+    async def handler(header: RequestHeader, value: Request, peer: Peer) -> Response:
+        return replace(metadata("throttled"), throttle_time_ms=left.pop(0))
+
+    return handler
+
+
+async def test_a_throttled_client_is_answered_at_once_and_its_next_request_waits() -> None:
+    async with running(throttling(150, 0, 0)) as server, await connect(server) as client:
+        now_s = asyncio.get_running_loop().time
+        await client.request(named("t"), 12)
+        answered_s = now_s()
+        await client.request(named("t"), 12)
+        assert now_s() - answered_s >= 0.14
+        answer = await client.request(named("t"), 12)
+        assert answer == metadata("throttled")
+
+
+async def test_a_throttled_client_holds_up_no_other_one_and_is_closed_like_one() -> None:
+    handler = throttling(3_600_000, 0)
+    async with running(handler) as server, await connect(server) as client, await connect(server) as other:
+        for each in (client, other):
+            await each.request(named("t"), 12)
+        server.close_connections("control was lost")
+        await until(lambda: server.connection_count == 0)
+
+
+async def test_stopping_does_not_wait_for_throttled_clients() -> None:
+    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        server = KafkaServer(throttling(3_600_000))
+        await server.listen("127.0.0.1", 0)
+        group.create_task(server.serve())
+        await server.started()
+        client = await connect(server)
+        await client.request(named("t"), 12)
+        server.stop(grace_ms=LIMIT_S * 2000)
+    await client.close()
+
+
+async def test_a_client_that_is_throttled_for_longer_than_it_may_be_idle_is_let_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    limits = ServerLimits(max_idle_ms=50)
+    async with running(throttling(3_600_000), limits) as server, await connect(server) as client:
+        await client.request(named("t"), 12)
+        await until(lambda: server.connection_count == 0)
+    assert "neither sent nor read for 50 ms" in caplog.text
 
 
 # --- life ---------------------------------------------------------------------------------------------------------
