@@ -6,6 +6,7 @@ from typing import assert_never
 
 from lethe.controller.core import (
     election_requests,
+    mutation_quotas,
     partition_creation_requests,
     reassignment_api,
     tasks_clients,
@@ -17,6 +18,8 @@ from lethe.controller.core.step_context import StepContext
 
 def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
     match task:
+        case tasks_clients.ReadMutationQuota():
+            mutation_quotas.read(step, task)
         case tasks_clients.AlterReassignments():
             reassignment_api.alter(step, task)
         case tasks_clients.AnswerAlterReassignments():

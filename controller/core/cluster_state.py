@@ -28,6 +28,7 @@ from lethe.controller.core.deletion_memory import (
     OwingBroker,
     Removals,
 )
+from lethe.controller.core.mutation_quota_rules import MutationQuota, QuotaClients, TokenBucket
 from lethe.controller.core.pace_memory import Pacing
 from lethe.controller.core.partition_sets import Bits, PartitionColumns, ReplicaColumns, bits_of, numbers_in
 from lethe.controller.core.topic import Partition, Reassignment, Topic
@@ -72,6 +73,11 @@ class PendingRequest(NamedTuple):
     version: int
     sender: Sender | None = None
     """The client; None: a broker sent the request."""
+    client_id: str = ""
+    quota: MutationQuota | None = None
+    """What limits the changes of the request: see `mutation_quotas`. None: nothing, or it is not read yet."""
+    throttled_until_ms: int = 0
+    """Until when the client has to wait because of it; 0: it has not."""
 
 
 class LastResponse(NamedTuple):
@@ -175,6 +181,8 @@ class ClusterState:
     """Requests of brokers and clients that are not answered yet, by key."""
     client_waits: dict[int, ClientWait] = field(default_factory=dict)
     """Those of them that are carried out and wait for brokers, by key: see `client_waits`."""
+    mutation_buckets: dict[QuotaClients, TokenBucket] = field(default_factory=dict)
+    """What is left of clients' quotas. Full buckets are dropped with the next request."""
     caches: CacheComparison = field(default_factory=CacheComparison)
     background: dict[int, WriteContinuation] = field(default_factory=dict)
     """Outstanding writes in the background, by effect id."""

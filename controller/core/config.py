@@ -75,6 +75,8 @@ class CoreConfig:
     trash_freeze_ms: int = 10_000
     """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
     new_topics: NewTopics = KAFKAS_DEFAULTS
+    mutation_quota_window_s: int = 11
+    """For how many seconds a client may save up changes of topics: see `mutation_quota_rules`."""
     trash_free_percent: int = 0
     """A topic leaves the trash early while a log directory with its replicas has less free space; 0: never."""
     trash_look_ms: int = 60_000

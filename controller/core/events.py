@@ -232,6 +232,8 @@ class ClientRequested:
     request: AdminRequest
     version: int
     sender: Sender
+    client_id: str = ""
+    """The name that the client gives itself; quotas may depend on it."""
 
 
 # --- our own ------------------------------------------------------------------------------------------------------

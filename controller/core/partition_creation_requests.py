@@ -6,6 +6,7 @@
     may not be altered by the client                      TOPIC_AUTHORIZATION_FAILED
     its topic is marked for deletion                      INVALID_TOPIC_EXCEPTION
     fails another check                                   `partition_creation_rules`
+    exceeds the client's quota                            THROTTLING_QUOTA_EXCEEDED (`mutation_quotas`)
     its topic's znode has changed since it was read       the topic is read again, and checked anew; after some attempts
                                                           UNKNOWN_SERVER_ERROR
     is written                                            what `client_waits` says
@@ -20,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import client_waits, requests
+from lethe.controller.core import client_waits, mutation_quotas, requests
 from lethe.controller.core.client_wait_memory import PartitionsLed
 from lethe.controller.core.context import Context
 from lethe.controller.core.expansion import set_topic, znode_of
@@ -56,6 +57,8 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
     for topic in left:
         try:
             added = _checked(context, topic, sender)
+            if task.attempts == 1 and not request.validate_only:
+                mutation_quotas.pay(step, task.key, len(added))
         except RowRefused as problem:
             rows.append(_refused(step, topic.name, problem))
             continue

@@ -27,6 +27,7 @@ from lethe.controller.core.tasks_clients import (
     DeleteRequestedTopics,
     ElectAsRequested,
     ListReassignments,
+    ReadMutationQuota,
 )
 from lethe.controller.core.tasks_requests import (
     AllocateProducerIds,
@@ -64,8 +65,8 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
     if not context.is_leading:
         step.emit(Reply(event.key, refused(event.request)))
         return
-    sender = event.sender if isinstance(event, ClientRequested) else None
-    context.cluster.unanswered[event.key] = PendingRequest(event.request, event.version, sender)
+    whose = (event.sender, event.client_id) if isinstance(event, ClientRequested) else ()
+    context.cluster.unanswered[event.key] = PendingRequest(event.request, event.version, *whose)
     match event.request:
         case ControlledShutdownRequest():
             step.do(ControlShutdown(event.key))
@@ -74,11 +75,11 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
         case AllocateProducerIdsRequest():
             step.do(AllocateProducerIds(event.key))
         case CreateTopicsRequest():
-            step.do(CreateRequestedTopics(event.key))
+            step.do(ReadMutationQuota(CreateRequestedTopics(event.key)))
         case DeleteTopicsRequest():
-            step.do(DeleteRequestedTopics(event.key))
+            step.do(ReadMutationQuota(DeleteRequestedTopics(event.key)))
         case CreatePartitionsRequest():
-            step.do(AddRequestedPartitions(event.key))
+            step.do(ReadMutationQuota(AddRequestedPartitions(event.key)))
         case ElectLeadersRequest():
             step.do(ElectAsRequested(event.key))
         case AlterPartitionReassignmentsRequest():

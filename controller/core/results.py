@@ -37,6 +37,7 @@ from lethe.controller.core import (
     isr,
     leader_changes,
     marks,
+    mutation_quotas,
     named_incarnation,
     notifications,
     orders,
@@ -187,6 +188,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             producer_ids.on_producer_ids_read(step, then, outcomes)
         case tasks_reassignment.ReassignmentsRead():
             reassignment_requests.on_reassignments_read(step, then, outcomes)
+        case tasks_clients.MutationQuotaRead():
+            mutation_quotas.on_quota_read(step, then, outcomes)
         case tasks_clients.NewTopicsLookedUp():
             topic_creation_requests.on_new_topics_looked_up(step, then, outcomes)
         case tasks_clients.SupersededRead():

@@ -36,6 +36,7 @@ from lethe.controller.core.mutation import note_sent
 from lethe.controller.core.tasks import Task
 from lethe.controller.core.tasks_power import BrokersProbed
 from lethe.protocol.journal import EventRecord, EventRecordType, JsonValue, partition_ranges
+from lethe.protocol.kafka.admin import TopicResponse, throttled
 from lethe.protocol.kafka.control import StopReplicaRequest
 from lethe.protocol.kafka.queries import ChannelRequest, api_of_sent
 from lethe.protocol.kafka.to_controller import AdminRequest, ControllerResponse
@@ -145,8 +146,11 @@ class StepContext:
         return context.last_request_id
 
     def reply(self, key: int, response: ControllerResponse) -> None:
-        """Answer a request of a broker or a client. Raises KeyError if it was answered already."""
+        """Answer a request of a broker or a client, and tell how long its client is throttled. Raises KeyError if it
+        was answered already."""
         answered = self.context.cluster.unanswered.pop(key)
+        if isinstance(response, TopicResponse):
+            response = throttled(response, max(0, answered.throttled_until_ms - self.now_ms))
         self.context.cluster.client_waits.pop(key, None)
         self.effects.append(Reply(key, response))
         if answered.sender is not None and isinstance(answered.request, AdminRequest):

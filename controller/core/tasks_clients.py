@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.controller.core.client_wait_memory import PartitionsLed
+from lethe.controller.core.mutation_quota_rules import QuotaLevel
 from lethe.controller.core.tasks_reassignment import Target
 from lethe.protocol.kafka.admin import CreatedTopic, DeletedTopic, GrowableTopic, GrownTopic
 from lethe.protocol.kafka.errors import ErrorCode
@@ -113,8 +114,20 @@ class AwaitElected:
     rows: Mapping[TopicPartition, RefusedPartition | None]
 
 
+ChargedTask = CreateRequestedTopics | DeleteRequestedTopics | AddRequestedPartitions
+"""Tasks of requests to which a client's quota applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMutationQuota:
+    """Read the quota of the client whose request the task is about, then run the task."""
+
+    then: ChargedTask
+
+
 ClientTask = (
-    CreateRequestedTopics
+    ReadMutationQuota
+    | CreateRequestedTopics
     | DeleteRequestedTopics
     | AddRequestedPartitions
     | AlterReassignments
@@ -126,6 +139,14 @@ ClientTask = (
 
 
 # --- continuations ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MutationQuotaRead:
+    """After reading the znodes that may set these rates."""
+
+    then: ChargedTask
+    levels: tuple[QuotaLevel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,5 +209,5 @@ class SupersededRemoved:
     rows: AlteredRows
 
 
-ClientReadContinuation = NewTopicsLookedUp | SupersededRead
+ClientReadContinuation = MutationQuotaRead | NewTopicsLookedUp | SupersededRead
 ClientWriteContinuation = NewTopicsWritten | RequestedMarkersWritten | PartitionsAdded | SupersededRemoved

@@ -3,6 +3,7 @@
     the row                                              error
     ---------------------------------------------------  ------------------------------------------------------------
     fails a check                                        `topic_creation_rules`; nothing of it is written
+    exceeds the client's quota                           THROTTLING_QUOTA_EXCEEDED (`mutation_quotas`)
     its topic was created by another process meanwhile   TOPIC_ALREADY_EXISTS
     its marker is unseen, or its write failed otherwise  UNKNOWN_SERVER_ERROR, and the reason is recorded
     is written                                           what `client_waits` says
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from lethe.controller.core import client_waits, requests
+from lethe.controller.core import client_waits, mutation_quotas, requests
 from lethe.controller.core.client_wait_memory import PartitionsLed
 from lethe.controller.core.context import Context
 from lethe.controller.core.drawing import draw_below, fresh_topic_id
@@ -42,7 +43,12 @@ from lethe.controller.core.topic_creation_rules import (
     configs_of,
     marked_for_deletion,
 )
-from lethe.protocol.kafka.admin import CreatableTopic, CreatedTopic, CreateTopicsRequest, CreateTopicsResponse
+from lethe.protocol.kafka.admin import (
+    CreatableTopic,
+    CreatedTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_defaults import effective_configs
@@ -89,6 +95,8 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
             continue
         try:
             assignment = check_topic(topic, around)
+            if not request.validate_only:
+                mutation_quotas.pay(step, task.key, len(assignment))
         except RowRefused as problem:
             rows.append(_refused(step, topic.name, problem))
             continue

@@ -10,6 +10,7 @@
     is not in service (deleted already, or in    UNKNOWN_TOPIC_OR_PARTITION
       the trash)
     is protected (`protection`)                  POLICY_VIOLATION, with the reason. Kafka has no protected topics
+    exceeds the client's quota                   THROTTLING_QUOTA_EXCEEDED (`mutation_quotas`)
     is marked already, and held                  none: waits for the deletion under way
     otherwise                                    none: is marked
 
@@ -21,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import client_waits, marks, protection, requests
+from lethe.controller.core import client_waits, marks, mutation_quotas, protection, requests
 from lethe.controller.core.client_wait_memory import TopicDropped
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import DeleteRequestedTopics, MarkedTopic, RequestedMarkersWritten
+from lethe.controller.core.topic_creation_rules import RowRefused
 from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -58,11 +60,26 @@ def begin(step: StepContext, task: DeleteRequestedTopics) -> None:
     ids = {topic.id: name for name, topic in context.cluster.topics.items() if topic.id is not None}
     rows = tuple(_row(context, topic, ids, sender) for topic in request.topics)
     names = dict.fromkeys(row.name for row in rows if row.error == ErrorCode.NONE and row.name is not None)
-    if not names:
+    errors = {name: _paid(step, task.key, name) for name in names}
+    rows = tuple(_with_error(row, errors) for row in rows)
+    topics = tuple(
+        MarkedTopic(name, context.cluster.topics[name].created_zxid)
+        for name, error in errors.items()
+        if error is ErrorCode.NONE
+    )
+    if not topics:
         requests.answer(step, task.key, DeleteTopicsResponse(rows))
         return
-    topics = tuple(MarkedTopic(name, context.cluster.topics[name].created_zxid) for name in names)
     step.write([_marking(topic) for topic in topics], RequestedMarkersWritten(task.key, rows, topics))
+
+
+def _paid(step: StepContext, key: int, name: str) -> ErrorCode:
+    """Charge the client's quota for the topic; return the error if it is exceeded."""
+    try:
+        mutation_quotas.pay(step, key, len(step.context.cluster.topics[name].partitions))
+    except RowRefused as refused:
+        return refused.error
+    return ErrorCode.NONE
 
 
 def _refused_whole(context: Context, request: DeleteTopicsRequest, version: int) -> ErrorCode | None:
@@ -124,7 +141,7 @@ def on_requested_markers_written(
 
 
 def _with_error(row: DeletedTopic, errors: Mapping[str, ErrorCode]) -> DeletedTopic:
-    """Return the row with what became of its topic's marker, if it was to be marked."""
+    """Return the row with what became of its topic, if it was to be marked."""
     if row.error != ErrorCode.NONE or row.name is None:
         return row
     return row._replace(error=errors[row.name])

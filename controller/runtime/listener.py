@@ -229,7 +229,7 @@ class BrokerListener:
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(self._max_wait_ms / 1000) as limit:
-                response = await self._ask(request, header.version, peer, limit)
+                response = await self._ask(request, header, peer, limit)
         except TimeoutError:
             sender = peer if isinstance(request, AdminRequest) else f"broker {request.broker_id}"
             logger.warning("%s waited %d ms for %s", sender, self._max_wait_ms, header.api.name)
@@ -238,14 +238,14 @@ class BrokerListener:
         return response
 
     async def _ask(
-        self, request: ControllerRequest, version: int, peer: Peer, limit: asyncio.Timeout
+        self, request: ControllerRequest, header: RequestHeader, peer: Peer, limit: asyncio.Timeout
     ) -> ControllerResponse:
         key, loop = next(self._keys), asyncio.get_running_loop()
         waiting = _Unanswered(request, loop.create_future(), loop.create_future())
         try:
             async with self._request_slots:
                 self._unanswered[key] = waiting
-                self._post(_event(key, request, version, peer))
+                self._post(_event(key, request, header, peer))
                 held_ms = await waiting.handled
             limit.reschedule(loop.time() + (held_ms + self._max_wait_ms) / 1000)
             return await waiting.answer
@@ -253,10 +253,12 @@ class BrokerListener:
             self._unanswered.pop(key, None)
 
 
-def _event(key: int, request: ControllerRequest, version: int, peer: Peer) -> BrokerRequested | ClientRequested:
+def _event(
+    key: int, request: ControllerRequest, header: RequestHeader, peer: Peer
+) -> BrokerRequested | ClientRequested:
     if isinstance(request, AdminRequest):
-        return ClientRequested(key, request, version, _sender(peer))
-    return BrokerRequested(key, request, version)
+        return ClientRequested(key, request, header.version, _sender(peer), header.client_id or "")
+    return BrokerRequested(key, request, header.version)
 
 
 def _sender(peer: Peer) -> Sender:

@@ -7,7 +7,7 @@ encoding, like Kafka's ignorable fields.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.config_entries import ConfigEntry
@@ -161,3 +161,8 @@ def topic_error_response(request: TopicRequest, error: int, message: str | None 
 def topic_errors(response: TopicResponse) -> tuple[int, ...]:
     """Return the error of each row."""
     return tuple(each.error for each in response.topics)
+
+
+def throttled(response: TopicResponse, throttle_time_ms: int) -> TopicResponse:
+    """Return the response that tells its client to send nothing for so long."""
+    return replace(response, throttle_time_ms=throttle_time_ms)

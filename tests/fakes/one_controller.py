@@ -320,12 +320,14 @@ class OneController:
         (response,) = self.replies[key]
         return response
 
-    def request(self, request: ControllerRequest, version: int = 3, sender: Sender = ANYONE) -> int:
+    def request(
+        self, request: ControllerRequest, version: int = 3, sender: Sender = ANYONE, client_id: str = ""
+    ) -> int:
         """Queue a request of a broker, or of this client; its key. `run` handles it."""
         key = max(self.replies, default=0) + 1
         self.replies[key] = []
         if isinstance(request, AdminRequest):
-            self.feed(events.ClientRequested(key, request, version, sender))
+            self.feed(events.ClientRequested(key, request, version, sender, client_id))
         else:
             self.feed(events.BrokerRequested(key, request, version))
         return key

@@ -209,7 +209,7 @@ async def test_a_clients_request_says_who_sent_it_and_may_be_held_without_holdin
         (event,) = bench.posted
         assert isinstance(event, ClientRequested)
         assert (event.request, event.version) == (DELETE, 5)
-        assert event.sender == Sender(Client(ANONYMOUS, "127.0.0.1"))
+        assert (event.sender, event.client_id) == (Sender(Client(ANONYMOUS, "127.0.0.1")), "1")
         bench.listener.hold(HoldRequest(event.key, 30_000))
         # A later request has the only place in the queue, and is over before the one that is held.
         assert await outcome(broker, SHUTDOWN) == ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
