@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
+from lethe.controller.core.topic_policy import NO_POLICY, TopicPolicy
 from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.topic_defaults import NO_BROKER_SETTINGS, BrokerSettings
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -77,6 +78,7 @@ class CoreConfig:
     new_topics: NewTopics = KAFKAS_DEFAULTS
     mutation_quota_window_s: int = 11
     """For how many seconds a client may save up changes of topics: see `mutation_quota_rules`."""
+    topic_policy: TopicPolicy = NO_POLICY
     trash_free_percent: int = 0
     """A topic leaves the trash early while a log directory with its replicas has less free space; 0: never."""
     trash_look_ms: int = 60_000

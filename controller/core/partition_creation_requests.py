@@ -6,6 +6,7 @@
     may not be altered by the client                      TOPIC_AUTHORIZATION_FAILED
     its topic is marked for deletion                      INVALID_TOPIC_EXCEPTION
     fails another check                                   `partition_creation_rules`
+    is refused by the policy, or the whole request is     POLICY_VIOLATION (`topic_policy`)
     exceeds the client's quota                            THROTTLING_QUOTA_EXCEEDED (`mutation_quotas`)
     its topic's znode has changed since it was read       the topic is read again, and checked anew; after some attempts
                                                           UNKNOWN_SERVER_ERROR
@@ -30,10 +31,11 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_clients import AddRequestedPartitions, PartitionsAdded
 from lethe.controller.core.topic_creation_requests import racks_of
-from lethe.controller.core.topic_creation_rules import Assignment, RowRefused
+from lethe.controller.core.topic_creation_rules import Assignment, RowRefused, check_policy
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreatePartitionsResponse, GrowableTopic, GrownTopic
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import error_response
 from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.security.rights import may_change
 from lethe.protocol.vocabulary import ReplicaAssignment
@@ -50,6 +52,9 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
     context = step.context
     request = requests.asked(context, task.key, CreatePartitionsRequest)
     sender = requests.sender_of(context, task.key)
+    if too_many := context.config.topic_policy.of_request(_new_partitions(context, request)):
+        requests.answer(step, task.key, error_response(request, ErrorCode.POLICY_VIOLATION, too_many))
+        return
     left, rows = (task.left, list(task.rows)) if task.left is not None else _first(request)
     growing: list[GrowableTopic] = []
     groups: list[tuple[Operation, ...]] = []
@@ -75,6 +80,13 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
         _end(step, task.key, rows, task.added)
 
 
+def _new_partitions(context: Context, request: CreatePartitionsRequest) -> int:
+    """Return how many partitions the request would add to topics that exist."""
+    topics = context.cluster.topics
+    known = (topic for topic in request.topics if topic.name in topics)
+    return sum(max(0, topic.total - len(topics[topic.name].partitions)) for topic in known)
+
+
 def _first(request: CreatePartitionsRequest) -> tuple[tuple[GrowableTopic, ...], list[GrownTopic]]:
     """Return the topics to look at, and the rows of those that the request names twice."""
     named = Counter(topic.name for topic in request.topics)
@@ -92,7 +104,9 @@ def _checked(context: Context, topic: GrowableTopic, sender: Sender) -> Assignme
         raise RowRefused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
     if cluster.is_queued(topic.name) or topic.name in cluster.marks:
         raise RowRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-    return check_growth(topic, _existing(context, topic.name), racks_of(context))
+    added = check_growth(topic, _existing(context, topic.name), racks_of(context))
+    check_policy(context.config.topic_policy.of_partitions(topic.name, topic.total))
+    return added
 
 
 def _existing(context: Context, name: str) -> Mapping[int, ReplicaAssignment]:

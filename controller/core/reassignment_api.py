@@ -14,6 +14,7 @@ targets, before the replicas are copied.
     a controller among the replicas                            the same, in our words
     the replicas to be deleted would be the only ones with     the same; Kafka deletes them. The znode's entries are
     all records                                                held until the ISR has another one
+    another number of replicas than the policy allows          POLICY_VIOLATION (`topic_policy`)
     unknown or queued topic, unknown partition                 UNKNOWN_TOPIC_OR_PARTITION
 
 The later request wins: entries of the znode for the same partitions are removed first, as Kafka does, because the next
@@ -122,6 +123,10 @@ def _judge(
         problem = WOULD_LOSE_RECORDS
     if problem is not None:
         return RefusedPartition(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    if len(target) != len(partition.assignment.origin):
+        problem = context.config.topic_policy.of_replication_factor(topic_partition.topic, len(target))
+        if problem is not None:
+            return RefusedPartition(ErrorCode.POLICY_VIOLATION, problem)
     return Target(topic_partition, target)
 
 

@@ -3,6 +3,7 @@
     the row                                              error
     ---------------------------------------------------  ------------------------------------------------------------
     fails a check                                        `topic_creation_rules`; nothing of it is written
+    the request is refused as a whole (`topic_policy`)   POLICY_VIOLATION
     exceeds the client's quota                           THROTTLING_QUOTA_EXCEEDED (`mutation_quotas`)
     its topic was created by another process meanwhile   TOPIC_ALREADY_EXISTS
     its marker is unseen, or its write failed otherwise  UNKNOWN_SERVER_ERROR, and the reason is recorded
@@ -44,6 +45,7 @@ from lethe.controller.core.topic_creation_rules import (
     marked_for_deletion,
 )
 from lethe.protocol.kafka.admin import (
+    BROKERS_DEFAULT,
     CreatableTopic,
     CreatedTopic,
     CreateTopicsRequest,
@@ -51,6 +53,7 @@ from lethe.protocol.kafka.admin import (
 )
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import error_response
 from lethe.protocol.kafka.topic_defaults import effective_configs
 from lethe.protocol.security.acls import Operation as AclOperation
 from lethe.protocol.security.acls import ResourceType
@@ -84,6 +87,9 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
     context = step.context
     request = requests.asked(context, task.key, CreateTopicsRequest)
     sender = requests.sender_of(context, task.key)
+    if too_many := context.config.topic_policy.of_request(_partitions_of(context, request)):
+        requests.answer(step, task.key, error_response(request, ErrorCode.POLICY_VIOLATION, too_many))
+        return
     named = Counter(topic.name for topic in request.topics)
     around = _surroundings(context)
     rows: list[CreatedTopic] = []
@@ -108,6 +114,16 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
     _look_up(step, task.key, rows, new)
 
 
+def _partitions_of(context: Context, request: CreateTopicsRequest) -> int:
+    """Return how many partitions the topics of the request would have; without numbers that are invalid."""
+    default = context.config.new_topics.partitions
+    counts = (
+        len(topic.assignments) or (default if topic.num_partitions == BROKERS_DEFAULT else max(0, topic.num_partitions))
+        for topic in request.topics
+    )
+    return sum(counts)
+
+
 def _surroundings(context: Context) -> Surroundings:
     cluster = context.cluster
     trash = cluster.trash
@@ -125,6 +141,7 @@ def _surroundings(context: Context) -> Surroundings:
         settings=context.broker_settings,
         draw=partial(draw_below, context),
         reserved=reserved,
+        policy=context.config.topic_policy,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from lethe.controller.core.config import NewTopics
 from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack, RacksIncomplete, place_replicas
+from lethe.controller.core.topic_policy import NO_POLICY, TopicPolicy
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
@@ -72,6 +73,7 @@ class Surroundings(NamedTuple):
     draw: Draw
     reserved: Callable[[str], str | None]
     """Return why a name is reserved, None if it is not."""
+    policy: TopicPolicy = NO_POLICY
 
 
 def check_topic(topic: CreatableTopic, around: Surroundings) -> Assignment:
@@ -92,7 +94,14 @@ def check_topic(topic: CreatableTopic, around: Surroundings) -> Assignment:
         checked_topic_configs(configs, topic_defaults(around.settings), tiered_storage=around.defaults.tiered_storage)
     except InvalidTopicConfig as problem:
         raise RowRefused(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+    check_policy(around.policy.of_new_topic(topic.name, len(assignment), len(assignment[0])))
     return assignment
+
+
+def check_policy(problem: str | None) -> None:
+    """Raise RowRefused if the policy has a problem with the row."""
+    if problem is not None:
+        raise RowRefused(ErrorCode.POLICY_VIOLATION, problem)
 
 
 def configs_of(topic: CreatableTopic) -> dict[str, str]:
