@@ -10,6 +10,7 @@ from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.adapters.security.config_inbound import INBOUND
 from lethe.broker.runtime.configuration import BROKER
+from lethe.controller.runtime.config_client_changes import CLIENT_CHANGES
 from lethe.controller.runtime.config_new_topics import NEW_TOPICS
 from lethe.controller.runtime.configuration import CONTROLLER
 
@@ -38,6 +39,7 @@ _GROUPS: Final = (
     ("Both: listeners", INBOUND),
     ("Controller", CONTROLLER),
     ("Controller: new topics", NEW_TOPICS),
+    ("Controller: what clients may change", CLIENT_CHANGES),
     ("Broker agent", BROKER),
 )
 

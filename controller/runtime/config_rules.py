@@ -1,18 +1,18 @@
-"""Rules for deletions in the properties file: which topics are protected, kept in the trash, and how many begin."""
+"""Rules about topics in the properties file: patterns of names, the trash, and how many deletions begin."""
 
 from __future__ import annotations
 
 from lethe.adapters.properties import Values
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.kafka.config_values import parse_thousandths
-from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
+from lethe.protocol.topic_globs import parse_globs
 
 
-def read_patterns(values: Values) -> tuple[str, ...]:
-    """Return the patterns of protected topics; if one is invalid, note that and return none."""
-    patterns = parse_globs(values.text(PROTECTED_TOPICS) or "")
+def read_patterns(values: Values, name: str) -> tuple[str, ...]:
+    """Return the patterns of topics that a property lists; if one is invalid, note that and return none."""
+    patterns = parse_globs(values.text(name) or "")
     if isinstance(patterns, str):
-        values.wrong(PROTECTED_TOPICS, f"has {patterns!r}, which matches no topic", "write names with * and ?")
+        values.wrong(name, f"has {patterns!r}, which matches no topic", "write names with * and ?")
         return ()
     return patterns
 

@@ -31,7 +31,14 @@ from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, r
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.controller.core.config import NewTopics, Takeover
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.topic_policy import TopicPolicy
 from lethe.controller.core.trash_memory import FREE_PERCENT
+from lethe.controller.runtime.config_client_changes import (
+    CLIENT_CHANGES,
+    check_java_policies,
+    read_policy,
+    read_quota_window_s,
+)
 from lethe.controller.runtime.config_new_topics import NEW_TOPICS, read_new_topics
 from lethe.controller.runtime.config_rules import read_grace, read_patterns, read_rate
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule
@@ -272,7 +279,7 @@ CONTROLLER: Final = (
     ),
 )
 
-CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, NEW_TOPICS, BETWEEN_BROKERS, INBOUND)
+CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, NEW_TOPICS, CLIENT_CHANGES, BETWEEN_BROKERS, INBOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +291,8 @@ class ControllerConfig(DaemonConfig):
     grace: tuple[GraceRule, ...]
     trash_free_percent: int
     new_topics: NewTopics
+    mutation_quota_window_s: int
+    topic_policy: TopicPolicy
     unclean_leader_election: bool
     auto_leader_rebalance: bool
     leader_imbalance_check_interval_ms: int
@@ -307,6 +316,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
     check_inter_broker_listener(values)
+    check_java_policies(values)
     listeners, advertised = _listeners(values)
     config = ControllerConfig(
         controller_id=BrokerId(read_id(values)),
@@ -315,11 +325,13 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         journal=read_journal(values),
         journal_topic=read_journal_topic(values),
         delete_topic_enable=values.boolean("delete.topic.enable"),
-        protected_topics=read_patterns(values),
+        protected_topics=read_patterns(values, PROTECTED_TOPICS),
         pace=PaceLimits(read_rate(values, TOPICS_PER_SECOND), read_rate(values, BYTES_PER_SECOND)),
         grace=read_grace(values),
         trash_free_percent=values.integer(FREE_PERCENT),
         new_topics=read_new_topics(values),
+        mutation_quota_window_s=read_quota_window_s(values),
+        topic_policy=read_policy(values),
         inter_broker_protocol=read_inter_broker_protocol(values),
         inter_broker_listener=read_inter_broker_listener(values),
         reach=read_reach_between_brokers(values),

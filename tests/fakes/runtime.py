@@ -17,6 +17,7 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
 from lethe.controller.core.pace_memory import NO_LIMITS
+from lethe.controller.core.topic_policy import NO_POLICY
 from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
@@ -108,6 +109,8 @@ def controller_config(
         grace=(),
         trash_free_percent=0,
         new_topics=KAFKAS_DEFAULTS,
+        mutation_quota_window_s=11,
+        topic_policy=NO_POLICY,
         inter_broker_protocol=LATEST,
         inter_broker_listener="PLAINTEXT",
         reach=PLAINTEXT_REACH,
