@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.queries import Request, Response
-from lethe.protocol.security.authorizer import Authorizer
+from lethe.protocol.security.authorizer import Authorizer, Client, Sender, host_address
 from lethe.protocol.security.principals import ANONYMOUS, Principal
 
 
@@ -20,6 +20,15 @@ class Peer(NamedTuple):
     """As whom it has authenticated."""
     authorizer: Authorizer | None = None
     """Its rights at the moment of a request. None: there is no authorizer, or no request yet."""
+
+    @property
+    def sender(self) -> Sender:
+        """The client as an authorizer sees it."""
+        try:
+            host = host_address(self.host)
+        except ValueError:
+            host = self.host
+        return Sender(Client(self.principal, host), self.authorizer)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

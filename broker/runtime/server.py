@@ -9,7 +9,7 @@ from typing import Final
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
 from lethe.adapters.kafka.server import Close, Handler, KafkaServer, Peer
 from lethe.adapters.security.inbound import Inbound
-from lethe.broker.core.queries import answer_describe_log_dirs, answer_metadata
+from lethe.broker.core.queries import RequestContext, answer_describe_log_dirs, answer_metadata
 from lethe.broker.runtime.log_dirs import Space
 from lethe.broker.runtime.loop import AgentLoop, RequestRefused
 from lethe.protocol.kafka.codec import RequestHeader
@@ -43,8 +43,8 @@ def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable
                 except RequestRefused as refused:
                     return Close(str(refused))
             case MetadataRequest():
-                cache = loop.state.cache
-                return answer_metadata(cache, request, cluster_id=cluster_id, listener=listener, version=header.version)
+                context = RequestContext(listener, header.version, peer.sender)
+                return answer_metadata(loop.state.cache, request, context, cluster_id=cluster_id)
             case DescribeLogDirsRequest():
                 sizes = await asyncio.to_thread(space)
                 return answer_describe_log_dirs(loop.state, request, sizes)

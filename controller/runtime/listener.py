@@ -78,7 +78,6 @@ from lethe.protocol.kafka.to_controller import (
     errors_of,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
-from lethe.protocol.security.authorizer import Client, Sender, host_address
 from lethe.protocol.vocabulary import Broker, BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -257,17 +256,8 @@ def _event(
     key: int, request: ControllerRequest, header: RequestHeader, peer: Peer
 ) -> BrokerRequested | ClientRequested:
     if isinstance(request, AdminRequest):
-        return ClientRequested(key, request, header.version, _sender(peer), header.client_id or "")
+        return ClientRequested(key, request, header.version, peer.sender, header.client_id or "")
     return BrokerRequested(key, request, header.version)
-
-
-def _sender(peer: Peer) -> Sender:
-    """Return the client as an authorizer sees it."""
-    try:
-        host = host_address(peer.host)
-    except ValueError:
-        host = peer.host
-    return Sender(Client(peer.principal, host), peer.authorizer)
 
 
 def _empty_answer(request: Request) -> Response | None:

@@ -305,10 +305,11 @@ def metadata(
     controller_epoch: int = 5,
     brokers: tuple[Broker, ...] = (),
     offline: tuple[int, ...] = (),
+    replicas: tuple[int, ...] = (ME,),
 ) -> UpdateMetadataRequest:
-    """An UpdateMetadata for partitions of one topic."""
+    """An UpdateMetadata for partitions of one topic; all `replicas` are in sync."""
     states = tuple(
-        UpdateMetadataPartition(p, controller_epoch, leader, 0, (ME,), 0, (ME,), offline) for p in partitions
+        UpdateMetadataPartition(p, controller_epoch, leader, 0, replicas, 0, replicas, offline) for p in partitions
     )
     return UpdateMetadataRequest(
         BrokerId(9), ControllerEpoch(controller_epoch), (UpdateMetadataTopic(topic, topic_id, states),), brokers

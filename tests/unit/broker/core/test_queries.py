@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lethe.broker.core.inputs import LogDirFailed
-from lethe.broker.core.queries import answer_describe_log_dirs, answer_metadata
+from lethe.broker.core.queries import RequestContext, answer_describe_log_dirs, answer_metadata
+from lethe.protocol.kafka.consumers import NO_AUTHORIZED_OPERATIONS
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
     DescribableTopic,
@@ -17,11 +18,36 @@ from lethe.protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from lethe.protocol.security.acls import (
+    AclEntry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from lethe.protocol.security.authorizer import Acls, Authorizer, Client, Sender
+from lethe.protocol.security.principals import Principal
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 from tests.unit.broker.core.driver import A, B, Driver, X, Y, become, metadata, stop
 
 ONE = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("IN", "one", 1), Endpoint("OUT", "eins", 11)), "r")
 TWO = Broker(BrokerId(2), BrokerEpoch(-1), (Endpoint("IN", "two", 2),))
+ANN = Client(Principal("User", "ann"), "10.0.0.1")
+ANYONE = Sender(ANN)
+"""There is no authorizer."""
+READER = Sender(
+    ANN,
+    Authorizer(
+        Acls.of(
+            {
+                ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t"): (
+                    AclEntry(ANN.principal, "*", Operation.READ, Permission.ALLOW),
+                )
+            }
+        )
+    ),
+)
 
 
 def ask(
@@ -30,10 +56,12 @@ def ask(
     everything: bool = False,
     listener: str = "IN",
     version: int = 12,
+    sender: Sender = ANYONE,
+    operations: bool = False,
 ) -> MetadataResponse:
     wanted = tuple(MetadataRequestTopic(t) if isinstance(t, str) else t for t in topics)
-    request = MetadataRequest(None if everything else wanted)
-    return answer_metadata(driver.state.cache, request, cluster_id="c", listener=listener, version=version)
+    request = MetadataRequest(None if everything else wanted, True, operations, operations)
+    return answer_metadata(driver.state.cache, request, RequestContext(listener, version, sender), cluster_id="c")
 
 
 @pytest.fixture
@@ -98,6 +126,46 @@ def test_no_leader_or_a_dead_one(driver: Driver, leader: int) -> None:
 def test_an_agent_that_was_told_nothing_has_nothing_to_say() -> None:
     answer = ask(Driver(), everything=True)
     assert (answer.brokers, answer.topics, answer.controller_id) == ((), (), -1)
+
+
+@pytest.mark.parametrize("version", [1, 9, 10, 11])
+def test_ids_before_version_12_are_refused_for_every_topic(driver: Driver, version: int) -> None:
+    answer = ask(driver, MetadataRequestTopic(None, X), MetadataRequestTopic("t", None), version=version)
+    assert (answer.brokers, answer.cluster_id, answer.controller_id) == ((), None, -1)
+    assert [(t.error, t.name, t.topic_id) for t in answer.topics] == [(ErrorCode.INVALID_REQUEST, "", X)]
+
+
+def test_a_request_with_ids_is_about_these_only(driver: Driver) -> None:
+    answer = ask(driver, MetadataRequestTopic("__consumer_offsets"), MetadataRequestTopic(None, X))
+    assert [t.name for t in answer.topics] == ["t"]
+
+
+def test_version_0_leaves_out_replicas_without_an_address(driver: Driver) -> None:
+    driver.update(metadata("u", None, replicas=(1, 7), brokers=(ONE, TWO)))
+    (old,) = ask(driver, "u", version=0).topics[0].partitions
+    assert (old.error, old.leader, old.replicas, old.isr) == (ErrorCode.REPLICA_NOT_AVAILABLE, 1, (1,), (1,))
+    (new,) = ask(driver, "u", version=1).topics[0].partitions
+    assert (new.error, new.replicas, new.isr) == (ErrorCode.NONE, (1, 7), (1, 7))
+
+
+def test_without_an_authorizer_everything_may_be_done(driver: Driver) -> None:
+    """The numbers are Kafka's: `AclEntry.supportedOperations` as bits of `AclOperation`'s codes."""
+    answer = ask(driver, "t", version=8, operations=True)
+    assert answer.cluster_authorized_operations == sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
+    assert answer.topics[0].authorized_operations == sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
+
+
+def test_authorized_operations_are_those_of_the_sender(driver: Driver) -> None:
+    answer = ask(driver, "t", "__consumer_offsets", "nope", version=10, operations=True, sender=READER)
+    assert answer.cluster_authorized_operations == 0
+    assert [topic.authorized_operations for topic in answer.topics] == [1 << 3 | 1 << 8, 0, 0]
+
+
+@pytest.mark.parametrize("version,of_cluster,of_topics", [(7, False, False), (8, True, True), (11, False, True)])
+def test_authorized_operations_by_version(driver: Driver, version: int, of_cluster: bool, of_topics: bool) -> None:
+    answer = ask(driver, "t", version=version, operations=True)
+    assert (answer.cluster_authorized_operations != NO_AUTHORIZED_OPERATIONS) is of_cluster
+    assert (answer.topics[0].authorized_operations != NO_AUTHORIZED_OPERATIONS) is of_topics
 
 
 # --- DescribeLogDirs ----------------------------------------------------------------------------------------------
