@@ -54,9 +54,12 @@ _RESERVED_TOPIC_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 """Topic of consumer groups and their offsets; the leader of a partition coordinates the groups in it."""
 
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+"""Topic of transactions; the leader of a partition coordinates the transactional ids in it."""
+
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of KRaft; no topic has this name."""
-INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"})
 
 
 class TopicPartition(NamedTuple):

@@ -58,6 +58,7 @@ from lethe.broker.runtime.configuration import BrokerConfig
 from lethe.broker.runtime.controlled_shutdown import leave_in_order
 from lethe.broker.runtime.disk import Disk
 from lethe.broker.runtime.isr_changes import IsrChanges
+from lethe.broker.runtime.listeners import Listeners
 from lethe.broker.runtime.log_dirs import LogDirs
 from lethe.broker.runtime.loop import AgentLoop
 from lethe.broker.runtime.metrics import AgentMetrics
@@ -67,7 +68,7 @@ from lethe.broker.runtime.pages import AgentPages
 from lethe.broker.runtime.recorder import Recorder
 from lethe.broker.runtime.removal_pace import RemovalLimits, RemovalPace
 from lethe.broker.runtime.remover import Remover
-from lethe.broker.runtime.server import Listeners, handler_for
+from lethe.broker.runtime.requests import Requests
 from lethe.broker.runtime.sessions import Sessions
 from lethe.protocol.journal import EventRecord
 from lethe.protocol.listener_choice import ListenerChoice
@@ -291,7 +292,7 @@ class AgentApp:
         if state.halted:
             raise CannotStart(self._stop_reason)
         listeners = Listeners(
-            lambda listener: handler_for(listener, loop, found, self._log_dirs.space),
+            Requests(loop, found, self._log_dirs.space).handler,
             replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
             self._inbound,
             self.metrics.counts.note_request,

@@ -150,7 +150,7 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
 _CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
 _READ_ONLY_APIS: Final = (
     *(ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS),
-    *(ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS),
+    *(ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.FIND_COORDINATOR),
 )
 """Kafka ignores bytes after the end of every request, and a client relies on it: to request all topics, librdkafka 2.16
 sends four bytes of length where MetadataRequest v12 has one, so three are left over. Requests that change state stay

@@ -8,6 +8,7 @@ from typing import Final
 
 from lethe.protocol.kafka import (
     codec_admin,
+    codec_cluster,
     codec_consumers,
     codec_control,
     codec_group_offsets,
@@ -87,6 +88,16 @@ BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[i
             "DescribeLogDirs",
             codec_queries.describe_log_dirs_request,
             codec_queries.describe_log_dirs_response,
+        ),
+        ApiKey.DESCRIBE_CLUSTER: (
+            "DescribeCluster",
+            codec_cluster.describe_cluster_request,
+            codec_cluster.describe_cluster_response,
+        ),
+        ApiKey.FIND_COORDINATOR: (
+            "FindCoordinator",
+            codec_cluster.find_coordinator_request,
+            codec_cluster.find_coordinator_response,
         ),
         ApiKey.LIST_GROUPS: ("ListGroups", codec_queries.list_groups_request, codec_queries.list_groups_response),
         ApiKey.DESCRIBE_GROUPS: (

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 
 class ErrorCode(enum.IntEnum):
@@ -15,6 +18,7 @@ class ErrorCode(enum.IntEnum):
     BROKER_NOT_AVAILABLE = 8
     REPLICA_NOT_AVAILABLE = 9
     STALE_CONTROLLER_EPOCH = 11
+    COORDINATOR_NOT_AVAILABLE = 15
     INVALID_TOPIC_EXCEPTION = 17
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
@@ -51,6 +55,8 @@ class ErrorCode(enum.IntEnum):
     BROKER_ID_NOT_REGISTERED = 102
     INCONSISTENT_TOPIC_ID = 103
     INELIGIBLE_REPLICA = 107
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
 
 
 def error_name(code: int) -> str:
@@ -59,3 +65,24 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return f"error {code}"
+
+
+_MESSAGES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+        ErrorCode.NONE: "NONE",
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+        ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library "
+        "or the message was sent to an incompatible broker. See the broker logs for more details.",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    }
+)
+
+
+def error_message(code: int) -> str:
+    """Return what Kafka says where an answer has an error and nothing more to say. Raises KeyError for an error that
+    no answer here has so."""
+    return _MESSAGES[code]

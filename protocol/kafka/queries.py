@@ -1,9 +1,9 @@
 """Requests that clients and brokers send, and their responses, independent of version.
 
 Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
-ListTransactions to every broker. `group_offsets` has the requests to a group's coordinator, `sasl` those of a SASL
-exchange, `to_controller` the requests to the controller. A field that a version lacks has its default after
-decoding and is dropped on encoding, like Kafka's ignorable fields.
+ListTransactions to every broker. `cluster_queries` has the requests about brokers and coordinators, `group_offsets`
+those to a group's coordinator, `sasl` those of a SASL exchange, `to_controller` those to the controller. A field that a
+version lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
+)
+from lethe.protocol.kafka.cluster_queries import (
+    ClusterRequest,
+    ClusterResponse,
+    DescribeClusterRequest,
+    FindCoordinatorRequest,
 )
 from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.consumers import (
@@ -298,6 +304,7 @@ ClientRequest = (
     | MetadataRequest
     | DescribeLogDirsRequest
     | DescribeConfigsRequest
+    | ClusterRequest
     | ListGroupsRequest
     | ListTransactionsRequest
     | DescribeGroupsRequest
@@ -312,6 +319,7 @@ ClientResponse = (
     | MetadataResponse
     | DescribeLogDirsResponse
     | DescribeConfigsResponse
+    | ClusterResponse
     | ListGroupsResponse
     | ListTransactionsResponse
     | DescribeGroupsResponse
@@ -327,7 +335,7 @@ Request = Addressed | QueryRequest
 Response = ControlResponse | QueryResponse
 
 
-_API_OF_ADMIN: Final[Mapping[type[AdminRequest], ApiKey]] = MappingProxyType(
+_API_OF_ADMIN: Final[Mapping[type[AdminRequest | ClusterRequest], ApiKey]] = MappingProxyType(
     {
         CreateTopicsRequest: ApiKey.CREATE_TOPICS,
         DeleteTopicsRequest: ApiKey.DELETE_TOPICS,
@@ -335,13 +343,15 @@ _API_OF_ADMIN: Final[Mapping[type[AdminRequest], ApiKey]] = MappingProxyType(
         ElectLeadersRequest: ApiKey.ELECT_LEADERS,
         AlterPartitionReassignmentsRequest: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ListPartitionReassignmentsRequest: ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        DescribeClusterRequest: ApiKey.DESCRIBE_CLUSTER,
+        FindCoordinatorRequest: ApiKey.FIND_COORDINATOR,
     }
 )
 
 
 def api_of_request(request: Request) -> ApiKey:
     """Return the API that carries the request."""
-    if isinstance(request, AdminRequest):
+    if isinstance(request, AdminRequest | ClusterRequest):
         return _API_OF_ADMIN[type(request)]
     match request:
         case Addressed(request=control):

@@ -6,6 +6,7 @@ UpdateMetadata, ControlledShutdown, AlterPartition, AllocateProducerIds, Describ
 ElectLeaders, AlterPartitionReassignments    the error at the top and for each partition that is named
 ListPartitionReassignments                   the error at the top
 DescribeConfigs                              the error for each resource that is refused
+FindCoordinator                              the error for each key that is refused
 Metadata of named topics                     the error for each topic that is refused, without its id
 Metadata of all topics, ListGroups, ListTransactions      what is refused is left out
 """
@@ -20,8 +21,9 @@ from lethe.protocol.kafka.admin_partitions import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from lethe.protocol.kafka.cluster_queries import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from lethe.protocol.kafka.control import Addressed, uniform_response
-from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.errors import ErrorCode, error_message
 from lethe.protocol.kafka.queries import (
     DescribableConfigs,
     DescribeConfigsRequest,
@@ -44,7 +46,7 @@ from lethe.protocol.kafka.to_controller import (
     error_response,
 )
 from lethe.protocol.security.authorizer import Action
-from lethe.protocol.security.rights import config_action, error_of
+from lethe.protocol.security.rights import config_action, coordinator_action, error_of
 
 
 def refused_response(request: Request, action: Action) -> Response:
@@ -71,6 +73,9 @@ def filtered_response(request: Request, response: Response, refused: Collection[
             return _metadata(response, names, request)
         case DescribeConfigsRequest(), DescribeConfigsResponse():
             return replace(response, results=tuple(_described(each, refused) for each in response.results))
+        case FindCoordinatorRequest(key_type=kind), FindCoordinatorResponse():
+            rows = zip(request.keys, response.coordinators, strict=True)
+            return replace(response, coordinators=tuple(_found(kind, key, row, refused) for key, row in rows))
         case _, ListGroupsResponse():
             return replace(response, groups=tuple(each for each in response.groups if each.group not in names))
         case _, ListTransactionsResponse():
@@ -100,4 +105,13 @@ def _described(result: DescribedConfigs, refused: Collection[Action]) -> Describ
     action = config_action(DescribableConfigs(result.resource_type, result.resource_name))
     if action is None or action not in refused:
         return result
-    return DescribedConfigs(error_of(action), None, result.resource_type, result.resource_name, ())
+    error = error_of(action)
+    return DescribedConfigs(error, error_message(error), result.resource_type, result.resource_name, ())
+
+
+def _found(key_type: int, key: str, row: Coordinator, refused: Collection[Action]) -> Coordinator:
+    action = coordinator_action(key_type, key)
+    if action is None or action not in refused:
+        return row
+    error = error_of(action)
+    return Coordinator(row.key, error, error_message(error) if row.error_message else "")

@@ -9,8 +9,9 @@
 
 Only the controller resolves what is to be changed (a topic may be named by its id), so the core applies CHANGE.
 
-`error_of` is the error of a refusal. What is refused looks the same whether it exists or not. ApiVersions needs no
-right; SaslHandshake and SaslAuthenticate come before there is a principal, and are not in the table.
+`error_of` is the error of a refusal. What is refused looks the same whether it exists or not. ApiVersions and
+DescribeCluster need no right. SaslHandshake and SaslAuthenticate come before there is a principal, and are not in the
+table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.admin import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
+from lethe.protocol.kafka.cluster_queries import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
 from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -81,6 +83,14 @@ def config_action(resource: DescribableConfigs) -> Action | None:
     return None
 
 
+def coordinator_action(key_type: int, key: str) -> Action | None:
+    """Return what finding the coordinator of this key is; None for a type that Kafka does not have."""
+    if key_type == SHARE:
+        return cluster_action(Operation.CLUSTER_ACTION)
+    resource_type = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}.get(key_type)
+    return None if resource_type is None else Action(Operation.DESCRIBE, resource_type, key)
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +125,16 @@ def _described(resource_type: ResourceType) -> Callable[[Request | Response], tu
         resources = message.resources if isinstance(message, DescribeConfigsRequest) else ()
         actions = filter(None, map(config_action, resources))
         return tuple(dict.fromkeys(action.name for action in actions if action.resource_type is resource_type))
+
+    return names
+
+
+def _coordinated(resource_type: ResourceType) -> Callable[[Request | Response], tuple[str, ...]]:
+    def names(message: Request | Response) -> tuple[str, ...]:
+        if not isinstance(message, FindCoordinatorRequest):
+            return ()
+        actions = (coordinator_action(message.key_type, key) for key in message.keys)
+        return tuple(dict.fromkeys(each.name for each in actions if each and each.resource_type is resource_type))
 
     return names
 
@@ -159,6 +179,17 @@ RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
             Right(Operation.DESCRIBE, ResourceType.GROUP, Where.REQUEST, _group),
             Right(Operation.DESCRIBE, ResourceType.TOPIC, Where.ANSWER, _topics),
         ),
+        ApiKey.FIND_COORDINATOR: (
+            Right(Operation.DESCRIBE, ResourceType.GROUP, Where.EACH, _coordinated(ResourceType.GROUP)),
+            Right(
+                Operation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                Where.EACH,
+                _coordinated(ResourceType.TRANSACTIONAL_ID),
+            ),
+            Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, Where.EACH, _coordinated(ResourceType.CLUSTER)),
+        ),
+        ApiKey.DESCRIBE_CLUSTER: (),
         ApiKey.DESCRIBE_GROUPS: (Right(Operation.DESCRIBE, ResourceType.GROUP, Where.EACH, _described_groups),),
         ApiKey.LIST_GROUPS: (
             Right(

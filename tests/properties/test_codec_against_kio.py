@@ -36,6 +36,8 @@ MODULES = {
     ApiKey.ELECT_LEADERS: "ElectLeaders",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "AlterPartitionReassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "ListPartitionReassignments",
+    ApiKey.DESCRIBE_CLUSTER: "DescribeCluster",
+    ApiKey.FIND_COORDINATOR: "FindCoordinator",
     ApiKey.LIST_GROUPS: "ListGroups",
     ApiKey.DESCRIBE_GROUPS: "DescribeGroups",
     ApiKey.LIST_OFFSETS: "ListOffsets",

@@ -1,7 +1,7 @@
 """Three Kafka clients that Lethe has no part in ask an agent: librdkafka, kafka-python, aiokafka.
 
-An agent stores no records. A client learns that from ApiVersions, which lists neither Produce nor Fetch, and says so by
-itself; its connection stays.
+An agent stores no records and coordinates no groups. A client learns the first from ApiVersions, which lists neither
+Produce nor Fetch, and says so by itself; its connection stays.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def test_kafka_python_says_that_an_agent_stores_and_gives_no_records(agent
             producer.close(timeout=1)
 
     def consume() -> None:
-        consumer = KafkaConsumer("t", bootstrap_servers=servers(agent), group_id="g", consumer_timeout_ms=60_000)
+        consumer = KafkaConsumer("t", bootstrap_servers=servers(agent), group_id=None, consumer_timeout_ms=60_000)
         try:
             next(consumer)
         finally:

@@ -11,6 +11,13 @@ from lethe.protocol.kafka.admin_partitions import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from lethe.protocol.kafka.cluster_queries import (
+    GROUP,
+    TRANSACTION,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from lethe.protocol.kafka.codec import encode_response
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.queries import (
@@ -120,7 +127,20 @@ def test_refused_configurations_have_the_error_of_their_type() -> None:
         Action(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "b"),
     }
     filtered = filtered_response(request, answer, refused)
-    assert [each.error for each in filtered.results] == [31, 0, 29, 0]  # type: ignore[union-attr]
+    results = filtered.results  # type: ignore[union-attr]
+    assert [each.error for each in results] == [31, 0, 29, 0]
+    assert results[2].error_message == "Topic authorization failed."
+
+
+@pytest.mark.parametrize("message,expected", [("NONE", "Group authorization failed."), ("", "")])
+def test_a_key_whose_coordinator_may_not_be_found_has_the_error(message: str, expected: str) -> None:
+    """Kafka has a message before version 4 only."""
+    found = tuple(Coordinator(key, 0, message, BrokerId(1), "h", 1) for key in ("a", "b"))
+    refused = {Action(Operation.DESCRIBE, ResourceType.GROUP, "b")}
+    answer = filtered_response(FindCoordinatorRequest(("a", "b"), GROUP), FindCoordinatorResponse(found), refused)
+    assert answer == FindCoordinatorResponse((found[0], Coordinator("b", 30, expected)))
+    of_transactions = FindCoordinatorRequest(("a", "b"), TRANSACTION)
+    assert filtered_response(of_transactions, FindCoordinatorResponse(found), refused).coordinators == found  # type: ignore[union-attr]
 
 
 def test_refused_groups_and_transactions_are_left_out() -> None:

@@ -21,6 +21,7 @@ from lethe.protocol.kafka.admin_partitions import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from lethe.protocol.kafka.cluster_queries import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
 from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest, TopicToList
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest
 from lethe.protocol.kafka.errors import ErrorCode
@@ -230,3 +231,17 @@ def test_refusals_have_the_errors_of_kafka() -> None:
     assert error_of(CLUSTER_ACTION) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     of_types = (ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
     assert [int(error_of(Action(Operation.READ, each, "x"))) for each in of_types] == [31, 29, 30, 53]
+
+
+@pytest.mark.parametrize(
+    "key_type,needed",
+    [
+        (GROUP, Action(Operation.DESCRIBE, ResourceType.GROUP, "g")),
+        (TRANSACTION, Action(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "g")),
+        (SHARE, CLUSTER_ACTION),
+    ],
+)
+def test_finding_a_coordinator_needs_the_right_to_what_it_coordinates(key_type: int, needed: Action) -> None:
+    request = FindCoordinatorRequest(("g", "g"), key_type)
+    assert refused_actions(NOBODY, ANN, ApiKey.FIND_COORDINATOR, request, Where.EACH) == {needed}
+    assert refused_actions(allowed(needed), ANN, ApiKey.FIND_COORDINATOR, request, Where.EACH) == frozenset()

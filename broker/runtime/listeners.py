@@ -1,57 +1,16 @@
-"""Answer the requests that arrive on the agent's listeners."""
+"""The agent's listeners."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
 
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
-from lethe.adapters.kafka.server import Close, Handler, KafkaServer, Peer
+from lethe.adapters.kafka.server import Handler, KafkaServer
 from lethe.adapters.security.inbound import Inbound
-from lethe.broker.core.queries import RequestContext, answer_describe_log_dirs, answer_metadata
-from lethe.broker.runtime.log_dirs import Space
-from lethe.broker.runtime.loop import AgentLoop, RequestRefused
-from lethe.protocol.kafka.codec import RequestHeader
-from lethe.protocol.kafka.control import Addressed, ApiKey
-from lethe.protocol.kafka.queries import DescribeLogDirsRequest, MetadataRequest, Request, Response
-from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+from lethe.broker.runtime.requests import SERVED
+from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.vocabulary import Endpoint
-
-SERVED: Final[Mapping[ApiKey, VersionRange]] = {
-    api: SPOKEN[api]
-    for api in (
-        ApiKey.METADATA,
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.API_VERSIONS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-    )
-}
-"""ControlledShutdown and AlterPartition are missing: controllers answer those."""
-
-
-def handler_for(listener: str, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> Handler:
-    """Return the handler of the requests on this listener."""
-
-    async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
-        match request:
-            case Addressed():
-                try:
-                    return await loop.control(request)
-                except RequestRefused as refused:
-                    return Close(str(refused))
-            case MetadataRequest():
-                context = RequestContext(listener, header.version, peer.sender)
-                return answer_metadata(loop.state.cache, request, context, cluster_id=cluster_id)
-            case DescribeLogDirsRequest():
-                sizes = await asyncio.to_thread(space)
-                return answer_describe_log_dirs(loop.state, request, sizes)
-            case _:
-                return Close(f"{peer} asked {header.api.name}, which an agent does not answer")
-
-    return handle
 
 
 class Listeners:

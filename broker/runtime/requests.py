@@ -1,0 +1,106 @@
+"""Answer the requests that arrive on the agent's listeners.
+
+To clients an agent is a broker that has topics and no records. What it offers in ApiVersions:
+
+    request                                             answered
+    LeaderAndIsr, StopReplica, UpdateMetadata           by the core, step by step
+    Metadata, DescribeCluster, FindCoordinator          from the metadata cache
+    DescribeLogDirs                                     from the replicas
+    ListGroups                                          none: an agent coordinates no groups
+    requests that only a controller answers             NOT_CONTROLLER, so that clients look for the controller
+
+Everything else is missing, as DescribeTopicPartitions is with brokers of Kafka in ZooKeeper mode: clients take another
+way, or say that the broker does not support the request. ControlledShutdown and AlterPartition are for controllers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lethe.adapters.kafka.server import Close, Handler, Peer
+from lethe.broker.core.cluster_queries import answer_describe_cluster, answer_find_coordinator
+from lethe.broker.core.queries import RequestContext, answer_describe_log_dirs, answer_metadata
+from lethe.broker.runtime.log_dirs import Space
+from lethe.broker.runtime.loop import AgentLoop, RequestRefused
+from lethe.protocol.kafka.cluster_queries import DescribeClusterRequest, FindCoordinatorRequest
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.control import Addressed, ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
+    DescribeLogDirsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MetadataRequest,
+    Request,
+    Response,
+)
+from lethe.protocol.kafka.to_controller import AdminRequest, error_response
+from lethe.protocol.kafka.versions import SPOKEN, VersionRange
+
+SERVED: Final[Mapping[ApiKey, VersionRange]] = {
+    api: SPOKEN[api]
+    for api in (
+        ApiKey.METADATA,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.LIST_GROUPS,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_CLUSTER,
+    )
+}
+
+
+class Requests:
+    """Answers for all listeners of an agent."""
+
+    def __init__(self, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> None:
+        """`space` reads how full the log directories are."""
+        self._loop = loop
+        self._cluster_id = cluster_id
+        self._space = space
+
+    def handler(self, listener: str) -> Handler:
+        """Return the handler of the requests on this listener."""
+
+        async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+            if isinstance(request, AdminRequest):
+                return error_response(request, ErrorCode.NOT_CONTROLLER)
+            answer = await self._answer(request, RequestContext(listener, header.version, peer.sender))
+            return answer or Close(f"{peer} asked {header.api.name}, which an agent does not answer")
+
+        return handle
+
+    async def _answer(self, request: Request, context: RequestContext) -> Response | Close | None:
+        cache = self._loop.state.cache
+        match request:
+            case Addressed():
+                return await self._control(request)
+            case MetadataRequest():
+                return answer_metadata(cache, request, context, cluster_id=self._cluster_id)
+            case DescribeClusterRequest():
+                return answer_describe_cluster(cache, request, context, self._cluster_id)
+            case FindCoordinatorRequest():
+                return answer_find_coordinator(cache, request, context)
+            case ListGroupsRequest():
+                return ListGroupsResponse(ErrorCode.NONE)
+            case DescribeLogDirsRequest():
+                return answer_describe_log_dirs(self._loop.state, request, await asyncio.to_thread(self._space))
+            case _:
+                return None
+
+    async def _control(self, request: Addressed) -> Response | Close:
+        try:
+            return await self._loop.control(request)
+        except RequestRefused as refused:
+            return Close(str(refused))
