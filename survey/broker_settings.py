@@ -1,7 +1,7 @@
 """Reads a broker's configuration from the broker itself, as far as it concerns its control and deletions.
 
-Kafka's brokers return their configuration to clients that may describe them. Lethe's agents do not, but every broker
-returns the versions of a controller's requests that it supports.
+Brokers return their configuration to clients that may describe them, and the versions of a controller's requests that
+they support to all.
 """
 
 from __future__ import annotations

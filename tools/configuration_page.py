@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.adapters.config_common import COMMON
+from lethe.adapters.config_topic_defaults import TOPIC_DEFAULTS
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.adapters.security.config_inbound import INBOUND
@@ -40,6 +41,7 @@ _GROUPS: Final = (
     ("Controller", CONTROLLER),
     ("Controller: new topics", NEW_TOPICS),
     ("Controller: what clients may change", CLIENT_CHANGES),
+    ("Both: settings of topics", TOPIC_DEFAULTS),
     ("Broker agent", BROKER),
 )
 

@@ -142,7 +142,7 @@ def _topic(
     partitions = cache.topics.get(name)
     is_internal = name in INTERNAL_TOPICS
     if partitions is None:
-        if topic_name_problem(name) is not None:
+        if name not in created and topic_name_problem(name) is not None:
             return MetadataTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name, None, is_internal, ())
         return MetadataTopic(created.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), name, None, is_internal, ())
     rows = tuple(_partition(cache, partitions[index], reachable, context.version) for index in sorted(partitions))

@@ -53,7 +53,9 @@ from lethe.broker.core.inputs import (
     RemovalOutcome,
     TopicIdAnswer,
 )
+from lethe.broker.core.isr import controller_endpoint
 from lethe.broker.core.state import AgentState, Settings
+from lethe.broker.runtime.auto_creation import AutoCreation
 from lethe.broker.runtime.configuration import BrokerConfig
 from lethe.broker.runtime.controlled_shutdown import leave_in_order
 from lethe.broker.runtime.disk import Disk
@@ -134,6 +136,7 @@ class AgentApp:
         self._sessions = Sessions(opening, self._clock, prepare=self._prepare, registered=self._note_registered)
         self._missed = MissedDeletions(config.broker_id)
         self._isr_changes = IsrChanges(config.broker_id, config.reach, lambda: self._sessions.session)
+        self._auto_creation = AutoCreation(config.broker_id, config.reach, lambda: controller_endpoint(self.loop.state))
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._stop_reason = ""
@@ -224,6 +227,7 @@ class AgentApp:
             if self._loop is not None:
                 self._loop.stop("the agent is stopping")
             await self._isr_changes.close()
+            await self._auto_creation.close()
 
     async def _leave_in_order(self, tasks: asyncio.TaskGroup) -> None:
         """Ask the controller to move the leaderships, unless a second request to stop arrives."""
@@ -291,8 +295,16 @@ class AgentApp:
         loop.feed(InventoryLoaded(inventory))
         if state.halted:
             raise CannotStart(self._stop_reason)
+        requests = Requests(
+            loop,
+            found,
+            config.own_settings,
+            space=self._log_dirs.space,
+            session=lambda: self._sessions.session,
+            auto_creation=self._auto_creation if config.auto_create_topics else None,
+        )
         listeners = Listeners(
-            Requests(loop, found, self._log_dirs.space).handler,
+            requests.handler,
             replace(config.limits, max_connections=connections_that_fit(config.limits.max_connections)),
             self._inbound,
             self.metrics.counts.note_request,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +27,24 @@ from lethe.adapters.config_listeners import (
     read_inter_broker_listener,
     read_protocols,
 )
+from lethe.adapters.config_topic_defaults import TOPIC_DEFAULTS, UNCLEAN_ELECTION, read_topic_defaults
 from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, INTER_BROKER_LISTENER, read_reach_between_brokers
-from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
+from lethe.adapters.properties import (
+    MAX_INT,
+    Property,
+    PropertyKind,
+    Values,
+    names_secret,
+    read_values,
+    schema,
+)
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.adapters.security.config_names_sasl import INTER_BROKER_PROTOCOL
+from lethe.broker.core.config_queries import BrokerProperty, OwnSettings
+from lethe.protocol.kafka.config_synonyms import ConfigType
+from lethe.protocol.kafka.topic_configs import TOPIC_CONFIGS
+from lethe.protocol.kafka.topic_defaults import TOPIC_NAMES
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 BROKER: Final = (
@@ -71,6 +84,20 @@ BROKER: Final = (
         "3.9-IV0",
         "As in the controller's configuration. From 2.7-IV2 on an ISR is changed through a controller that listens for "
         "brokers, before that through ZooKeeper; it also selects the version of ControlledShutdown.",
+    ),
+    Property(
+        "auto.create.topics.enable",
+        PropertyKind.BOOLEAN,
+        "false",
+        "Whether a client that asks an agent about a topic creates it. The controller, which needs `listeners`, gives "
+        "it its `num.partitions` and `default.replication.factor`. Kafka's default, true, does not apply: a client "
+        "that still asks about a deleted topic would bring it back.",
+    ),
+    Property(
+        UNCLEAN_ELECTION,
+        PropertyKind.BOOLEAN,
+        "false",
+        "Shown to clients that describe a topic without it. The controller decides by its own value.",
     ),
     Property("broker.rack", PropertyKind.TEXT, None, "Rack of the broker, for the placement of replicas."),
     Property(
@@ -161,7 +188,14 @@ BROKER: Final = (
     ),
 )
 
-BROKER_SCHEMA: Final = schema(COMMON, BROKER, BETWEEN_BROKERS, INBOUND)
+BROKER_SCHEMA: Final = schema(COMMON, TOPIC_DEFAULTS, BROKER, BETWEEN_BROKERS, INBOUND)
+_TYPES: Final = {
+    PropertyKind.TEXT: ConfigType.STRING,
+    PropertyKind.INTEGER: ConfigType.LONG,
+    PropertyKind.BOOLEAN: ConfigType.BOOLEAN,
+    PropertyKind.LIST: ConfigType.LIST,
+    PropertyKind.SECRET: ConfigType.PASSWORD,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +221,9 @@ class BrokerConfig(DaemonConfig):
     """0: no limit."""
     controlled_shutdown: ControlledShutdownConfig
     acknowledge_only: bool
+    auto_create_topics: bool
+    own_settings: OwnSettings = field(repr=False)
+    """What clients are shown that describe the agent or a topic."""
 
 
 def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerConfig:
@@ -195,6 +232,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
     check_inter_broker_listener(values)
     protocols = read_protocols(values)
     listeners = read_endpoints(values, "listeners", protocols)
+    read_topic_defaults(values)
     config = BrokerConfig(
         broker_id=BrokerId(read_id(values)),
         zookeeper=read_zookeeper(values),
@@ -220,12 +258,28 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
             values.integer("controlled.shutdown.retry.backoff.ms"),
         ),
         acknowledge_only=values.boolean("lethe.acknowledge.only"),
+        auto_create_topics=values.boolean("auto.create.topics.enable"),
+        own_settings=OwnSettings(BrokerId(read_id(values)), tuple(_shown(values))),
         limits=read_limits(values),
         inbound=read_inbound(values, listeners),
         warnings=tuple(values.warnings),
     )
     values.finish()
     return config
+
+
+def _shown(values: Values) -> Iterator[BrokerProperty]:
+    """Iterate over the properties of an agent; of a secret, whether it is given."""
+    for name, prop in values.schema.items():
+        given, kind = values.setting(name), _TYPES[prop.kind]
+        if name in TOPIC_NAMES:
+            kind = ConfigType[TOPIC_CONFIGS[TOPIC_NAMES[name]].type.value]
+        elif names_secret(name):
+            kind = ConfigType.PASSWORD
+        text = None if given is None else given.value.strip()
+        if kind is ConfigType.PASSWORD:
+            text = text and ""
+        yield BrokerProperty(name, kind, prop.default, text)
 
 
 # --- log directories ----------------------------------------------------------------------------------------------

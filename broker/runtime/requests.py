@@ -6,6 +6,7 @@ To clients an agent is a broker that has topics and no records. What it offers i
     LeaderAndIsr, StopReplica, UpdateMetadata           by the core, step by step
     Metadata, DescribeCluster, FindCoordinator          from the metadata cache
     DescribeLogDirs                                     from the replicas
+    DescribeConfigs                                     from the agent's file and ZooKeeper
     ListGroups                                          none: an agent coordinates no groups
     requests that only a controller answers             NOT_CONTROLLER, so that clients look for the controller
 
@@ -20,15 +21,26 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lethe.adapters.kafka.server import Close, Handler, Peer
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.broker.core.auto_creation import missing_topics
 from lethe.broker.core.cluster_queries import answer_describe_cluster, answer_find_coordinator
-from lethe.broker.core.queries import RequestContext, answer_describe_log_dirs, answer_metadata
+from lethe.broker.core.config_queries import OwnSettings, answer_describe_configs, needed_paths
+from lethe.broker.core.queries import (
+    NOTHING_CREATED,
+    RequestContext,
+    answer_describe_log_dirs,
+    answer_metadata,
+)
+from lethe.broker.runtime.auto_creation import AutoCreation
 from lethe.broker.runtime.log_dirs import Space
 from lethe.broker.runtime.loop import AgentLoop, RequestRefused
+from lethe.broker.runtime.stored_configs import read_configs
 from lethe.protocol.kafka.cluster_queries import DescribeClusterRequest, FindCoordinatorRequest
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import Addressed, ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
+    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -51,6 +63,7 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.API_VERSIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ELECT_LEADERS,
@@ -64,9 +77,22 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
 class Requests:
     """Answers for all listeners of an agent."""
 
-    def __init__(self, loop: AgentLoop, cluster_id: str, space: Callable[[], Mapping[str, Space]]) -> None:
-        """`space` reads how full the log directories are."""
+    def __init__(
+        self,
+        loop: AgentLoop,
+        cluster_id: str,
+        own: OwnSettings,
+        *,
+        space: Callable[[], Mapping[str, Space]],
+        session: Callable[[], ZooKeeperSession | None],
+        auto_creation: AutoCreation | None,
+    ) -> None:
+        """`space` reads how full the log directories are. Without `auto_creation` no client creates topics by naming
+        them."""
+        self._auto_creation = auto_creation
         self._loop = loop
+        self._own = own
+        self._session = session
         self._cluster_id = cluster_id
         self._space = space
 
@@ -87,17 +113,28 @@ class Requests:
             case Addressed():
                 return await self._control(request)
             case MetadataRequest():
-                return answer_metadata(cache, request, context, cluster_id=self._cluster_id)
+                return await self._metadata(request, context)
             case DescribeClusterRequest():
                 return answer_describe_cluster(cache, request, context, self._cluster_id)
             case FindCoordinatorRequest():
                 return answer_find_coordinator(cache, request, context)
             case ListGroupsRequest():
                 return ListGroupsResponse(ErrorCode.NONE)
+            case DescribeConfigsRequest():
+                stored = await read_configs(self._session(), needed_paths(request, self._own.broker_id))
+                return answer_describe_configs(cache, request, self._own, stored)
             case DescribeLogDirsRequest():
                 return answer_describe_log_dirs(self._loop.state, request, await asyncio.to_thread(self._space))
             case _:
                 return None
+
+    async def _metadata(self, request: MetadataRequest, context: RequestContext) -> Response:
+        cache = self._loop.state.cache
+        created = NOTHING_CREATED
+        if self._auto_creation is not None:
+            missing = missing_topics(cache, request, context.sender)
+            created = {**missing.refused, **await self._auto_creation.create(missing.creatable)}
+        return answer_metadata(cache, request, context, cluster_id=self._cluster_id, created=created)
 
     async def _control(self, request: Addressed) -> Response | Close:
         try:

@@ -25,6 +25,7 @@ from lethe.adapters.config_listeners import (
     read_inter_broker_listener,
     read_protocols,
 )
+from lethe.adapters.config_topic_defaults import TOPIC_DEFAULTS
 from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
@@ -279,7 +280,9 @@ CONTROLLER: Final = (
     ),
 )
 
-CONTROLLER_SCHEMA: Final = schema(COMMON, CONTROLLER, NEW_TOPICS, CLIENT_CHANGES, BETWEEN_BROKERS, INBOUND)
+CONTROLLER_SCHEMA: Final = schema(
+    COMMON, CONTROLLER, NEW_TOPICS, TOPIC_DEFAULTS, CLIENT_CHANGES, BETWEEN_BROKERS, INBOUND
+)
 
 
 @dataclass(frozen=True, slots=True)

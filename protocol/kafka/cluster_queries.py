@@ -67,5 +67,5 @@ class FindCoordinatorResponse:
     throttle_time_ms: int = 0
 
 
-ClusterRequest = DescribeClusterRequest | FindCoordinatorRequest
-ClusterResponse = DescribeClusterResponse | FindCoordinatorResponse
+DiscoveryRequest = DescribeClusterRequest | FindCoordinatorRequest
+DiscoveryResponse = DescribeClusterResponse | FindCoordinatorResponse

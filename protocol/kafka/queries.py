@@ -20,9 +20,9 @@ from lethe.protocol.kafka.admin_partitions import (
     ListPartitionReassignmentsRequest,
 )
 from lethe.protocol.kafka.cluster_queries import (
-    ClusterRequest,
-    ClusterResponse,
     DescribeClusterRequest,
+    DiscoveryRequest,
+    DiscoveryResponse,
     FindCoordinatorRequest,
 )
 from lethe.protocol.kafka.config_entries import ConfigEntry
@@ -304,7 +304,7 @@ ClientRequest = (
     | MetadataRequest
     | DescribeLogDirsRequest
     | DescribeConfigsRequest
-    | ClusterRequest
+    | DiscoveryRequest
     | ListGroupsRequest
     | ListTransactionsRequest
     | DescribeGroupsRequest
@@ -319,7 +319,7 @@ ClientResponse = (
     | MetadataResponse
     | DescribeLogDirsResponse
     | DescribeConfigsResponse
-    | ClusterResponse
+    | DiscoveryResponse
     | ListGroupsResponse
     | ListTransactionsResponse
     | DescribeGroupsResponse
@@ -335,7 +335,7 @@ Request = Addressed | QueryRequest
 Response = ControlResponse | QueryResponse
 
 
-_API_OF_ADMIN: Final[Mapping[type[AdminRequest | ClusterRequest], ApiKey]] = MappingProxyType(
+_API_OF_ADMIN: Final[Mapping[type[AdminRequest | DiscoveryRequest], ApiKey]] = MappingProxyType(
     {
         CreateTopicsRequest: ApiKey.CREATE_TOPICS,
         DeleteTopicsRequest: ApiKey.DELETE_TOPICS,
@@ -351,7 +351,7 @@ _API_OF_ADMIN: Final[Mapping[type[AdminRequest | ClusterRequest], ApiKey]] = Map
 
 def api_of_request(request: Request) -> ApiKey:
     """Return the API that carries the request."""
-    if isinstance(request, AdminRequest | ClusterRequest):
+    if isinstance(request, AdminRequest | DiscoveryRequest):
         return _API_OF_ADMIN[type(request)]
     match request:
         case Addressed(request=control):

@@ -47,7 +47,8 @@ class ListedController:
 @asynccontextmanager
 async def listed_controller(max_alter_partition: int = 3) -> AsyncIterator[ListedController]:
     """One that listens on a port of its own."""
-    served = {api: SPOKEN[api] for api in (ApiKey.API_VERSIONS, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION)}
+    offered = (ApiKey.API_VERSIONS, ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION, ApiKey.CREATE_TOPICS)
+    served = {api: SPOKEN[api] for api in offered}
     served[ApiKey.ALTER_PARTITION] = served[ApiKey.ALTER_PARTITION]._replace(max=max_alter_partition)
     controller = ListedController(Endpoint("PLAINTEXT", "127.0.0.1", 0))
     server = KafkaServer(controller.handle, served, ServerLimits(), "listed-controller")

@@ -28,19 +28,38 @@ from lethe.protocol.kafka.cluster_queries import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import ListGroupsRequest, ListGroupsResponse, MetadataRequest, MetadataResponse
+from lethe.protocol.kafka.queries import (
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
 from lethe.protocol.kafka.to_controller import AdminResponse, errors_of
-from tests.fakes.agents import agent_config, connected, running
+from lethe.protocol.vocabulary import NO_EPOCH
+from lethe.protocol.zookeeper.operations import Create, SetData
+from lethe.protocol.zookeeper.znodes import encode_config
+from tests.fakes.agents import agent_config, connected, ignore_watch, running
 from tests.fakes.zookeeper import FakeZooKeeper
+from tests.unit.broker.core.driver import metadata
 
 
 @pytest.fixture
-async def agent(tmp_path: Path) -> AsyncIterator[KafkaConnection]:
-    async with (
-        running(agent_config(tmp_path), FakeZooKeeper().open_session) as app,
-        connected(app) as connection,
-    ):
+def zookeeper() -> FakeZooKeeper:
+    return FakeZooKeeper()
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, zookeeper: FakeZooKeeper) -> AsyncIterator[KafkaConnection]:
+    """A connection to an agent that has topic `t` in its metadata cache."""
+    config = agent_config(tmp_path, log_retention_ms="1234")
+    async with running(config, zookeeper.open_session) as app, connected(app) as connection:
+        await connection.ask(Addressed(metadata(), NO_EPOCH))
         yield connection
 
 
@@ -69,3 +88,30 @@ async def test_the_cluster_has_the_same_id_in_both_answers(agent: KafkaConnectio
     assert isinstance(described, DescribeClusterResponse)
     assert isinstance(known, MetadataResponse)
     assert described.cluster_id == known.cluster_id
+
+
+async def test_configurations_come_from_zookeeper_and_from_the_file(
+    agent: KafkaConnection, zookeeper: FakeZooKeeper
+) -> None:
+    wanted = DescribeConfigsRequest(
+        (
+            DescribableConfigs(2, "t", ("retention.ms", "segment.bytes")),
+            DescribableConfigs(BROKER_RESOURCE, "1", ("broker.id", "zookeeper.connect", "log.retention.ms")),
+        )
+    )
+
+    async def values() -> list[tuple[str, str | None]]:
+        answer = await agent.ask(wanted)
+        assert isinstance(answer, DescribeConfigsResponse)
+        return [(entry.name, entry.value) for result in answer.results for entry in result.entries]
+
+    own = [("broker.id", "1"), ("log.retention.ms", "1234"), ("zookeeper.connect", "127.0.0.1:1")]
+    assert await values() == [("retention.ms", "1234"), ("segment.bytes", "1073741824"), *own]
+    async with zookeeper.open_session(ignore_watch) as session:
+        data = encode_config({"segment.bytes": "5000"})
+        await session.multi([Create("/config/topics/t", data)])
+        assert await values() == [("retention.ms", "1234"), ("segment.bytes", "5000"), *own]
+        await session.multi([SetData("/config/topics/t", b"no JSON", 0)])
+        answer = await agent.ask(wanted)
+        assert isinstance(answer, DescribeConfigsResponse)
+        assert [result.error for result in answer.results] == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]

@@ -1,0 +1,227 @@
+"""Answer DescribeConfigs: topics and brokers, from ZooKeeper and from the agent's file, as Kafka 3.9 does.
+
+    the request names                    answer
+    a topic of the metadata cache        its settings, the brokers' and Kafka's defaults
+    another topic                        UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION for its name
+    the agent's own id                   the properties of the agent, and what ZooKeeper has for it
+    no id ("")                           what ZooKeeper has for all brokers
+    another broker's id                  INVALID_REQUEST
+    loggers of the agent                 none; of others INVALID_REQUEST
+    a type that brokers do not describe  INVALID_REQUEST for every resource
+
+What could not be read in ZooKeeper is UNKNOWN_SERVER_ERROR, as is a topic's value that brokers refuse: a setting that
+was not seen is not a default. Passwords,
+and settings that are unknown here, are listed without their values. There are no documentation texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
+from lethe.protocol.kafka.config_synonyms import (
+    TOPIC_NAME_DEFAULTS,
+    ConfigPlaces,
+    ConfigType,
+    described_topic,
+    synonyms_of,
+)
+from lethe.protocol.kafka.errors import ErrorCode, error_message
+from lethe.protocol.kafka.queries import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
+from lethe.protocol.kafka.topic_defaults import BROKER_NAMES, ConfigSource
+from lethe.protocol.vocabulary import BrokerId, topic_name_problem
+from lethe.protocol.zookeeper import paths
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_TOPIC: Final = 2
+_CLIENT_METRICS: Final = 16
+_DESCRIBABLE: Final = frozenset({_TOPIC, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, _CLIENT_METRICS})
+_RATES: Final = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Settings that tools write for brokers whose replicas move."""
+_DYNAMIC: Final = frozenset(
+    {
+        *_RATES,
+        *("lethe.delete.files.per.second", "lethe.delete.bytes.per.second"),
+        *(names[0] for names in BROKER_NAMES.values() if names[0] != "log.message.format.version"),
+    }
+)
+"""Settings that count without a restart; of several names for one setting, the first one."""
+
+
+class BrokerProperty(NamedTuple):
+    """A property of the agent; `text` is what its file says of it."""
+
+    name: str
+    type: ConfigType
+    default: str | None = None
+    text: str | None = None
+
+
+class OwnSettings(NamedTuple):
+    """What an agent knows of its settings without ZooKeeper. `file`: also brokers' settings that stand for topics'."""
+
+    broker_id: BrokerId
+    properties: tuple[BrokerProperty, ...]
+
+    @property
+    def file(self) -> Mapping[str, str]:
+        """The texts that the file has."""
+        return {each.name: each.text for each in self.properties if each.text is not None}
+
+
+Stored = Mapping[str, Mapping[str, str] | None]
+"""Configurations in ZooKeeper by path; None: it could not be read."""
+
+
+class _Refused(Exception):
+    """A resource is not described."""
+
+    def __init__(self, error: ErrorCode, message: str | None = "") -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def needed_paths(request: DescribeConfigsRequest, broker_id: BrokerId) -> tuple[str, ...]:
+    """Return the configurations in ZooKeeper that the answer needs, each once."""
+    named = (
+        paths.config_topic(each.resource_name)
+        for each in request.resources
+        if each.resource_type == _TOPIC and topic_name_problem(each.resource_name) is None
+    )
+    return tuple(dict.fromkeys((*named, paths.config_broker_default(), paths.config_broker(broker_id))))
+
+
+def answer_describe_configs(
+    cache: MetadataCache, request: DescribeConfigsRequest, own: OwnSettings, stored: Stored
+) -> DescribeConfigsResponse:
+    """One row for each resource; `stored` has all `needed_paths`."""
+    if any(each.resource_type not in _DESCRIBABLE for each in request.resources):
+        error = ErrorCode.INVALID_REQUEST
+        return DescribeConfigsResponse(tuple(_refused(each, error, error_message(error)) for each in request.resources))
+    return DescribeConfigsResponse(tuple(_described(cache, each, request, own, stored) for each in request.resources))
+
+
+def _described(
+    cache: MetadataCache, asked: DescribableConfigs, request: DescribeConfigsRequest, own: OwnSettings, stored: Stored
+) -> DescribedConfigs:
+    try:
+        entries = _entries(cache, asked, own, stored)
+    except _Refused as refused:
+        return _refused(asked, refused.error, refused.message)
+    shown = (each for each in entries if not asked.names or each.name in asked.names)
+    if not request.include_synonyms:
+        shown = (each._replace(synonyms=()) for each in shown)
+    return DescribedConfigs(ErrorCode.NONE, "", asked.resource_type, asked.resource_name, tuple(shown))
+
+
+def _entries(
+    cache: MetadataCache, asked: DescribableConfigs, own: OwnSettings, stored: Stored
+) -> tuple[ConfigEntry, ...]:
+    match asked.resource_type:
+        case x if x == _TOPIC:
+            return _of_topic(cache, asked.resource_name, own, stored)
+        case x if x == BROKER_RESOURCE:
+            return _of_brokers(asked.resource_name, own, stored)
+        case x if x == BROKER_LOGGER_RESOURCE:
+            if not asked.resource_name:
+                raise _Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            _demand_own(asked.resource_name, own.broker_id, "")
+            return ()
+        case _:
+            reason = "Config type client-metrics is only supported on KRaft clusters"
+            if not asked.resource_name:
+                reason = "Client metrics subscription name must not be empty"
+            raise _Refused(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _refused(asked: DescribableConfigs, error: ErrorCode, message: str | None) -> DescribedConfigs:
+    return DescribedConfigs(error, message, asked.resource_type, asked.resource_name, ())
+
+
+def _read(stored: Stored, path: str) -> Mapping[str, str]:
+    found = stored[path]
+    if found is None:
+        raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    return found
+
+
+def _places(own: OwnSettings, stored: Stored) -> ConfigPlaces:
+    return ConfigPlaces(
+        _read(stored, paths.config_broker(own.broker_id)), _read(stored, paths.config_broker_default()), own.file
+    )
+
+
+# --- topics -------------------------------------------------------------------------------------------------------
+
+
+def _of_topic(cache: MetadataCache, topic: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntry, ...]:
+    if (problem := topic_name_problem(topic)) is not None:
+        raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if topic not in cache.topics:
+        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        return described_topic(_read(stored, paths.config_topic(topic)), _places(own, stored))
+    except InvalidTopicConfig as invalid:
+        raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, None) from invalid
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+
+
+def _demand_own(name: str, own: BrokerId, or_else: str) -> None:
+    """Raise _Refused unless this is the agent's id."""
+    if not _INTEGER.fullmatch(name):
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != own:
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own}{or_else} but received {name}")
+
+
+def _of_brokers(name: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntry, ...]:
+    known = {each.name: each for each in own.properties}
+    if not name:
+        everywhere = _read(stored, paths.config_broker_default())
+        places = ConfigPlaces({}, everywhere, {})
+        return tuple(_broker_entry(known.get(each) or _unlisted(each), places, {}) for each in sorted(everywhere))
+    _demand_own(name, own.broker_id, " or empty string,")
+    places = _places(own, stored)
+    defaults = {**TOPIC_NAME_DEFAULTS, **{p.name: p.default for p in own.properties if p.default is not None}}
+    names = sorted({*known, *places.broker, *places.all_brokers})
+    return tuple(_broker_entry(known.get(each) or _unlisted(each), places, defaults) for each in names)
+
+
+def _unlisted(name: str) -> BrokerProperty:
+    """Return a setting that only ZooKeeper has."""
+    return BrokerProperty(name, ConfigType.LONG if name in _RATES else ConfigType.UNKNOWN)
+
+
+def _broker_entry(prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[str, str]) -> ConfigEntry:
+    is_secret = prop.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
+    synonyms = synonyms_of(prop.name, places, defaults)
+    value = synonyms[0].value if synonyms else None
+    if is_secret:
+        value, synonyms = None, tuple(ConfigSynonym(each.name, None, each.source) for each in synonyms)
+    return ConfigEntry(
+        prop.name,
+        value,
+        prop.name not in _DYNAMIC,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        is_secret,
+        synonyms,
+        prop.type,
+    )
