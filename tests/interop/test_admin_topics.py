@@ -8,25 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin import NewPartitions as AiokafkaPartitions
-from aiokafka.admin import NewTopic as AiokafkaTopic
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions as LibrdkafkaPartitions
-from confluent_kafka.cimpl import NewTopic as LibrdkafkaTopic
-from kafka import KafkaAdminClient
-from kafka.admin import NewPartitions, NewTopic
-from kafka.errors import KafkaError
 
 from lethe.cluster.local import LocalCluster
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import complaints, gone_everywhere, name_a_controller, until
 from tests.interop.conftest import WHOSE, MakeCluster, fetched
 from tests.interop.java_clients import attempt
+from tests.interop.python_admins import (
+    LIMIT_S,
+    aiokafka_administers,
+    kafka_python_administers,
+    librdkafka_administers,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(600)]
-LIMIT_S = 120.0
 
 
 class Topics(NamedTuple):
@@ -117,55 +112,8 @@ async def test_python_clients_create_grow_and_delete_topics(
         servers = bootstrap(cluster)
         # Kafka's controller answers when its own broker shows what was done; another one may be asked next.
         is_everywhere = bool(controllers)
-        await _aiokafka(servers, is_everywhere)
-        await asyncio.wait_for(asyncio.to_thread(_kafka_python, servers, is_everywhere), LIMIT_S)
-        await asyncio.wait_for(asyncio.to_thread(_librdkafka, servers, is_everywhere), LIMIT_S)
+        await aiokafka_administers(servers, is_everywhere)
+        await asyncio.wait_for(asyncio.to_thread(kafka_python_administers, servers, is_everywhere), LIMIT_S)
+        await asyncio.wait_for(asyncio.to_thread(librdkafka_administers, servers, is_everywhere), LIMIT_S)
         await gone_everywhere(cluster, session, "aio", "python", "rd")
         assert complaints(cluster) == []
-
-
-async def _aiokafka(servers: list[str], is_everywhere: bool) -> None:
-    client = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await client.start()
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            created = await client.create_topics([AiokafkaTopic("aio", 2, 2, topic_configs={"retention.ms": "1000"})])
-            assert [row[:2] for row in created.topic_errors] == [("aio", 0)]
-            created = await client.create_topics([AiokafkaTopic("aio", 2, 2)])
-            assert [row[:3] for row in created.topic_errors] == [("aio", 36, "Topic 'aio' already exists.")]
-            grown = await client.create_partitions({"aio": AiokafkaPartitions(3)})
-            assert [row[:2] for row in grown.topic_errors] == [("aio", 0)]
-            (described,) = await client.describe_topics(["aio"])
-            assert len(described["partitions"]) == 3 or not is_everywhere
-            deleted = await client.delete_topics(["aio"])
-            assert [row[:2] for row in deleted.topic_error_codes] == [("aio", 0)]
-            deleted = await client.delete_topics(["aio"])
-            assert [row[:2] for row in deleted.topic_error_codes] == [("aio", 3)]
-    finally:
-        await client.close()
-
-
-def _kafka_python(servers: list[str], is_everywhere: bool) -> None:
-    client = KafkaAdminClient(bootstrap_servers=servers)
-    try:
-        client.create_topics([NewTopic("checked", 2, 2)], validate_only=True)
-        client.create_topics([NewTopic("python", 2, 2)])
-        with pytest.raises(KafkaError, match="TopicAlreadyExists"):
-            client.create_topics([NewTopic("python", 2, 2)])
-        client.create_partitions({"python": NewPartitions(3)})
-        assert client.list_topics() == ["python"] or not is_everywhere
-        client.delete_topics(["python"])
-        assert client.list_topics() == [] or not is_everywhere
-    finally:
-        client.close()
-
-
-def _librdkafka(servers: list[str], is_everywhere: bool) -> None:
-    client = AdminClient({"bootstrap.servers": ",".join(servers)})
-    client.create_topics([LibrdkafkaTopic("rd", 2, 2)])["rd"].result(LIMIT_S)
-    with pytest.raises(KafkaException, match="Topic 'rd' already exists."):
-        client.create_topics([LibrdkafkaTopic("rd", 2, 2)])["rd"].result(LIMIT_S)
-    client.create_partitions([LibrdkafkaPartitions("rd", 3)])["rd"].result(LIMIT_S)
-    shown = client.list_topics("rd", timeout=LIMIT_S).topics["rd"]
-    assert len(shown.partitions) == 3 or not is_everywhere
-    client.delete_topics(["rd"])["rd"].result(LIMIT_S)
