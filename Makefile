@@ -30,6 +30,7 @@ DEMO ?=
 REPORT ?=
 BENCH ?=
 ATTACKS ?=
+JUDGE ?=
 COMPOSE_TEST ?=
 EXPLORE ?= --long
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -96,6 +97,10 @@ authorizer: kafka ## our authorizer beside Kafka's compiled one, on random ACLs 
 .PHONY: attacks
 attacks: $(STAMP) java ## every attack of docs/attacks.md, tried on running daemons (minutes; ATTACKS="--only TLS", ATTACKS=--record)
 	@$(BIN)/python -m tests.attacks $(ATTACKS)
+
+.PHONY: judge
+judge: kafka ## the same steps of clients against Kafka's controller and ours, compared: docs/judge.md (JUDGE=--record, JUDGE="--help")
+	@$(BIN)/python -m tests.judge $(JUDGE)
 
 .PHONY: golden
 golden: kafka ## record what real controllers and real brokers say to each other: tests/wire, docs/wire-differences.md

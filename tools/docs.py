@@ -44,6 +44,7 @@ PAGES: Final = (
     Page("docs/configuration.md", "tools.configuration_page:page"),
     Page("docs/doctor.md", "tools.doctor_page:page"),
     Page("docs/explain.md", "tools.explain_page:page"),
+    Page("docs/judge.md", "tools.judge_page:page"),
     Page("docs/journal.md", "tools.journal_page:page"),
     Page("docs/metrics.md", "tools.metrics_page:page"),
     Page("docs/state-machines.md", "tools.state_machines_page:page"),

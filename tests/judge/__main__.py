@@ -1,0 +1,110 @@
+"""Ask the same of a cluster under Kafka's controller, of one under Lethe's, and of Lethe's agents; compare the answers.
+
+python -m tests.judge [--only TEXT] [--sides lethe,agents] [--json] [--record] [--keep]
+
+Exit code 1: a side answers otherwise without a listed reason, hangs, or a listed difference is gone; 3: it cannot run
+here. `--only` plays the steps that have this in their name. `--record` writes docs/judge.json and docs/judge.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from lethe.cli.progress import progress
+from lethe.cluster.java import JavaUnusable
+from lethe.cluster.kafka_fetch import KafkaUnavailable
+from tests.judge.compare import unfound
+from tests.judge.differences import DIFFERENCES
+from tests.judge.java_steps import JavaSteps, prepare
+from tests.judge.run import Row, outcomes_of, rows_of
+from tests.judge.script import STEPS
+from tests.judge.step import Outcome, Side, Step
+from tests.judge.table import failures, lines, record
+from tools import docs
+
+CANNOT_RUN: Final = 3
+
+
+async def judged(steps: Sequence[Step], sides: Sequence[Side], java: JavaSteps, directory: Path) -> list[Row]:
+    """Play these steps on Kafka's side and the others, one side after the other."""
+    outcomes: dict[Side, list[Outcome]] = {}
+    with progress("steps", len(steps) * (1 + len(sides))) as show:
+        done = 0
+
+        def on_step() -> None:
+            nonlocal done
+            done += 1
+            show(done)
+
+        for side in (Side.KAFKA, *sides):
+            outcomes[side] = await outcomes_of(side, steps, java, directory, on_step)
+    return rows_of(steps, outcomes, DIFFERENCES)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    steps = [step for step in STEPS if options.only in step.name]
+    # What clients in this process say of steps that fail is no part of the answers.
+    logging.disable(logging.CRITICAL)
+    directory = Path(tempfile.mkdtemp(prefix="lethe-judge-"))
+    try:
+        java = prepare(directory, _say)
+        rows = asyncio.run(judged(steps, options.sides, java, directory))
+    except (JavaUnusable, KafkaUnavailable) as problem:
+        _say(f"judge: {problem}")
+        return CANNOT_RUN
+    finally:
+        if options.keep:
+            _say(f"judge: the clusters' files are in {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    text = json.dumps([row.document() for row in rows], indent=1, ensure_ascii=False) if options.json else None
+    sys.stdout.write(f"{text or chr(10).join(lines(rows))}\n")
+    if options.record:
+        record(rows)
+        docs.write(next(page for page in docs.PAGES if page.path == "docs/judge.md"))
+    found = failures(rows)
+    reasons = [cell.reason for row in rows for cell in row.sides.values()]
+    gone = unfound((each for each in DIFFERENCES if each.sides & set(options.sides)), reasons, steps)
+    for title in gone:
+        _say(f"listed in tests/judge/differences.py and not found any more: {title}")
+    _say(f"{len(rows)} steps, {len(found)} answers that differ from Kafka's for no listed reason")
+    return 1 if found or gone or not rows else 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _sides(text: str) -> list[Side]:
+    try:
+        return [side for side in map(Side, text.split(",")) if side is not Side.KAFKA]
+    except ValueError as problem:
+        names = ", ".join(side.value for side in Side if side is not Side.KAFKA)
+        raise argparse.ArgumentTypeError(f"{problem}: choose from {names}") from problem
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="only steps that have this in their name")
+    parser.add_argument("--sides", type=_sides, default="lethe,agents", help="what is compared with Kafka's controller")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--record", action="store_true", help="write docs/judge.json and docs/judge.md")
+    parser.add_argument("--keep", action="store_true", help="keep the files of the clusters")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
