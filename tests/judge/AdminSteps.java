@@ -280,12 +280,13 @@ public class AdminSteps {
             new AccessControlEntry("User:judge", "*", AclOperation.READ, AclPermissionType.ALLOW));
     }
 
-    /** Arguments: BROKER...; prints whether directories are there, and the replicas in them. */
+    /** Arguments: TOPIC BROKER...; prints the number of directories, and the topic's replicas in them. */
     static void logDirs(Admin admin, List<String> rest) throws Exception {
-        List<Integer> brokers = rest.stream().map(Integer::valueOf).collect(Collectors.toList());
+        List<Integer> brokers = rest.stream().skip(1).map(Integer::valueOf).collect(Collectors.toList());
         for (var each : new TreeMap<>(admin.describeLogDirs(brokers).descriptions()).entrySet()) {
             show("broker " + each.getKey(), each.getValue().thenApply(found -> found.size() + " directories, "
                 + found.values().stream().flatMap(one -> one.replicaInfos().keySet().stream())
+                    .filter(replica -> replica.topic().equals(rest.get(0)))
                     .map(TopicPartition::toString).sorted().toList()));
         }
     }

@@ -13,19 +13,23 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs the `main` of one command-line tool after the other in this JVM; one line of JSON asks, one answers.
  *
- * <p>First it prints `{}`: it is ready. Asked: `{"class": NAME, "args": [...]}`. Answered: `{"code": N, "out": TEXT, "err": TEXT}`. A tool that calls
- * `Exit.exit` is ended by an error, and what it prints while that error passes through it does not count.
+ * <p>First it prints `{}`: it is ready. Asked: `{"class": NAME, "args": [...], "limit_s": N}`. Answered: `{"code": N,
+ * "out": TEXT, "err": TEXT}`; the code is null where the tool has not ended in time. Such a tool is interrupted, and
+ * what it does afterwards does not count. A tool that calls `Exit.exit` is ended by an error, and what it prints while
+ * that error passes through it does not count either.
  */
 public class ToolRunner {
     static final ObjectMapper JSON = new ObjectMapper();
     static final Capture OUT = new Capture();
     static final Capture ERR = new Capture();
     static volatile Integer exitCode;
+    static volatile Thread current;
 
     /** Passes through the tool instead of the end of the JVM. */
     static class Ended extends Error {
@@ -40,7 +44,7 @@ public class ToolRunner {
 
         @Override
         public synchronized void write(int one) {
-            if (exitCode == null) {
+            if (exitCode == null && Thread.currentThread() == current) {
                 bytes.write(one);
             }
         }
@@ -57,7 +61,7 @@ public class ToolRunner {
         System.setOut(new PrintStream(OUT, true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
         Exit.Procedure end = (status, message) -> {
-            if (exitCode == null) {
+            if (exitCode == null && Thread.currentThread() == current) {
                 exitCode = status;
             }
             throw new Ended();
@@ -73,17 +77,22 @@ public class ToolRunner {
         }
     }
 
-    static Map<String, Object> answer(JsonNode question) {
+    static Map<String, Object> answer(JsonNode question) throws InterruptedException {
         List<String> arguments = new ArrayList<>();
         question.get("args").forEach(each -> arguments.add(each.asText()));
         exitCode = null;
-        OUT.take();
-        ERR.take();
-        int code = run(question.get("class").asText(), arguments.toArray(new String[0]));
+        AtomicReference<Integer> code = new AtomicReference<>();
+        current = new Thread(() -> code.set(run(question.get("class").asText(), arguments.toArray(new String[0]))));
+        current.setDaemon(true);
+        current.start();
+        current.join(question.get("limit_s").asLong() * 1000);
+        Thread late = current;
         Map<String, Object> answer = new HashMap<>();
-        answer.put("code", code);
+        answer.put("code", code.get());
         answer.put("out", OUT.take());
         answer.put("err", ERR.take());
+        current = null;
+        late.interrupt();
         return answer;
     }
 

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +26,9 @@ from lethe.cluster.kafka_fetch import KafkaUnavailable
 from tests.judge.compare import unfound
 from tests.judge.differences import DIFFERENCES
 from tests.judge.java_steps import JavaSteps, prepare
-from tests.judge.run import Row, outcomes_of, rows_of
+from tests.judge.run import Row, play, rows_of
 from tests.judge.script import STEPS
-from tests.judge.step import Outcome, Side, Step
+from tests.judge.step import NotRun, Outcome, Side, Step
 from tests.judge.table import failures, lines, record
 from tools import docs
 
@@ -35,18 +36,21 @@ CANNOT_RUN: Final = 3
 
 
 async def judged(steps: Sequence[Step], sides: Sequence[Side], java: JavaSteps, directory: Path) -> list[Row]:
-    """Play these steps on Kafka's side and the others, one side after the other."""
-    outcomes: dict[Side, list[Outcome]] = {}
-    with progress("steps", len(steps) * (1 + len(sides))) as show:
-        done = 0
+    """Play these steps on Kafka's side, then on the others. Ctrl-C ends it: the rest is not run."""
+    outcomes: dict[Side, list[Outcome]] = {side: [] for side in (Side.KAFKA, *sides)}
+    with progress("steps", len(steps) * len(outcomes)) as show:
 
-        def on_step() -> None:
-            nonlocal done
-            done += 1
-            show(done)
+        def on_outcome(side: Side, outcome: Outcome) -> None:
+            outcomes[side].append(outcome)
+            show(sum(map(len, outcomes.values())))
 
-        for side in (Side.KAFKA, *sides):
-            outcomes[side] = await outcomes_of(side, steps, java, directory, on_step)
+        try:
+            for side in outcomes:
+                await play(side, steps, java, directory, partial(on_outcome, side))
+        except asyncio.CancelledError:
+            _say("judge: interrupted")
+    for said in outcomes.values():
+        said += [NotRun("the judge was interrupted")] * (len(steps) - len(said))
     return rows_of(steps, outcomes, DIFFERENCES)
 
 

@@ -22,6 +22,8 @@ from tests.judge.sides import START_LIMIT_S, bootstrap, settle, topic_id
 from tests.judge.step import LIMIT_S, Answer, Client, NotRun, Outcome, Step
 
 SHOWS_LIMIT_S: Final = 20.0
+GRACE_S: Final = 30.0
+"""How much longer a JVM has that is to say itself that a tool has not ended. It is killed then."""
 SETTLE_LIMIT_S: Final = 30.0
 UNSETTLED_LIMIT_S: Final = 1.0
 """For a cluster that has not come to rest after the step before either."""
@@ -58,7 +60,7 @@ class Clients:
             if re.search(step.shows, "\n".join(outcome.lines), re.DOTALL):
                 break
             await asyncio.sleep(0.2)
-        if step.settles:
+        if not step.reads:
             await self._settle(step)
         return outcome
 
@@ -72,6 +74,8 @@ class Clients:
         words = [await self._filled(word) for word in step.words]
         for name, content in step.files.items():
             (self._directory / name).write_text(content)
+        # The start of a process is no part of a step's time.
+        await self._ready(step.client)
         began = time.monotonic()
         if step.client is Client.CLUSTER:
             answer: dict[str, Any] | None = await self._act(words)
@@ -83,7 +87,7 @@ class Clients:
         else:
             answer = await self._tool(step.client, words)
         took_s = time.monotonic() - began
-        if answer is None:
+        if answer is None or answer["code"] is None:
             return Answer(None, (), took_s)
         errors = [f"stderr: {line}" for line in answer["err"].splitlines()]
         return Answer(int(answer["code"]), (*answer["out"].splitlines(), *errors), took_s)
@@ -97,14 +101,14 @@ class Clients:
         return word
 
     async def _tool(self, client: Client, words: list[str]) -> dict[str, Any] | None:
-        process = Client.TOOLS if client in DRIVERS else client
         address = ("--bootstrap-server", await bootstrap(self._cluster))
         arguments = [*address, *words] if client in DRIVERS else [*address, *words[1:]]
         try:
             main = self._java.main_class(client, words[0])
         except KafkaUnavailable as problem:
             return {"code": 127, "out": "", "err": str(problem)}
-        return await self._conversation(process).ask({"class": main, "args": arguments}, LIMIT_S)
+        question = {"class": main, "args": arguments, "limit_s": LIMIT_S}
+        return await self._conversation(client).ask(question, LIMIT_S + GRACE_S)
 
     async def _kcat(self, words: list[str]) -> dict[str, Any] | None:
         command = ["kcat", "-b", await bootstrap(self._cluster), "-m", "20", *words]
@@ -129,12 +133,17 @@ class Clients:
             raise ValueError(f"no such action: {action}")
         return {"code": 0, "out": "", "err": ""}
 
+    async def _ready(self, client: Client) -> None:
+        if client not in (Client.CLUSTER, Client.KCAT):
+            await self._conversation(client).start()
+
     def _conversation(self, client: Client) -> Conversation:
-        if client not in self._conversations:
+        process = Client.TOOLS if client in DRIVERS else client
+        if process not in self._conversations:
             python = [sys.executable, "-m", "tests.judge.python_steps"]
-            command = python if client is Client.PYTHON else self._java.command(client, self._directory)
-            self._conversations[client] = Conversation(command, self._directory / f"{client.name.lower()}.err")
-        return self._conversations[client]
+            command = python if process is Client.PYTHON else self._java.command(process, self._directory)
+            self._conversations[process] = Conversation(command, self._directory / f"{process.name.lower()}.err")
+        return self._conversations[process]
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ class Conversation:
 
     async def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any] | None:
         """Return the answer; None if there is none in time. Raises ClientsEnded."""
-        process = await self._running()
+        process = await self.start()
         assert process.stdin is not None
         process.stdin.write(json.dumps(question).encode() + b"\n")
         try:
@@ -47,7 +47,8 @@ class Conversation:
             await self._process.wait()
         self._process = None
 
-    async def _running(self) -> asyncio.subprocess.Process:
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start the process where none runs, and wait until it is ready. Raises ClientsEnded."""
         if self._process is None:
             with self._log.open("ab") as errors:
                 self._process = await asyncio.create_subprocess_exec(

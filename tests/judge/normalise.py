@@ -24,8 +24,10 @@ class Rule(NamedTuple):
 _ID: Final = r"[A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])"
 RULES: Final = (
     Rule("topic ids", re.compile(rf"(TopicId: |topicId=|topic id |Topic id |^){_ID}"), r"\1ID"),
+    Rule("topic ids as UUIDs", re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
     Rule("ports", re.compile(r"\b(localhost|127\.0\.0\.1)(/127\.0\.0\.1)?:\d{4,5}\b"), r"\1:PORT"),
     Rule("times", re.compile(r"\b(after|in|within) \d+(\.\d+)? ?(ms|s|milliseconds|seconds)\b"), r"\1 TIME"),
+    Rule("attempts", re.compile(r"\btries=\d+|\bafter \d+ attempt\(s\)"), "ATTEMPTS"),
     Rule("times of a call that was given up", re.compile(r"\b(deadlineMs|timestamp|nextAllowedTryMs)=\d+"), r"\1=TIME"),
     Rule("the directories of a side", re.compile(r"/\S*/(broker-\d+/logs-\d+|[a-z]+\.json)"), r"DIR/\1"),
 )
@@ -35,7 +37,7 @@ ISR_ORDER: Final = "the order of an ISR, in which replicas have caught up"
 _LEFT_OUT: Final = re.compile(r"^\s+at \S|^\s+\.\.\. \d+ more$")
 """Frames of a stack trace: the exceptions are compared, not where Java's code stood."""
 _PLACEMENT: Final = re.compile(r"(Leader: |Replicas: |Isr: |leader |replicas \[|isr \[)(\d+(?:, ?\d+)*)")
-_CONTROLLER: Final = re.compile(r" \(controller\)|(?<=controller: )\d+")
+_CONTROLLER: Final = re.compile(r" \(controller\)| \(from broker [^)]*\)")
 
 
 def normalised(lines: Iterable[str], free: frozenset[Free]) -> tuple[str, ...]:

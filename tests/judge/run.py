@@ -14,7 +14,7 @@ from tests.judge.normalise import normalised
 from tests.judge.sides import cluster_of
 from tests.judge.step import Answer, Client, Outcome, Side, Step
 
-OnStep = Callable[[], None]
+OnOutcome = Callable[[Outcome], None]
 MOST_LINES: Final = 8
 MOST_CHARACTERS: Final = 240
 """What is kept of an answer of Kafka's: enough to see what it was."""
@@ -61,19 +61,15 @@ class Row:
         return cls(document["client"], document["step"], document["kafka_s"], tuple(document["kafka"]), sides)
 
 
-async def outcomes_of(
-    side: Side, steps: Sequence[Step], java: JavaSteps, directory: Path, on_step: OnStep
-) -> list[Outcome]:
-    """Start a cluster of this kind and return what its clients say to each step."""
+async def play(side: Side, steps: Sequence[Step], java: JavaSteps, directory: Path, on_outcome: OnOutcome) -> None:
+    """Start a cluster of this kind, and hand on what its clients say to each step."""
     kafka = java.kafka[Client.TOOLS]
-    outcomes: list[Outcome] = []
     cluster = cluster_of(side, kafka, directory / side.value)
     async with clients_of(cluster, java, directory / f"clients-{side.value}") as clients:
         for step in steps:
-            outcomes.append(await clients.perform(step))
-            _keep(directory / f"{side.value}.txt", step, outcomes[-1])
-            on_step()
-    return outcomes
+            outcome = await clients.perform(step)
+            _keep(directory / f"{side.value}.txt", step, outcome)
+            on_outcome(outcome)
 
 
 def _keep(file: Path, step: Step, outcome: Outcome) -> None:

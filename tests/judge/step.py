@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
-LIMIT_S: Final = 40.0
+LIMIT_S: Final = 20.0
 """How long one step may take. What takes longer is a hang: Kafka's clients give up after 60 s."""
+
+
+_READING: Final = frozenset({"--describe", "describe", "--list", "list", "configs", "cluster", "moving", "-L"})
 
 
 class Client(Enum):
@@ -59,7 +62,7 @@ class Free(Enum):
 
     PLACEMENT = "which brokers have the replicas of a topic that is created without an assignment: the first is random"
     ORDER = "the order of lines, where the tool prints what a hash map or several answers hold"
-    CONTROLLER = "which broker is the controller"
+    CONTROLLER = "which broker answers, and which one is the controller (kcat)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,13 @@ class Step:
     shows: str | None = None
     """A regular expression over all lines. The step is repeated until the answer has it: for what brokers follow by
     themselves."""
-    settles: bool = True
-    """Whether the next step waits until all brokers show what ZooKeeper has."""
     note: str = ""
     """Tells apart two steps that have the same words."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing, so that the next step need not wait for brokers."""
+        return any(word in _READING for word in self.words)
 
     @property
     def name(self) -> str:

@@ -73,8 +73,6 @@ BROKERS: Final = (
     _config(*_BROKERS, _ALTER, "--add-config", "log.cleaner.threads=2"),
     _config(*_BROKERS, "--describe", shows="log.cleaner.threads=2"),
     _config(*_BROKERS, _ALTER, "--delete-config", "log.cleaner.threads"),
-    _config(*_entity("brokers", "99"), "--describe"),
-    _config(*_entity("brokers", "99"), _ALTER, "--add-config", "log.cleaner.threads=2"),
     _config(*_entity("brokers", "one"), "--describe"),
     _config(*_entity("broker-loggers", "1"), _ALTER, "--add-config", "kafka.server.KafkaApis=DEBUG"),
     _config(*_entity("broker-loggers", "1"), _ALTER, "--add-config", "kafka.server.KafkaApis=LOUD"),

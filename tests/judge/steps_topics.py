@@ -40,7 +40,7 @@ CREATE: Final = (
     _new("--create", "--topic", _LONG, *_ONE),
     _new("--create", "--topic", "", *_ONE),
     _new("--create", "--topic", "__cluster_metadata", *_ONE),
-    _new("--create", "--topic", "__consumer_offsets", "--partitions", "2", "--replication-factor", "2"),
+    _new("--create", "--topic", "__consumer_offsets", "--partitions", "5", "--replication-factor", "2"),
     _new("--create", "--topic", "wide", "--partitions", "1", "--replication-factor", "5"),
     _new("--create", "--topic", "none", "--partitions", "1", "--replication-factor", "0"),
     _new("--create", "--topic", "none", "--partitions", "0", "--replication-factor", "1"),
