@@ -18,6 +18,7 @@ _INTRODUCTION: Final = """\
 
     make judge                              all steps on all sides (minutes)
     make judge JUDGE="--only TopicCommand --sides lethe"
+    make judge JUDGE=--again                with Kafka's answers of the last run, which are kept in build/judge
     make judge JUDGE=--json
 
 Administrators' clients, which nobody here wrote, ask the same of each of these clusters, in the same order:

@@ -1,6 +1,6 @@
 """Ask the same of a cluster under Kafka's controller, of one under Lethe's, and of Lethe's agents; compare the answers.
 
-python -m tests.judge [--only TEXT] [--sides lethe,agents] [--json] [--record] [--keep]
+python -m tests.judge [--only TEXT] [--sides lethe,agents] [--again] [--json] [--record] [--keep]
 
 Exit code 1: a side answers otherwise without a listed reason, hangs, or a listed difference is gone; 3: it cannot run
 here. `--only` plays the steps that have this in their name. `--record` writes docs/judge.json and docs/judge.md.
@@ -15,7 +15,7 @@ import logging
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from lethe.cluster.kafka_fetch import KafkaUnavailable
 from tests.judge.compare import unfound
 from tests.judge.differences import DIFFERENCES
 from tests.judge.java_steps import JavaSteps, prepare
+from tests.judge.kept import KEPT, keep, kept
 from tests.judge.run import Row, play, rows_of
 from tests.judge.script import STEPS
 from tests.judge.step import NotRun, Outcome, Side, Step
@@ -35,34 +36,48 @@ from tools import docs
 CANNOT_RUN: Final = 3
 
 
-async def judged(steps: Sequence[Step], sides: Sequence[Side], java: JavaSteps, directory: Path) -> list[Row]:
-    """Play these steps on Kafka's side, then on the others. Ctrl-C ends it: the rest is not run."""
+async def judged(
+    steps: Sequence[Step], sides: Sequence[Side], java: JavaSteps, directory: Path, known: Sequence[Outcome]
+) -> dict[Side, list[Outcome]]:
+    """Play these steps on Kafka's side, unless its outcomes are `known`, then on the others. Ctrl-C ends it."""
     outcomes: dict[Side, list[Outcome]] = {side: [] for side in (Side.KAFKA, *sides)}
-    with progress("steps", len(steps) * len(outcomes)) as show:
+    outcomes[Side.KAFKA] += known
+    to_play = [side for side in outcomes if not outcomes[side]]
+    with progress("steps", len(steps) * len(to_play)) as show:
 
         def on_outcome(side: Side, outcome: Outcome) -> None:
             outcomes[side].append(outcome)
-            show(sum(map(len, outcomes.values())))
+            show(sum(len(outcomes[each]) for each in to_play))
 
         try:
-            for side in outcomes:
+            for side in to_play:
                 await play(side, steps, java, directory, partial(on_outcome, side))
         except asyncio.CancelledError:
-            _say("judge: interrupted")
-    for said in outcomes.values():
-        said += [NotRun("the judge was interrupted")] * (len(steps) - len(said))
-    return rows_of(steps, outcomes, DIFFERENCES)
+            _say("judge: interrupted; what was not asked by now is not run")
+    return outcomes
+
+
+def completed(steps: Sequence[Step], outcomes: Mapping[Side, list[Outcome]]) -> list[Row]:
+    """Compare what was asked; the rest was not run."""
+    missing = NotRun("the judge was interrupted")
+    filled = {side: [*said, *[missing] * (len(steps) - len(said))] for side, said in outcomes.items()}
+    return rows_of(steps, filled, DIFFERENCES)
 
 
 def main() -> int:
     options = _parser().parse_args()
     steps = [step for step in STEPS if options.only in step.name]
+    known = kept(KEPT, steps) if options.again else []
+    steps = steps[: len(known)] if options.again else steps
+    if not steps:
+        _say(f"judge: no such steps{', or none of them in ' + str(KEPT) if options.again else ''}")
+        return CANNOT_RUN
     # What clients in this process say of steps that fail is no part of the answers.
     logging.disable(logging.CRITICAL)
     directory = Path(tempfile.mkdtemp(prefix="lethe-judge-"))
     try:
         java = prepare(directory, _say)
-        rows = asyncio.run(judged(steps, options.sides, java, directory))
+        outcomes = asyncio.run(judged(steps, options.sides, java, directory, known))
     except (JavaUnusable, KafkaUnavailable) as problem:
         _say(f"judge: {problem}")
         return CANNOT_RUN
@@ -71,6 +86,9 @@ def main() -> int:
             _say(f"judge: the clusters' files are in {directory}")
         else:
             shutil.rmtree(directory, ignore_errors=True)
+    if not options.again:
+        keep(KEPT, steps, outcomes[Side.KAFKA])
+    rows = completed(steps, outcomes)
     text = json.dumps([row.document() for row in rows], indent=1, ensure_ascii=False) if options.json else None
     sys.stdout.write(f"{text or chr(10).join(lines(rows))}\n")
     if options.record:
@@ -104,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", default="", help="only steps that have this in their name")
     parser.add_argument("--sides", type=_sides, default="lethe,agents", help="what is compared with Kafka's controller")
+    parser.add_argument(
+        "--again", action="store_true", help=f"take Kafka's answers from {KEPT}, of the last run without it"
+    )
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--record", action="store_true", help="write docs/judge.json and docs/judge.md")
     parser.add_argument("--keep", action="store_true", help="keep the files of the clusters")
