@@ -84,7 +84,8 @@ public class AdminSteps {
             case "cluster" -> cluster(admin);
             case "elect" -> elect(admin, rest);
             case "move" -> show(admin.alterPartitionReassignments(moves(rest)).values());
-            case "moving" -> show("moving", admin.listPartitionReassignments().reassignments().thenApply(TreeMap::new));
+            case "moving" -> show("moving", admin.listPartitionReassignments().reassignments()
+                .thenApply(found -> new TreeMap<>(texts(found))));
             case "configs" -> configs(admin, resource(rest));
             case "set-config" -> alterConfig(admin, rest, AlterConfigOp.OpType.SET, false);
             case "check-config" -> alterConfig(admin, rest, AlterConfigOp.OpType.SET, true);

@@ -22,6 +22,7 @@ from tests.judge.sides import START_LIMIT_S, bootstrap, settle, topic_id
 from tests.judge.step import LIMIT_S, Answer, Client, NotRun, Outcome, Step
 
 SHOWS_LIMIT_S: Final = 20.0
+WARM_UP_LIMIT_S: Final = 120.0
 GRACE_S: Final = 30.0
 """How much longer a JVM has that is to say itself that a tool has not ended. It is killed then."""
 SETTLE_LIMIT_S: Final = 30.0
@@ -134,16 +135,28 @@ class Clients:
         return {"code": 0, "out": "", "err": ""}
 
     async def _ready(self, client: Client) -> None:
-        if client not in (Client.CLUSTER, Client.KCAT):
-            await self._conversation(client).start()
+        """Start the client's process. A JVM runs a tool first whose answer does not count: it loads Kafka's classes."""
+        if client in (Client.CLUSTER, Client.KCAT) or self._conversation(client).is_running:
+            return
+        conversation = self._conversation(client)
+        await conversation.start()
+        if client is not Client.PYTHON:
+            main = self._java.main_class(_process_of(client), "TopicCommand")
+            arguments = ["--bootstrap-server", await bootstrap(self._cluster), "--list"]
+            await conversation.ask({"class": main, "args": arguments, "limit_s": WARM_UP_LIMIT_S}, 2 * WARM_UP_LIMIT_S)
 
     def _conversation(self, client: Client) -> Conversation:
-        process = Client.TOOLS if client in DRIVERS else client
+        process = _process_of(client)
         if process not in self._conversations:
             python = [sys.executable, "-m", "tests.judge.python_steps"]
             command = python if process is Client.PYTHON else self._java.command(process, self._directory)
             self._conversations[process] = Conversation(command, self._directory / f"{process.name.lower()}.err")
         return self._conversations[process]
+
+
+def _process_of(client: Client) -> Client:
+    """The client whose process answers for this one."""
+    return Client.TOOLS if client in DRIVERS else client
 
 
 @asynccontextmanager

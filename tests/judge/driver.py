@@ -40,6 +40,11 @@ class Conversation:
             await self.close()
             return None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a process of it runs."""
+        return self._process is not None
+
     async def close(self) -> None:
         """End the process."""
         if self._process is not None and self._process.returncode is None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.judge.step import Client, Free, Step
+from tests.judge.step import Client, Step
 from tests.judge.steps_topics import ORDER
 
 IN_FLIGHT: Final = "3000"
@@ -156,11 +156,6 @@ BROKER_AWAY: Final = (
         Client.TOOLS, ("TopicCommand", "--create", "--topic", "more", "--partitions", "1", "--replication-factor", "3")
     ),
     Step(Client.TOOLS, ("TopicCommand", "--create", "--topic", "there", "--replica-assignment", "3:1")),
-    Step(
-        Client.TOOLS,
-        ("TopicCommand", "--alter", "--topic", "alone", "--partitions", "2"),
-        free=frozenset({Free.PLACEMENT}),
-    ),
     move("--execute", {"pair-0": "1,3"}, note="one broker is away"),
     move("--execute", {"three-0": "1,2"}, note="one broker is away"),
     _elect("--election-type", "preferred", "--topic", "pair", "--partition", "0", note="one broker is away"),

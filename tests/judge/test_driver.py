@@ -43,6 +43,7 @@ async def test_after_a_hang_another_process_answers(tmp_path: Path) -> None:
     async with conversation(tmp_path) as asked:
         assert await asked.ask({"do": "answer"}, LIMIT_S) == {"count": 0}
         assert await asked.ask({"do": "hang"}, 0.05) is None
+        assert not asked.is_running
         assert await asked.ask({"do": "answer"}, LIMIT_S) == {"count": 0}
 
 
