@@ -3,7 +3,8 @@
 python -m tests.judge [--only TEXT] [--sides lethe,agents] [--again] [--json] [--record] [--keep]
 
 Exit code 1: a side answers otherwise without a listed reason, hangs, or a listed difference is gone; 3: it cannot run
-here. `--only` plays the steps that have this in their name. `--record` writes docs/judge.json and docs/judge.md.
+here. `--only` plays the steps that have this in their name. `--record` writes these rows into docs/judge.json and
+docs/judge.md.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def main() -> int:
     text = json.dumps([row.document() for row in rows], indent=1, ensure_ascii=False) if options.json else None
     sys.stdout.write(f"{text or chr(10).join(lines(rows))}\n")
     if options.record:
-        record(rows)
+        record(rows, [step.name for step in STEPS])
         docs.write(next(page for page in docs.PAGES if page.path == "docs/judge.md"))
     found = failures(rows)
     reasons = [cell.reason for row in rows for cell in row.sides.values()]

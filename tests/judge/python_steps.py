@@ -195,7 +195,8 @@ def kafka_python(servers: str, call: str, words: list[str]) -> Iterator[str]:
 
 def _said(call: Callable[[], object]) -> str:
     try:
-        return f"done: {call()}"
+        # Kafka lists a topic's settings in the order of a hash map.
+        return f"done: {json.dumps(call(), sort_keys=True, default=str)}"
     except KafkaError as error:
         return f"{type(error).__name__}: {error}"
 

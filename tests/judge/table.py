@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +20,19 @@ def recorded() -> list[Row]:
     return [Row.read(each) for each in json.loads(RECORDED.read_text())] if RECORDED.exists() else []
 
 
-def record(rows: Sequence[Row]) -> None:
-    """Write these rows into docs/judge.json, of which docs/judge.md is made."""
-    text = json.dumps([row.document() for row in rows], indent=1, ensure_ascii=False)
+def record(rows: Sequence[Row], order: Sequence[str]) -> None:
+    """Write these rows into docs/judge.json, of which docs/judge.md is made, in the order of these steps."""
+    text = json.dumps([row.document() for row in merged(recorded(), rows, order)], indent=1, ensure_ascii=False)
     RECORDED.write_text(text + "\n", encoding="utf-8")
+
+
+def merged(before: Sequence[Row], rows: Sequence[Row], order: Sequence[str]) -> list[Row]:
+    """Return the recorded rows with these in their place: other steps and sides stay, but for steps that are gone."""
+    known = {row.step: row for row in before}
+    for row in rows:
+        old = known.get(row.step)
+        known[row.step] = replace(row, sides={**({} if old is None else old.sides), **row.sides})
+    return [known[step] for step in order if step in known]
 
 
 def sides_of(rows: Sequence[Row]) -> list[Side]:
@@ -50,7 +60,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     yield f"| step | kafka (s) | {' | '.join(f'{side.value} (s)' for side in sides)} |"
     yield f"|---|---:|{'---|' * len(sides)}"
     for row in rows:
-        cells = [_cell(row.sides[side.value]) for side in sides]
+        cells = [_cell(row.sides.get(side.value)) for side in sides]
         yield f"| {_code(row.step)} | {_seconds(row.kafka_s)} | {' | '.join(cells)} |"
     yield ""
     yield from _changes(rows)
@@ -64,7 +74,9 @@ def _changes(rows: Sequence[Row]) -> Iterator[str]:
         yield ""
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
     if cell.verdict == Verdict.SAME.value:
         return f"same ({_seconds(cell.took_s)})"
     verdict = f"**{cell.verdict}**" if cell.fails else f"{cell.verdict}: {cell.reason}"

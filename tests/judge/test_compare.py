@@ -11,7 +11,7 @@ from tests.judge.differences import DIFFERENCES
 from tests.judge.run import Row, rows_of
 from tests.judge.script import STEPS
 from tests.judge.step import Answer, Client, NotRun, Outcome, Side, Step
-from tests.judge.table import failures, lines
+from tests.judge.table import failures, lines, merged
 
 STEP = Step(Client.TOOLS, ("TopicCommand", "--list"))
 LISTED = Difference("more topics", ("3.9.1 TopicCommand *",), frozenset({Side.LETHE}), "because")
@@ -79,6 +79,16 @@ def test_the_table_shows_what_fails() -> None:
     assert "| `3.9.1 TopicCommand --list` | 0.1 | same (0.1) |" in text
     assert "| `kcat -L` | 0.1 | **hangs** (40.0) |" in text
     assert "    + (no answer in time)" in text
+
+
+def test_a_record_of_some_steps_and_sides_leaves_the_others() -> None:
+    first, second = rows()
+    agents = rows_of([STEP], {Side.KAFKA: [said("a")], Side.AGENTS: [said("b")]}, ())
+    gone, both = merged([second, first], agents, [second.step, first.step, "new"])
+    assert gone == second
+    assert {side: cell.verdict for side, cell in both.sides.items()} == {"lethe": "same", "agents": "differs"}
+    assert merged([first, second], [], [second.step]) == [second]
+    assert "| `kcat -L` | 0.1 | **hangs** (40.0) | – |" in "\n".join(lines([gone, both]))
 
 
 def test_every_step_has_a_name_of_its_own() -> None:
