@@ -100,13 +100,15 @@ class ForwardedClient:
     async def _gets_answer(self, head: RequestHead) -> bool:
         looked_at = HEAD_BYTES
         while True:
-            start = self._protocol.peek(min(head.size + 4, looked_at))
+            wanted = min(head.size + 4, looked_at)
+            if self._protocol.pending_bytes < wanted:
+                await self._more()
+                continue
             try:
-                return gets_answer(start, head)
+                return gets_answer(self._protocol.peek(wanted), head)
             except MoreBytesNeeded:
-                if len(start) < looked_at:
-                    await self._more()
-                looked_at += 1024
+                # Each look begins anew, so one for each byte that arrives would take a time quadratic in their number.
+                looked_at = max(1024, 4 * looked_at)
 
     async def _open(self) -> Upstream:
         if self._upstream is None:
