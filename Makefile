@@ -133,6 +133,10 @@ known-seeds: $(STAMP) ## find a seed again for each planted bug of the simulator
 explore: $(STAMP) ## every state of a small world with the real core (EXPLORE=--short, EXPLORE="--crashes 1 --bug NAME")
 	$(BIN)/python -m tests.explore $(EXPLORE)
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## damaged frames at every parser of a peer's bytes (FRAMES=10000000, SEED=1); one seed, the same frames
+	$(BIN)/python -m tests.fuzz --frames $(or $(FRAMES),10000000) --seed $(or $(SEED),1)
+
 .PHONY: chaos
 chaos: kafka ## a real cluster under faults; a checker of its own decides (MINUTES=10, SEED=7, CHAOS="--json")
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(CHAOS)

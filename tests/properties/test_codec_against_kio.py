@@ -1,10 +1,6 @@
 """kio as an oracle: its serialiser and ours must agree on every version of every message, both ways."""
 
 import dataclasses
-import importlib
-import io
-import types
-import typing
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -13,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from lethe.protocol.kafka.codec import decode_request, decode_response, encode_request, encode_response
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.versions import SPOKEN
+from tests.fakes.kio_messages import Kind, field_type, header_bytes, kio_bytes, schema_of
 
 MODULES = {
     ApiKey.LEADER_AND_ISR: "LeaderAndIsr",
@@ -77,21 +74,11 @@ FIXED_FIELDS: dict[str, st.SearchStrategy[Any]] = {
 """What our values do not tell, because a ZooKeeper-mode controller sends one thing only."""
 
 
-def load(api: ApiKey, version: int, kind: str) -> Any:
-    name = MODULES[api]
-    package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-    return getattr(importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}"), name + kind)
-
-
 def field_strategy(f: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
     if f.name in FIXED_FIELDS:
         return FIXED_FIELDS[f.name]
-    annotation: Any = f.type
-    nullable = isinstance(annotation, types.UnionType)
-    if nullable:
-        annotation = next(a for a in typing.get_args(annotation) if a is not types.NoneType)
-    if typing.get_origin(annotation) is tuple:
-        item = typing.get_args(annotation)[0]
+    item, is_array, nullable = field_type(f)
+    if is_array:
         items = entity_strategy(item) if dataclasses.is_dataclass(item) else SCALARS[f.metadata["kafka_type"]]
         strategy: st.SearchStrategy[Any] = st.lists(items, max_size=3).map(tuple)
         if f.name in ("isr", "replicas"):
@@ -124,26 +111,9 @@ def canonical(entity: Any) -> Any:
     return dataclasses.replace(entity, **changes)
 
 
-def kio_bytes(entity: Any) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
-
-
-def header_bytes(schema: Any, api: ApiKey, version: int, correlation_id: int) -> bytes:
-    header = schema.__header_schema__
-    known = {
-        "request_api_key": int(api),
-        "request_api_version": version,
-        "correlation_id": correlation_id,
-        "client_id": "1001",
-    }
-    return kio_bytes(header(**{f.name: known[f.name] for f in dataclasses.fields(header)}))
-
-
 @pytest.mark.parametrize("api, version, kind", MESSAGES)
-def test_what_kio_writes_we_read_and_write_again(api: ApiKey, version: int, kind: str) -> None:
-    schema = load(api, version, kind)
+def test_what_kio_writes_we_read_and_write_again(api: ApiKey, version: int, kind: Kind) -> None:
+    schema = schema_of(MODULES[api], version, kind)
 
     @settings(max_examples=25)
     @given(entity=entity_strategy(schema), correlation_id=st.integers(0, 2**31 - 1))
