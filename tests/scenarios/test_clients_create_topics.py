@@ -101,6 +101,12 @@ def test_each_row_is_answered_by_itself_in_the_order_of_the_request() -> None:
     assert set(world.context.cluster.topics) == {"there", "b", "c.d", "a"}
 
 
+def test_a_topic_whose_name_is_as_long_as_it_may_be() -> None:
+    world, name = cluster(), "x" * 249
+    assert errors(world, creation(wanted(name))) == [(name, "NONE", None)]
+    assert led(world, name) is not None
+
+
 def test_the_log_of_kraft_is_no_topic() -> None:
     words = "Creation of internal topic __cluster_metadata is prohibited."
     assert errors(cluster(), creation(wanted("__cluster_metadata"))) == [

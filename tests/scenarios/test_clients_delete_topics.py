@@ -104,6 +104,19 @@ def test_neither_a_name_nor_an_id_is_what_nobody_may_delete() -> None:
     assert errors(cluster(), DeleteTopicsRequest((DeletableTopic(None),), 0)) == ["TOPIC_AUTHORIZATION_FAILED"]
 
 
+def test_topics_on_a_dead_broker_are_gone_for_clients_and_for_good_when_it_is_back() -> None:
+    world = with_topic(with_topic(cluster(), "alive", (1, 2)), "dead", (3,))
+    world.stop_broker(3)
+    world.run()
+    assert errors(world, deletion("alive", "dead")) == ["NONE", "NONE"]
+    assert is_gone(world, "alive")
+    assert not any("dead" in world.cache(broker).partitions for broker in (1, 2))
+    world.start_broker(3)
+    world.run()
+    assert is_gone(world, "dead")
+    assert "dead" not in world.cache(3).partitions
+
+
 # --- waiting --------------------------------------------------------------------------------------------------------
 
 

@@ -81,9 +81,9 @@ def led_by_second(*partitions: tuple[int, ...]) -> OneController:
     return world
 
 
-def leaderless() -> OneController:
-    """`orders` on brokers 1 and 2, of which 1 alone was in sync when it died."""
-    world = with_topic(cluster(), "orders", (1, 2))
+def leaderless(*others: tuple[int, ...]) -> OneController:
+    """`orders`, with partition 0 on brokers 1 and 2, of which 1 alone was in sync when it died."""
+    world = with_topic(cluster(), "orders", (1, 2), *others)
     world.stop_broker(2)
     world.run()
     world.start_broker(2)
@@ -194,6 +194,20 @@ def test_live_leader_is_never_replaced_by_an_unclean_election() -> None:
     world = led_by_second()
     assert elect(world, "orders-0", kind=ElectionKind.UNCLEAN) == {"orders-0": NOT_NEEDED}
     assert led(world, "orders") == (2, 1, (2, 1))
+
+
+def test_unclean_election_of_named_partitions_and_of_all() -> None:
+    named = ("orders-0", "orders-1", "orders-2", "orders-7", "ghosts-0")
+    assert elect(leaderless((1, 2), (1, 3)), *named, kind=ElectionKind.UNCLEAN) == {
+        "orders-0": NONE,
+        "orders-1": NONE,
+        "orders-2": NOT_NEEDED,
+        "orders-7": UNKNOWN,
+        "ghosts-0": UNKNOWN,
+    }
+    world = leaderless((1, 2), (1, 3))
+    assert elect(world, kind=ElectionKind.UNCLEAN) == {"orders-0": NONE, "orders-1": NONE}
+    assert [led(world, "orders", number) for number in range(3)] == [(2, 3, (2,)), (2, 3, (2,)), (3, 1, (3,))]
 
 
 def test_preferred_election_loses_nothing_where_no_replica_leads() -> None:

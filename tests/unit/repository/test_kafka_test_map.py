@@ -25,6 +25,10 @@ ROWS = {
     "ControllerChannelManagerTest": 18,
     "ControllerContextTest": 10,
     "ControllerIntegrationTest": 54,
+    "CreateTopicsRequestTest": 7,
+    "DeleteTopicsRequestTest": 20,
+    "PlaintextAdminIntegrationTest": 24,
+    "ReassignPartitionsIntegrationTest": 11,
     "Related classes": 43,
 }
 """How many tests each class has in Kafka 3.9; of the related classes, those that concern controllers and deletion."""
