@@ -10,6 +10,7 @@ One seed gives the same frames on every machine.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import tracemalloc
@@ -120,18 +121,19 @@ def search(
     traced_every: int = TRACED_EVERY,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Feed so many frames. Ends early after a hundred findings."""
+    """Feed so many frames. Ends early after a hundred findings, and at Ctrl-C."""
     draw = random.Random(seed)
     report = Report({target.name: Tally() for target in targets})
-    for number, (target, data) in enumerate(_frames(draw, frames, targets)):
-        traced = number % traced_every == 0
-        finding = check(target, data, traced=traced, tally=report.tallies[target.name])
-        if finding is not None:
-            report.findings.append(finding)
-            if len(report.findings) >= 100:
-                break
-        if number % 1000 == 999:
-            progress(1000)
+    with contextlib.suppress(KeyboardInterrupt):
+        for number, (target, data) in enumerate(_frames(draw, frames, targets), 1):
+            traced = number % traced_every == 0
+            finding = check(target, data, traced=traced, tally=report.tallies[target.name])
+            if finding is not None:
+                report.findings.append(finding)
+                if len(report.findings) >= 100:
+                    break
+            if number % 1000 == 0:
+                progress(1000)
     return report
 
 
