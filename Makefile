@@ -32,6 +32,7 @@ BENCH ?=
 ATTACKS ?=
 JUDGE ?=
 COMPOSE_TEST ?=
+LOAD ?=
 EXPLORE ?= --long
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header --no-annotate
@@ -136,6 +137,10 @@ explore: $(STAMP) ## every state of a small world with the real core (EXPLORE=--
 .PHONY: fuzz
 fuzz: $(STAMP) ## damaged frames at every parser of a peer's bytes (FRAMES=10000000, SEED=1); one seed, the same frames
 	$(BIN)/python -m tests.fuzz --frames $(or $(FRAMES),10000000) --seed $(or $(SEED),1)
+
+.PHONY: load
+load: $(STAMP) java ## a thousand clients at a controller, many slow, silent or sending garbage (3 min; LOAD="--clients 100")
+	@$(BIN)/python -m tests.load $(LOAD)
 
 .PHONY: chaos
 chaos: kafka ## a real cluster under faults; a checker of its own decides (MINUTES=10, SEED=7, CHAOS="--json")

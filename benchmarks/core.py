@@ -116,9 +116,9 @@ def traced(partitions: int) -> tuple[float, float]:
     return round(held / 1e6, 1), round(peak / 1e6, 1)
 
 
-def resident_mb(what: str = "VmRSS") -> float:
-    """Return the resident memory of this process, or its peak (VmHWM); 0 without /proc."""
-    status = Path("/proc/self/status")
+def resident_mb(what: str = "VmRSS", pid: int | None = None) -> float:
+    """Return the resident memory of this process or another one, or its peak (VmHWM); 0 without /proc."""
+    status = Path(f"/proc/{'self' if pid is None else pid}/status")
     if not status.exists():
         return 0.0
     line = next(line for line in status.read_text().splitlines() if line.startswith(what))

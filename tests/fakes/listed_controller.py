@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.cluster.daemons import ControllerDaemon
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import Request, Response
@@ -17,6 +19,14 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
 
 ID = BrokerId(9)
 """Who sends the control requests that tests build."""
+
+
+def address_of(controller: ControllerDaemon) -> tuple[str, int]:
+    """Where clients find the controller of this run."""
+    found = re.findall(r"controller at PLAINTEXT://([0-9.]+):(\d+)", controller.process.output())
+    assert found, controller.process.output_tail()
+    host, port = found[-1]
+    return host, int(port)
 
 
 class ListedController:

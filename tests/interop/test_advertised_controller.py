@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from lethe.cluster.local import LocalCluster
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists, Present
 from lethe.survey.leftovers import leftovers
+from tests.fakes.listed_controller import address_of
 from tests.interop.clients import LIMIT_S, bootstrap, value
 from tests.interop.conditions import complaints, stops_in_good_order, survey, until
 from tests.interop.conftest import MakeCluster
@@ -33,9 +33,7 @@ BROKERS = (1, 2, 3)
 
 def address(controller: ControllerDaemon) -> str:
     """Where clients find the controller of this run."""
-    found = re.findall(r"controller at PLAINTEXT://([0-9.]+:\d+)", controller.process.output())
-    assert found, controller.process.output_tail()
-    return str(found[-1])
+    return "{}:{}".format(*address_of(controller))
 
 
 async def assignments(session: ZooKeeperSession) -> dict[str, list[tuple[int, ...]]]:

@@ -1,0 +1,152 @@
+"""A thousand clients at a controller's listener, many of them slow, silent or mad: `python -m tests.load --help`.
+
+Starts ZooKeeper, a controller and three agents on this machine. Creates topics in one request, lets the clients ask for
+a while, deletes the topics in one request, and prints what both took and what became of the controller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+import aiohttp
+
+from benchmarks.core import resident_mb
+from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.kafka.admin import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tests.fakes.listed_controller import address_of
+from tests.fakes.rebalance import Address, Administrator, delete_topics
+from tests.load.clients import METADATA, Seen, asks, is_slow, percentile, sends_garbage
+
+AIM_MS = 50.0
+_QUEUED = re.compile(r'^lethe_controller_event_queued_seconds_bucket\{.*le="([^"]+)".*\} (\S+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    clients: int
+    slow: int
+    garbage: int
+    topics: int
+    seconds: float
+    interval: float
+
+
+def options_of(arguments: list[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
+    parser.add_argument("--clients", type=int, default=1000, help="all together (default: 1000)")
+    parser.add_argument("--slow", type=int, default=200, help="of these, half silent and half slow (default: 200)")
+    parser.add_argument("--garbage", type=int, default=50, help="of these, so many send garbage (default: 50)")
+    parser.add_argument("--topics", type=int, default=1000, help="of one partition each (default: 1000)")
+    parser.add_argument("--seconds", type=float, default=90, help="how long the clients ask (default: 90)")
+    parser.add_argument("--interval", type=float, default=30, help="seconds between a client's requests (default: 30)")
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def queued(controller: ControllerDaemon) -> dict[float, float]:
+    """How many events have waited for at most so many seconds."""
+    url = controller.http_url
+    assert url is not None
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as response:
+        text = await response.text()
+    counts: dict[float, float] = {}
+    for bound, count in _QUEUED.findall(text):
+        counts[float(bound)] = counts.get(float(bound), 0.0) + float(count)
+    return counts
+
+
+def longest(before: dict[float, float], after: dict[float, float], share: float) -> float:
+    """The bound in seconds within which so large a share of the later events waited."""
+    counts = {bound: count - before.get(bound, 0.0) for bound, count in sorted(after.items())}
+    total = max(counts.values(), default=0.0)
+    return next((bound for bound, count in counts.items() if count >= share * total), float("inf"))
+
+
+async def create(address: Address, names: tuple[str, ...]) -> float:
+    """Create the topics in one request; the time until every broker shows them."""
+    administrator = Administrator(address)
+    topics = tuple(CreatableTopic(name, 1, 2) for name in names)
+    began_s = time.perf_counter()
+    answer = await administrator.ask(CreateTopicsRequest(topics, 120_000), CreateTopicsResponse, 130_000)
+    took_s = time.perf_counter() - began_s
+    await administrator.close()
+    assert answer is not None
+    assert {row.error for row in answer.topics} == {0}
+    return took_s
+
+
+async def let_them_ask(options: Options, address: tuple[str, int]) -> Seen:
+    """All clients at once, for so many seconds."""
+    seen, good = Seen(), options.clients - options.slow - options.garbage
+    work = [
+        *(asks(address, seen, number * options.interval / good, options.interval) for number in range(good)),
+        *(is_slow(address, drips=bool(number % 2)) for number in range(options.slow)),
+        *(sends_garbage(address, seen, seed) for seed in range(options.garbage)),
+    ]
+    tasks = [asyncio.create_task(each) for each in work]
+    await asyncio.wait(tasks, timeout=options.seconds)
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            seen.failures.append(repr(result))
+    return seen
+
+
+def tell(options: Options, seen: Seen) -> None:
+    mad = f"{options.slow} slow or silent, {options.garbage} sent {seen.garbage} frames of garbage"
+    say(f"{options.clients} clients: {mad}")
+    for name, took_s in seen.took_s.items():
+        if took_s:
+            p50_ms, p99_ms = (percentile(took_s, share) * 1000 for share in (0.5, 0.99))
+            say(f"  {name}: {len(took_s)} answers, p50 {p50_ms:.0f} ms, p99 {p99_ms:.0f} ms")
+    say(f"  failures of the others: {len(seen.failures)}{''.join(f'; {each}' for each in seen.failures[:3])}")
+
+
+async def run(options: Options) -> int:
+    """0: the aims are met."""
+    names = tuple(f"load-{number:05}" for number in range(options.topics))
+    async with LocalCluster(ClusterSettings(controllers=1, brokers=3, listed=True)) as cluster:
+        controller = await cluster.active_controller()
+        assert controller.pid is not None
+
+        async def address() -> tuple[str, int]:
+            return address_of(controller)
+
+        say(f"CreateTopics of {options.topics} topics in one request: {await create(address, names):.2f} s")
+        before_mb, events = resident_mb(pid=controller.pid), await queued(controller)
+        seen = await let_them_ask(options, address_of(controller))
+        tell(options, seen)
+        waited = await queued(controller)
+        most, all_s = (longest(events, waited, share) for share in (0.99, 1.0))
+        say(f"  events waited in the queue for at most {most:g} s (99 %), {all_s:g} s (all)")
+        say(f"  the controller's memory: {before_mb:.0f} MB before, {resident_mb(pid=controller.pid):.0f} MB after")
+        began_s = time.perf_counter()
+        await delete_topics(address, names, len(names))
+        say(f"DeleteTopics of {options.topics} topics in one request: {time.perf_counter() - began_s:.2f} s")
+    say(f"load average at the end: {', '.join(f'{each:.1f}' for each in os.getloadavg())} on {os.cpu_count()} cores")
+    asked_s = seen.took_s[METADATA]
+    return 0 if asked_s and percentile(asked_s, 0.99) * 1000 < AIM_MS and not seen.failures else 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0: the aims are met; 1: they are not, on this machine as it was."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return asyncio.run(run(options_of(arguments)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
