@@ -21,8 +21,8 @@ from benchmarks.core import resident_mb
 from lethe.cluster.daemons import ControllerDaemon
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.protocol.kafka.admin import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tests.fakes.administrator import Address, Administrator, delete_topics
 from tests.fakes.listed_controller import address_of
-from tests.fakes.rebalance import Address, Administrator, delete_topics
 from tests.load.clients import METADATA, Seen, asks, is_slow, percentile, sends_garbage
 
 AIM_MS = 50.0
