@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from lethe.adapters.security.accepting import SASL_APIS
-from lethe.broker.runtime import server as agent
+from lethe.broker.runtime import requests as agent
 from lethe.controller.core.requests import refused
 from lethe.controller.runtime.listener import EMPTY, EMPTY_OF_OURS, OWN
 from lethe.protocol.kafka.codec import Decoded, decode_request, decode_response, encode_request, encode_response
