@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.deletion_progress import DeletionTarget, TopicDeletionProgress, look
-from lethe.survey.brokers import AskAbout
+from lethe.admin.deletion_progress import DeletionTarget, TopicDeletionProgress
 from lethe.survey.views import BrokerPlace
 
 POLL_MS = 200
@@ -51,10 +49,13 @@ class DeletionWaitResult:
 Display = Callable[[DeletionWaitResult], None]
 
 
+Look = Callable[[Sequence[DeletionTarget]], Awaitable[list[TopicDeletionProgress]]]
+"""Returns what is left of each topic, in order."""
+
+
 async def wait_until_gone(
-    session: ZooKeeperSession,
+    look: Look,
     wanted: Sequence[DeletionTarget],
-    ask: AskAbout,
     *,
     timeout_ms: int,
     display: Display,
@@ -77,7 +78,7 @@ async def wait_until_gone(
         left_s = timeout_ms / 1000 - (look_began - began) if has_looked else None
         try:
             async with asyncio.timeout(left_s):
-                looked = await look(session, ask, open_targets)
+                looked = await look(open_targets)
         except TimeoutError:
             waited.elapsed_ms = timeout_ms
             return waited

@@ -6,6 +6,7 @@ are checked before any topic is marked: if one topic does not exist, none is del
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,8 +19,8 @@ from lethe.admin import topic_znodes
 from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
 from lethe.admin.debt_forecast import forecast
+from lethe.admin.deletion_look import look, targets
 from lethe.admin.deletion_plan_look import NO_ORDERS, mark_as_planned
-from lethe.admin.deletion_progress import targets
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.hold_causes import held_back
@@ -390,6 +391,8 @@ async def deletion(
         note(line)
     quiet = not show_progress or detail is Detail.QUIET
     with progress_display(quiet=quiet, total=len(wanted)) as display:
-        waited = await wait_until_gone(session, wanted, ask, timeout_ms=timeout_ms, display=display)
+        waited = await wait_until_gone(
+            functools.partial(look, session, ask), wanted, timeout_ms=timeout_ms, display=display
+        )
     waited.why = await why_waiting(session, [each.name for each in waited.progress if each.is_marked], ask)
     return waiting_answer(waited, detail)

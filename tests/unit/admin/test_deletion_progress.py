@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from lethe.admin import topic_znodes
+from lethe.admin.deletion_look import look, targets
 from lethe.admin.deletion_progress import (
     DeletionTarget,
     FailedLogDir,
     TopicDeletionProgress,
     UnseenPlace,
     UnseenZnode,
-    look,
-    targets,
 )
 from lethe.admin.topic_plans import TopicPlan
 from lethe.protocol.kafka.cached_topics import CachedTopic

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
 from lethe.admin import topic_znodes
-from lethe.admin.deletion_progress import targets
+from lethe.admin.deletion_look import look, targets
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
@@ -249,7 +250,9 @@ async def test_topics_that_are_done_are_not_asked_about_again(cluster: FakeSessi
     stage = Stage(cluster, completes={2: "orders", 4: "bills"})
     await deletion(cluster, ["bills", "orders"])
     wanted = await targets(cluster, ["bills", "orders"])
-    waited = await wait_until_gone(cluster, wanted, stage, timeout_ms=60_000, display=lambda _: None, poll_ms=1)
+    waited = await wait_until_gone(
+        partial(look, cluster, stage), wanted, timeout_ms=60_000, display=lambda _: None, poll_ms=1
+    )
     assert all(progress.is_done for progress in waited.progress)
     assert dict(stage.log) == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}, "topics asked about in each look"
 
@@ -267,7 +270,9 @@ async def test_a_look_that_is_under_way_when_the_time_is_over_is_given_up(cluste
         return ask
 
     wanted = await targets(cluster, ["orders"])
-    waiting = wait_until_gone(cluster, wanted, falls_silent, timeout_ms=50, display=lambda _: None, poll_ms=1)
+    waiting = wait_until_gone(
+        partial(look, cluster, falls_silent), wanted, timeout_ms=50, display=lambda _: None, poll_ms=1
+    )
     waited = await asyncio.wait_for(waiting, 60)
     assert waited.progress[0].is_marked, "what the first look saw"
 
@@ -292,7 +297,9 @@ async def test_a_topic_whose_znode_is_refused_meanwhile_is_not_deleted(cluster: 
     await deletion(cluster, ["orders"])
     await complete_deletion(cluster, "orders")
     blind = forbidding(cluster, paths.topic("orders"), tells_existence=False)
-    waited = await wait_until_gone(blind, wanted, Stage(cluster), timeout_ms=60_000, display=lambda _: None)
+    waited = await wait_until_gone(
+        partial(look, blind, Stage(cluster)), wanted, timeout_ms=60_000, display=lambda _: None
+    )
     assert (waited.zookeeper_ms, waited.places) == ({}, {"ZooKeeper /brokers/topics/orders, unseen": None})
     answer = waiting_answer(waited, Detail.CAUSES)
     assert answer.exit is Exit.UNREACHABLE

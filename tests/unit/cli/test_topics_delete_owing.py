@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from lethe.admin.debt_forecast import forecast
-from lethe.admin.deletion_progress import targets
+from lethe.admin.deletion_look import look, targets
 from lethe.admin.deletion_wait import wait_until_gone
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
@@ -175,7 +177,9 @@ async def test_an_absent_broker_without_a_debt_that_can_be_read_is_unseen(
         await apply(cluster, Create(paths.debt(2, "orders", target.czxid or 0), data))
     wanted = [target]
     await complete_deletion(cluster, "orders")
-    waited = await wait_until_gone(cluster, wanted, brokers({}), timeout_ms=1_000, display=lambda _: None)
+    waited = await wait_until_gone(
+        partial(look, cluster, brokers({})), wanted, timeout_ms=1_000, display=lambda _: None
+    )
     (progress,) = waited.progress
     assert not progress.is_done
     assert [each.broker for each in progress.unseen] == [2]
