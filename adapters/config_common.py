@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig
+from lethe.adapters.kafka.bootstrap import is_server
 from lethe.adapters.kafka.config_reach import read_client_reach, with_prefix
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
@@ -23,7 +23,6 @@ from lethe.protocol.vocabulary import Endpoint, topic_name_problem
 CLIENT_PACKAGE: Final = "aiokafka"
 JOURNAL_PREFIX: Final = "lethe.journal.kafka."
 """The journal connects as a client, with properties of its own."""
-_SERVER: Final = re.compile(r"[^\s:,]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
 
 COMMON: Final = (
     Property(
@@ -170,7 +169,7 @@ def read_journal_topic(values: Values) -> JournalTopicConfig | None:
     if not servers:
         return None
     for server in servers:
-        if not _SERVER.fullmatch(server) or not 0 < int(server.rpartition(":")[2]) < 65_536:
+        if not is_server(server):
             values.wrong(name, f"{server!r} is no host:port", "write host:port[,host:port]")
     if problem := topic_name_problem(topic):
         values.wrong(topic_name, problem, f"choose another name, such as {DEFAULT_TOPIC}")

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from lethe.adapters.kafka.client import AuthenticationRefused, ClientError, ProtocolError, TlsFailed
+from lethe.adapters.kafka.bootstrap import open_first
+from lethe.adapters.kafka.client import AuthenticationRefused, ConnectionFailed, TlsFailed
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.security.login import Credentials, SaslLogin
 from lethe.adapters.security.tokens import TokenUnavailable
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
-from lethe.protocol.vocabulary import Endpoint
-
-_CHECK_MS: Final = 5_000
 
 
 async def client_options(reach: BrokerReach) -> dict[str, Any]:
@@ -78,17 +76,9 @@ async def why_unreachable(reach: BrokerReach, servers: Sequence[str], client_id:
 
     aiokafka itself only says that it could not connect to any.
     """
-    ((protocol, _),) = reach.security.items()
-    reasons = []
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        endpoint = Endpoint("BOOTSTRAP", host.strip("[]"), int(port), protocol)
-        try:
-            opened = await reach.open(endpoint, client_id, connect_timeout_ms=_CHECK_MS, request_timeout_ms=_CHECK_MS)
-            async with opened:
-                await opened.offered_versions()
-        except (ClientError, ProtocolError) as error:
-            reasons.append(str(error))
-        else:
-            return None
-    return "; ".join(reasons)
+    try:
+        opened = await open_first(reach, servers, client_id)
+    except ConnectionFailed as error:
+        return str(error)
+    await opened.close()
+    return None
