@@ -28,6 +28,8 @@ class DeletionWaitResult:
     """What each topic that is still marked waits for, and the remedy, in the words of `lethe explain`."""
     places: dict[str, None] = field(default_factory=dict)
     """Caches and logs of brokers that were not clean, or not seen, at least once; znodes that were not seen."""
+    has_znodes: bool = True
+    """False where only brokers were looked at: nothing is known of marks and znodes."""
 
     def note(self, looked: Sequence[TopicDeletionProgress], elapsed_ms: int) -> None:
         """Store one look. A place is clean only if it was seen at every broker. The logs of a recreated topic never
@@ -37,7 +39,8 @@ class DeletionWaitResult:
         self.elapsed_ms = elapsed_ms
         for progress in looked:
             self.places.update(dict.fromkeys(dirty_places(progress)))
-            if not progress.is_marked and not progress.has_znode and not progress.unseen_znodes:
+            has_znode = progress.is_marked or progress.has_znode or progress.unseen_znodes
+            if self.has_znodes and not has_znode:
                 self.zookeeper_ms.setdefault(progress.name, elapsed_ms)
             if not progress.cached_by and not progress.is_unseen_at(BrokerPlace.CACHE):
                 self.caches_ms.setdefault(progress.name, elapsed_ms)
@@ -60,6 +63,7 @@ async def wait_until_gone(
     timeout_ms: int,
     display: Display,
     poll_ms: int = POLL_MS,
+    has_znodes: bool = True,
 ) -> DeletionWaitResult:
     """Look every `poll_ms` until each topic is gone, refused or certain to stay unseen, or until the time is over.
 
@@ -68,7 +72,8 @@ async def wait_until_gone(
     """
     began = time.monotonic()
     waited = DeletionWaitResult(
-        [TopicDeletionProgress(target.name, is_marked=True, has_znode=True) for target in wanted]
+        [TopicDeletionProgress(target.name, is_marked=True, has_znode=True) for target in wanted],
+        has_znodes=has_znodes,
     )
     open_targets = list(wanted)
     has_looked = False

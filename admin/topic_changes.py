@@ -54,11 +54,7 @@ def assignment_problem(
     """
     for partition, (wanted, existing) in enumerate(zip(assignment, znode.assignments.values(), strict=False)):
         if wanted != existing.replicas:
-            return (
-                f"--replica-assignment gives partition {partition} of topic {topic} the replicas {list(wanted)}, but "
-                f"it has {list(existing.replicas)}: it lists all partitions, and only new ones can be placed by it "
-                "(`lethe partitions reassign` moves the others)"
-            )
+            return placement_problem(topic, partition, wanted, existing.replicas)
     new = assignment[len(znode.assignments) :]
     factor = len(znode.assignments[0].replicas)
     for partition, wanted in enumerate(new, start=len(znode.assignments)):
@@ -71,6 +67,15 @@ def assignment_problem(
     if absent:
         return f"--replica-assignment names brokers that are not registered: {absent}"
     return None
+
+
+def placement_problem(topic: str, partition: int, wanted: Replicas, existing: Replicas) -> str:
+    """Return that the assignment gives an existing partition other replicas than it has."""
+    return (
+        f"--replica-assignment gives partition {partition} of topic {topic} the replicas {list(wanted)}, but "
+        f"it has {list(existing)}: it lists all partitions, and only new ones can be placed by it "
+        "(`lethe partitions reassign` moves the others)"
+    )
 
 
 def with_partitions(topic: str, data: bytes | None, added: Mapping[int, Replicas]) -> bytes:

@@ -92,7 +92,8 @@ def deletion_operation(name: str) -> Create:
 
 
 class PartitionDescription(NamedTuple):
-    """One partition according to its znodes. Without a readable state znode, `leader` is None and `isr` is empty."""
+    """One partition according to its znodes or to brokers. Without a readable state znode, `leader` is None and `isr`
+    is empty."""
 
     partition: int
     leader: int | None
@@ -121,16 +122,21 @@ class PartitionDescription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic according to its znodes. If `problem` names something unreadable, other fields may be empty."""
+    """One topic according to its znodes or to brokers. If `problem` names something unreadable, other fields may be
+    empty."""
 
     name: str
     topic_id: TopicId | None
-    is_marked: bool
+    is_marked: bool | None
+    """None: brokers do not show it."""
     config: Mapping[str, str]
     partitions: tuple[PartitionDescription, ...]
     problem: str | None = None
     requests_unseen: str | None = None
-    """Why `/admin/reassign_partitions` cannot be understood; then no partition has `requested`."""
+    """Why requested reassignments are unseen; then no partition has `requested`."""
+    config_unseen: str | None = None
+    moving_unseen: str | None = None
+    """Why reassignments under way are unseen; then no assignment has any."""
 
     @property
     def replication_factor(self) -> int:

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
+from lethe.cli.ways import choose_way, demand_zookeeper_only
 from lethe.protocol.counting import counted
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 
 class Command(TyperCommand):
-    """Refuses a second value of an option that takes one. Click would keep the last one silently."""
+    """Refuses a second value of an option that takes one, which Click would replace silently, and all but one way to
+    the cluster."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        demand_zookeeper_only(ctx, args)
         _, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for param, times in Counter(order).items():
             if times > 1 and isinstance(param, TyperOption) and not (param.multiple or param.is_flag or param.count):
@@ -33,7 +38,9 @@ class Command(TyperCommand):
                 raise typer.BadParameter(
                     f"{name} takes one value and is given {counted(times, 'time')}: give it once", ctx=ctx
                 )
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        choose_way(ctx)
+        return rest
 
 
 def group(sources: Mapping[str, str]) -> type[TyperGroup]:

@@ -41,12 +41,12 @@ def _changes(total: int) -> Iterator[Display]:
 def _bars(total: int) -> Iterator[Display]:
     """For a terminal: a bar for ZooKeeper, and bars for the cache and the logs of each broker."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description:22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks = {"ZooKeeper": bars.add_task("ZooKeeper", total=total)}
+        tasks: dict[str, TaskID] = {}
 
         def display(waited: DeletionWaitResult) -> None:
             for place, clean in _places(waited, total):
@@ -58,9 +58,11 @@ def _bars(total: int) -> Iterator[Display]:
 
 
 def _places(waited: DeletionWaitResult, total: int) -> list[tuple[str, int]]:
-    """Return how many topics each place is clean of: ZooKeeper, then each place of a broker that was ever not clean."""
+    """Return how many topics each place is clean of: ZooKeeper, if it is looked at, then each place of a broker that
+    was ever not clean."""
     dirty = dict.fromkeys(waited.places, 0)
     for progress in waited.progress:
         for place in dirty_places(progress):
             dirty[place] += 1
-    return [("ZooKeeper", len(waited.zookeeper_ms)), *((place, total - dirty[place]) for place in sorted(dirty))]
+    znodes = [("ZooKeeper", len(waited.zookeeper_ms))] if waited.has_znodes else []
+    return [*znodes, *((place, total - dirty[place]) for place in sorted(dirty))]

@@ -17,6 +17,8 @@ from lethe.survey.debts import by_broker, debt_json
 
 SHOWN_NAMES: Final = 3
 SHOWN_PROBLEMS: Final = 20
+NOT_SHOWN: Final = ("marked", "znode", "trashed_until_ms", "owed", "unseen_znodes")
+"""Fields that an answer through brokers cannot have."""
 
 
 class Detail(enum.Enum):
@@ -70,13 +72,23 @@ def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...
         for was_done in (True, False):
             if names := [outcome.name for outcome in fine if outcome.was_done is was_done]:
                 lines.append(_marked(names, was_done=was_done))
+    return (*lines, *problem_lines(problems, detail))
+
+
+def problem_lines(problems: Sequence[str], detail: Detail) -> tuple[str, ...]:
+    """Return the problems: all, or as many as are read."""
     shown = problems if detail is Detail.TOPICS else problems[:SHOWN_PROBLEMS]
     left = len(problems) - len(shown)
-    return (*lines, *shown, *([f"… and {counted(left, 'more problem')} (--verbose names all)"] if left else []))
+    return (*shown, *([f"… and {counted(left, 'more problem')} (--verbose names all)"] if left else []))
 
 
 def _marked(names: Sequence[str], *, was_done: bool) -> str:
     state = "already marked for deletion" if was_done else "marked for deletion"
+    return state_line(names, state)
+
+
+def state_line(names: Sequence[str], state: str) -> str:
+    """Return `Topic orders is STATE.`, or how many topics are, with some of their names."""
     if len(names) == 1:
         return f"Topic {names[0]} is {state}."
     return f"{counted(len(names), 'topic is', 'topics are')} {state}: {listed(names, SHOWN_NAMES)}."
@@ -120,17 +132,24 @@ def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
             "`lethe topics trash list` says until when"
         )
     if unseen := states.count(State.UNSEEN):
-        has_hidden_znodes = any(progress.unseen_znodes for progress in waited.progress)
-        lines.append(
-            f"{counted(unseen, 'topic is', 'topics are')} gone as far as could be seen, "
-            "but not every znode, cache and log directory could be seen"
-            if has_hidden_znodes
-            else f"{counted(unseen, 'topic is', 'topics are')} gone from ZooKeeper, "
-            "but not every cache and log directory could be seen"
-        )
+        lines.append(f"{counted(unseen, 'topic is', 'topics are')} gone {_as_far_as_seen(waited)} could be seen")
+    if not waited.has_znodes:
+        lines.append("Brokers' caches and log directories were looked at; markers and znodes are not shown to clients")
     if detail is Detail.TOPICS:
         return Answer(data, tuple(lines), (_by_topic(waited),), code)
     return Answer(data, tuple(lines), tuple(_by_cause(waited)), code)
+
+
+def _as_far_as_seen(waited: DeletionWaitResult) -> str:
+    if not waited.has_znodes:
+        return "as far as brokers show it, but not every cache and log directory"
+    if any(progress.unseen_znodes for progress in waited.progress):
+        return "as far as could be seen, but not every znode, cache and log directory"
+    return "from ZooKeeper, but not every cache and log directory"
+
+
+def _columns(waited: DeletionWaitResult) -> tuple[str, ...]:
+    return ("ZooKeeper", "caches", "logs") if waited.has_znodes else ("caches", "logs")
 
 
 def _by_topic(waited: DeletionWaitResult) -> Table:
@@ -143,7 +162,7 @@ def _by_topic(waited: DeletionWaitResult) -> Table:
         )
         for progress in waited.progress
     )
-    return Table(("topic", "state", "ZooKeeper", "caches", "logs", "cause"), rows)
+    return Table(("topic", "state", *_columns(waited), "cause"), rows)
 
 
 def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
@@ -162,7 +181,7 @@ def _by_cause(waited: DeletionWaitResult) -> Iterable[Table]:
         )
         for state, each in by_state.items()
     )
-    yield Table(("topics", "state", "ZooKeeper", "caches", "logs"), rows)
+    yield Table(("topics", "state", *_columns(waited)), rows)
     if by_cause:
         ordered = sorted(by_cause.items(), key=lambda item: -len(item[1]))
         causes = tuple((str(len(names)), cause, listed(names, SHOWN_NAMES)) for cause, names in ordered)
@@ -180,8 +199,9 @@ Clean = Callable[[TopicDeletionProgress], int | None]
 
 
 def _places(waited: DeletionWaitResult) -> tuple[Clean, ...]:
+    znodes: tuple[Clean, ...] = (lambda progress: waited.zookeeper_ms.get(progress.name),)
     return (
-        lambda progress: waited.zookeeper_ms.get(progress.name),
+        *(znodes if waited.has_znodes else ()),
         lambda progress: waited.caches_ms.get(progress.name),
         lambda progress: waited.logs_ms.get(progress.name),
     )
@@ -198,8 +218,8 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "topic": progress.name,
         "deleted": progress.is_done,
         "trashed_until_ms": progress.trashed_until_ms if progress.is_trashed else None,
-        "marked": progress.is_marked,
-        "znode": progress.has_znode,
+        "marked": progress.is_marked if waited.has_znodes else None,
+        "znode": progress.has_znode if waited.has_znodes else None,
         "cached_by": [*progress.cached_by],
         "stored_by": [*progress.stored_by],
         "silent": [*progress.silent],
@@ -212,6 +232,9 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
         "caches_clean_after_ms": waited.caches_ms.get(progress.name),
         "logs_clean_after_ms": waited.logs_ms.get(progress.name),
+        **(
+            {} if waited.has_znodes else {"not_shown": ["marked", "znode", "trashed_until_ms", "owed", "unseen_znodes"]}
+        ),
     }
 
 

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-ZooKeeper = Annotated[
-    str,
+_ZOOKEEPER: Final = typer.Option(
+    "--zookeeper",
+    metavar="HOST:PORT[,HOST:PORT][/CHROOT]",
+    envvar="LETHE_ZOOKEEPER_CONNECT",
+    help="Where ZooKeeper is: the brokers' zookeeper.connect. The environment says who the command is there: "
+    "LETHE_ZOOKEEPER_SASL_USERNAME and LETHE_ZOOKEEPER_SASL_PASSWORD_FILE, LETHE_ZOOKEEPER_DIGEST, or "
+    "KAFKA_ZOOKEEPER_SSL_….",
+    show_default=False,
+)
+ZooKeeper = Annotated[str, _ZOOKEEPER]
+ZooKeeperOrBrokers = Annotated[str | None, _ZOOKEEPER]
+"""Of a command that also has `BootstrapServer`; `cli.ways` leaves one of the two."""
+BootstrapServer = Annotated[
+    str | None,
     typer.Option(
-        "--zookeeper",
-        metavar="HOST:PORT[,HOST:PORT][/CHROOT]",
-        envvar="LETHE_ZOOKEEPER_CONNECT",
-        help="Where ZooKeeper is: the brokers' zookeeper.connect. The environment says who the command is there: "
-        "LETHE_ZOOKEEPER_SASL_USERNAME and LETHE_ZOOKEEPER_SASL_PASSWORD_FILE, LETHE_ZOOKEEPER_DIGEST, or "
-        "KAFKA_ZOOKEEPER_SSL_….",
+        "--bootstrap-server",
+        metavar="HOST:PORT[,HOST:PORT]",
+        envvar="LETHE_BOOTSTRAP_SERVER",
+        help="Instead of --zookeeper: brokers of the cluster, with ZooKeeper or KRaft, that are asked as any client "
+        "asks. One that answers is enough.",
         show_default=False,
     ),
 ]
@@ -35,6 +46,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 ExcludeInternal = Annotated[bool, typer.Option("--exclude-internal", help="Leave Kafka's internal topics out.")]
 TimeoutMs = Annotated[int, typer.Option("--timeout-ms", min=1, help="How long to wait at most, in milliseconds.")]
+BrokersTimeoutMs = Annotated[
+    int,
+    typer.Option(
+        "--timeout-ms", min=1, help="With --bootstrap-server: how long brokers may take for all of it, in milliseconds."
+    ),
+]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="TOPIC", help="Topics, by name; also by --topic.", show_default=False)
 ]

@@ -7,7 +7,7 @@ the same replica assignment, and a dry run shows what will be. All topics are ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -20,16 +20,31 @@ from lethe.admin.topic_alteration import TopicChange, TopicChangeRequest, change
 from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_plans import partition_count_problem
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, Config, DisableRackAware, DryRun, Names, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import (
+    AsJson,
+    BootstrapServer,
+    CommandConfig,
+    Config,
+    DisableRackAware,
+    DryRun,
+    Names,
+    TimeoutMs,
+    TopicNames,
+    ZooKeeperOrBrokers,
+    given,
+)
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import with_session
+from lethe.cli.ways import Way, through
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import parse_replica_assignment, unknown_topic
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition, topic_name_problem
 from lethe.protocol.zookeeper.znodes import MalformedZnode
+
+if TYPE_CHECKING:
+    from lethe.admin.client_cluster import ClientCluster
 
 Partitions = Annotated[
     int | None,
@@ -53,21 +68,24 @@ DeleteConfig = Annotated[
         show_default=False,
     ),
 ]
+KEYS_MOVE: Final = "note: where keys decide the partition, the same key may go to another partition from now on"
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the new partitions have leaders.")]
 
 
 def alter(
-    zookeeper: ZooKeeper,
+    zookeeper: ZooKeeperOrBrokers = None,
+    bootstrap_server: BootstrapServer = None,
     names: Names = None,
     topic: TopicNames = None,
     partitions: Partitions = None,
     replica_assignment: Assignment = None,
-    config: Config = None,
+    new_config: Config = None,
     delete_config: DeleteConfig = None,
     disable_rack_aware: DisableRackAware = False,
     no_wait: NoWait = False,
     timeout_ms: TimeoutMs = 60_000,
     dry_run: DryRun = False,
+    client_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Add partitions to topics, and change their settings. Waits until the new partitions have leaders.
@@ -78,15 +96,24 @@ def alter(
 
     async def command() -> Answer:
         wanted = wanted_change(
-            given(names, topic), partitions, replica_assignment, config, delete_config, disable_rack_aware
+            given(names, topic), partitions, replica_assignment, new_config, delete_config, disable_rack_aware
         )
         limit_ms = None if no_wait else timeout_ms
-        return await with_session(
-            zookeeper,
+        return await through(
+            Way(zookeeper, bootstrap_server, client_config, timeout_ms),
             lambda session: alteration(session, wanted, dry_run=dry_run, timeout_ms=limit_ms, quiet=as_json),
+            lambda cluster: _by_brokers(cluster, wanted, dry_run=dry_run, waits=not no_wait, quiet=as_json),
         )
 
     finish(command, as_json=as_json)
+
+
+async def _by_brokers(
+    cluster: ClientCluster, wanted: TopicChangeRequest, *, dry_run: bool, waits: bool, quiet: bool
+) -> Answer:
+    from lethe.cli.topics_alter_brokers import client_alteration
+
+    return await client_alteration(cluster, wanted, dry_run=dry_run, waits=waits, quiet=quiet)
 
 
 def wanted_change(
@@ -146,9 +173,10 @@ async def alteration(
     except ValueError as problem:
         raise Refusal(str(problem)) from problem
     if wanted.partitions is not None:
-        note("note: where keys decide the partition, the same key may go to another partition from now on")
+        note(KEYS_MOVE)
     if dry_run:
-        return _answer(changes, [Outcome(change.name) for change in changes], dry_run=True)
+        outcomes = [Outcome(change.name) for change in changes]
+        return alteration_answer([*map(_altered, changes)], outcomes, dry_run=True)
     written, outcomes = await change_topics(session, changes, plan)
     final = [written.get(change.name, change) for change in changes]
     new = [TopicPartition(change.name, p) for change in written.values() for p in change.added]
@@ -157,7 +185,7 @@ async def alteration(
         if waiting := (await acting_controller(session)).note("the new partitions come into being"):
             note(waiting)
         leaderless = await _without_leader(session, new, timeout_ms=timeout_ms, quiet=quiet)
-    return _answer(final, outcomes, leaderless=leaderless)
+    return alteration_answer([*map(_altered, final)], outcomes, leaderless=leaderless)
 
 
 async def _without_leader(
@@ -182,13 +210,37 @@ async def _without_leader(
     return missing
 
 
-def _answer(
-    changes: Sequence[TopicChange],
+class Altered(NamedTuple):
+    """A topic before and after. `replicas` of an added partition are None where the controller places them."""
+
+    name: str
+    before: int
+    """Number of partitions."""
+    added: Mapping[int, tuple[int, ...] | None]
+    config_before: Mapping[str, str] | None
+    config: Mapping[str, str] | None
+    """None: unseen."""
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.added) or self.config != self.config_before
+
+
+def _altered(change: TopicChange) -> Altered:
+    before = change.now.config
+    after = before if change.config is None else change.config
+    return Altered(change.name, len(change.now.znode.assignments), change.added, before, after)
+
+
+def alteration_answer(
+    changes: Sequence[Altered],
     outcomes: Sequence[Outcome],
     *,
     leaderless: Mapping[TopicPartition, str | None] | None = None,
     dry_run: bool = False,
 ) -> Answer:
+    """Return the answer about the topics; `leaderless` are new partitions without a leader, or whose leader is unseen
+    for a reason."""
     lines: list[str] = []
     data: list[JsonValue] = []
     for change, outcome in zip(changes, outcomes, strict=True):
@@ -203,12 +255,12 @@ def _answer(
         data.append(
             {
                 "topic": change.name,
-                "altered": outcome.problem is None and bool(change.operations) and not dry_run,
+                "altered": outcome.problem is None and change.is_changed and not dry_run,
                 "dry_run": dry_run,
                 "problem": outcome.problem,
-                "partitions_before": len(change.now.znode.assignments),
-                "added": {str(partition): [*replicas] for partition, replicas in change.added.items()},
-                "config": {**(change.now.config if change.config is None else change.config)},
+                "partitions_before": change.before,
+                "added": {str(p): None if replicas is None else [*replicas] for p, replicas in change.added.items()},
+                "config": None if change.config is None else {**change.config},
                 "without_leader": [*waiting],
             }
         )
@@ -216,19 +268,21 @@ def _answer(
     return Answer(data, tuple(lines), exit=Exit.TIMED_OUT if leaderless and code is Exit.OK else code)
 
 
-def _lines(change: TopicChange, outcome: Outcome, *, dry_run: bool) -> list[str]:
+def _lines(change: Altered, outcome: Outcome, *, dry_run: bool) -> list[str]:
     if outcome.problem is not None:
         return [outcome.problem]
-    if not change.operations:
+    if not change.is_changed:
         return [f"Topic {change.name} is already as requested."]
     found = [f"{'Would change' if dry_run else 'Changed'} topic {change.name}:"]
-    before = len(change.now.znode.assignments)
     if change.added:
-        found.append(f"\tPartitions: {before} -> {before + len(change.added)}")
-    found += [f"\tPartition: {p}\tReplicas: {','.join(map(str, ids))}" for p, ids in change.added.items()]
-    if change.config is not None:
-        for name in sorted({**change.now.config, **change.config}):
-            old, new = (config.get(name, "(default)") for config in (change.now.config, change.config))
-            if old != new:
-                found.append(f"\t{name}: {old} -> {new}")
+        found.append(f"\tPartitions: {change.before} -> {change.before + len(change.added)}")
+    found += [
+        f"\tPartition: {p}\tReplicas: {'the controller places them' if ids is None else ','.join(map(str, ids))}"
+        for p, ids in change.added.items()
+    ]
+    before, after = change.config_before or {}, change.config or {}
+    for name in sorted({**before, **after}):
+        old, new = (config.get(name, "(default)") for config in (before, after))
+        if old != new:
+            found.append(f"\t{name}: {old} -> {new}")
     return found

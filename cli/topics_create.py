@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,13 +16,29 @@ from lethe.admin.topic_config import parse_topic_config, topic_config_problem
 from lethe.admin.topic_creation import TopicCreationRequest, plan_topics
 from lethe.admin.topic_plans import TopicPlan, partition_count_problem
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, Config, DisableRackAware, DryRun, Names, TopicNames, ZooKeeper, given
+from lethe.cli.options import (
+    AsJson,
+    BootstrapServer,
+    BrokersTimeoutMs,
+    CommandConfig,
+    Config,
+    DisableRackAware,
+    DryRun,
+    Names,
+    TopicNames,
+    ZooKeeperOrBrokers,
+    given,
+)
 from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import with_session
+from lethe.cli.ways import Way, through
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.topic_names import parse_replica_assignment
 from lethe.protocol.vocabulary import topic_id_to_text, topic_name_problem
+
+if TYPE_CHECKING:
+    from lethe.admin.client_cluster import ClientCluster
 
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
 ReplicationFactor = Annotated[
@@ -50,7 +66,8 @@ StartIndex = Annotated[
 
 
 def create(
-    zookeeper: ZooKeeper,
+    zookeeper: ZooKeeperOrBrokers = None,
+    bootstrap_server: BootstrapServer = None,
     names: Names = None,
     topic: TopicNames = None,
     partitions: Partitions = None,
@@ -61,6 +78,8 @@ def create(
     disable_rack_aware: DisableRackAware = False,
     start_index: StartIndex = None,
     dry_run: DryRun = False,
+    brokers_timeout_ms: BrokersTimeoutMs = 30_000,
+    client_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Create topics, all with the same partitions and settings. None is created where one cannot be.
@@ -79,8 +98,10 @@ def create(
             )
             for name in distinct
         ]
-        return await with_session(
-            zookeeper, lambda session: creations(session, wanted, if_not_exists=if_not_exists, dry_run=dry_run)
+        return await through(
+            Way(zookeeper, bootstrap_server, client_config, brokers_timeout_ms),
+            lambda session: creations(session, wanted, if_not_exists=if_not_exists, dry_run=dry_run),
+            lambda cluster: client_creations(cluster, wanted, if_not_exists=if_not_exists, dry_run=dry_run),
         )
 
     finish(command, as_json=as_json)
@@ -155,9 +176,59 @@ async def creations(
     missing = [each for each in wanted if each.name not in exist]
     plans = await plan_topics(session, missing, there, random.SystemRandom() if rng is None else rng, note)
     failed = {} if dry_run else await _created(session, plans)
-    if any("." in plan.name or "_" in plan.name for plan in plans):
-        note("WARNING: metric names cannot tell '.' from '_' in topic names: best use either, but not both.")
     told = {plan.name: _told(plan, dry_run=dry_run) for plan in plans if plan.name not in failed}
+    return _answer(wanted, told, exist, failed, dry_run=dry_run)
+
+
+async def client_creations(
+    cluster: ClientCluster,
+    wanted: Sequence[TopicCreationRequest],
+    *,
+    if_not_exists: bool = False,
+    dry_run: bool = False,
+) -> Answer:
+    """`creations` by the controller, which checks all topics before one is created, and places their replicas."""
+    from lethe.admin.client_changes import create_topics, creation_outcome, replicas_of
+
+    trial = await create_topics(cluster, wanted, validate_only=True)
+    exist = {row.name for row in trial.values() if if_not_exists and row.error == ErrorCode.TOPIC_ALREADY_EXISTS}
+    missing = [each for each in wanted if each.name not in exist]
+    refused = [outcome for each in missing if (outcome := creation_outcome(each.name, trial.get(each.name))).problem]
+    if refused:
+        raise Refusal("\n".join(str(outcome.problem) for outcome in refused), exit_of(refused))
+    made = {} if dry_run or not missing else await create_topics(cluster, missing, validate_only=False)
+    outcomes = [] if dry_run else [creation_outcome(each.name, made.get(each.name)) for each in missing]
+    failed = {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
+    placed = {} if dry_run else await replicas_of(cluster, [name for name in made if name not in failed])
+    told: dict[str, Told] = {}
+    for each in missing:
+        if each.name not in failed:
+            topic_id = made[each.name].topic_id if each.name in made else None
+            replicas = placed.get(each.name, each.assignment)
+            plan = TopicPlan(each.name, topic_id, replicas, each.config)
+            body, lines = _told(plan, dry_run=dry_run)
+            if not replicas:
+                body |= {"replicas": None, "not_shown": ["replicas"]}
+                lines = (*lines, "\tReplicas: the controller places them") if dry_run else lines
+            told[each.name] = body, lines
+    return _answer(wanted, told, exist, failed, dry_run=dry_run)
+
+
+Told = tuple[dict[str, JsonValue], tuple[str, ...]]
+"""A topic as data and as lines."""
+
+
+def _answer(
+    wanted: Sequence[TopicCreationRequest],
+    told: dict[str, Told],
+    exist: Collection[str],
+    failed: Mapping[str, Outcome],
+    *,
+    dry_run: bool,
+) -> Answer:
+    """Return the answer. Raises Refusal where a topic could not be created."""
+    if any("." in name or "_" in name for name in told):
+        note("WARNING: metric names cannot tell '.' from '_' in topic names: best use either, but not both.")
     for name in exist:
         body: dict[str, JsonValue] = {"topic": name, "created": False, "dry_run": dry_run}
         told[name] = body, (f"Topic {name} exists already.",)
@@ -175,8 +246,7 @@ async def _created(session: ZooKeeperSession, plans: Sequence[TopicPlan]) -> dic
     return {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
 
 
-def _told(plan: TopicPlan, *, dry_run: bool) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
-    """Return the topic as data and as lines."""
+def _told(plan: TopicPlan, *, dry_run: bool) -> Told:
     body: dict[str, JsonValue] = {
         "topic": plan.name,
         "topic_id": None if plan.topic_id is None else topic_id_to_text(plan.topic_id),

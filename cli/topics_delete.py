@@ -1,7 +1,6 @@
 """`lethe topics delete`: marks topics for deletion and, with --wait, waits until nothing is left.
 
-The matches of a regular expression are listed, and the user has to agree; an exact name matches only itself. All names
-are checked before any topic is marked: if one topic does not exist, none is deleted.
+All names are checked before any topic is marked: if one topic does not exist, none is deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,39 +26,39 @@ from lethe.admin.hold_causes import held_back
 from lethe.admin.marker_orders import OWE, demand_obedience, order_owing
 from lethe.admin.outcomes import Outcome
 from lethe.admin.paced_marking import Pace
-from lethe.admin.protection import demand_unprotected
-from lethe.admin.refusal import Refusal
-from lethe.admin.topic_plans import deletion_problem
-from lethe.admin.topic_znodes import ListedTopics
 from lethe.admin.trash import mark_for_trash
 from lethe.cli.answer import Answer
-from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.asking import ask_user
 from lethe.cli.broker_access import reach_from
 from lethe.cli.deletion_display import progress_display
 from lethe.cli.deletion_show import Detail, marking_answer, marking_lines, waiting_answer
 from lethe.cli.explain import why_waiting
 from lethe.cli.options import (
     AsJson,
+    BootstrapServer,
     CommandConfig,
     DryRun,
     Expressions,
     IfExists,
     TimeoutMs,
     TopicNames,
-    ZooKeeper,
+    ZooKeeperOrBrokers,
     given,
 )
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.cli.topics_delete_grace import deletion_with_grace, demand_grace
+from lethe.cli.topics_delete_selection import selected
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.cli.topics_plan_delete import PlanOptions, checked_plan, plan_options
-from lethe.cli.zookeeper_access import with_session
-from lethe.protocol.counting import counted, plural
+from lethe.cli.ways import Way, through
 from lethe.protocol.durations import parse_duration_ms
-from lethe.protocol.topic_names import demand_expression, topics_matching, unknown_topic
+from lethe.protocol.topic_names import demand_expression
 from lethe.survey.brokers import AskAbout, reused_connections
+
+if TYPE_CHECKING:
+    from lethe.admin.client_cluster import ClientCluster
 
 ASK_TIMEOUT_MS: Final = 5_000
 """Per answer of a broker."""
@@ -167,7 +166,8 @@ Grace = Annotated[
 
 
 def delete(
-    zookeeper: ZooKeeper,
+    zookeeper: ZooKeeperOrBrokers = None,
+    bootstrap_server: BootstrapServer = None,
     names: Expressions = None,
     topic: TopicNames = None,
     if_exists: IfExists = False,
@@ -193,6 +193,8 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete topics. Exit code 1 where one does not exist or is protected.
+
+    With --bootstrap-server the controller is asked, and --wait looks at brokers alone; 4 where it took longer.
 
     With --plan: 1 where anything has changed since the plan, or could not be seen; each change is named.
     With --wait: 4 where something was left when the time was over; 3 where nothing is left as far as could be seen, and
@@ -223,10 +225,12 @@ def delete(
 
     async def command() -> Answer:
         detail = Detail.of(quiet=quiet, verbose=verbose)
+        way = Way(zookeeper, bootstrap_server, command_config, timeout_ms, quiet)
         if grace is not None:
             no_trash = unreadable or owe or from_candidates is not None or plan is not None
             demand_grace(grace, no_trash=no_trash)
         reach = reach_from(command_config)
+        run = functools.partial(through, way, brokers=by_brokers)
         if from_candidates is not None:
             if expressions or unreadable or owe or plan is not None:
                 raise ValueError(
@@ -238,16 +242,23 @@ def delete(
             )
             table = await candidates_table(from_candidates, max_age_days=max_age)
             confirm = None if yes else ask_user
-            return await with_session(
-                zookeeper, lambda session: candidates_deletion(session, wanted, table, confirm=confirm)
-            )
+            return await run(lambda session: candidates_deletion(session, wanted, table, confirm=confirm))
         if planned is not None:
             planned.demand_alone(named=bool(expressions) or unreadable or if_exists)
-            return await with_session(zookeeper, lambda session: planned_deletion(session, reach, planned, detail))
+            return await run(lambda session: planned_deletion(session, reach, planned, detail))
         if allow_writes or accept_unseen:
             raise ValueError("--allow-writes and --accept-unseen go with --plan, and have no effect without it")
         demand_sense(expressions, unreadable=unreadable, owe=owe, wait=wait, for_candidates=for_candidates)
-        return await with_session(zookeeper, lambda session: by_name(session, reach))
+        return await run(lambda session: by_name(session, reach))
+
+    async def by_brokers(cluster: ClientCluster) -> Answer:
+        from lethe.cli.topics_delete_brokers import BrokersDeletion, brokers_deletion
+
+        detail, confirm = Detail.of(quiet=quiet, verbose=verbose), None if yes or dry_run else ask_user
+        return await brokers_deletion(
+            cluster,
+            BrokersDeletion(expressions, if_exists, confirm, dry_run, wait, detail, timeout_ms, not as_json),
+        )
 
     async def by_name(session: ZooKeeperSession, reach: BrokerReach) -> Answer:
         detail = Detail.of(quiet=quiet, verbose=verbose)
@@ -302,39 +313,6 @@ def demand_sense(
         return
     for expression in expressions:
         demand_expression(expression)
-
-
-async def selected(
-    session: ZooKeeperSession, expressions: Sequence[str], *, if_exists: bool, confirm: Confirm | None
-) -> tuple[str, ...]:
-    """Return the topics of the expressions, sorted. Raises Refusal where one matches no topic or a protected one, and
-    where the user disagrees with the matches of a regular expression. `confirm` None agrees."""
-    there = await topic_znodes.list_topics(session)
-    chosen: dict[str, None] = {}
-    is_guess = False
-    for expression in expressions:
-        hits = _matches(expression, there)
-        is_guess |= bool(hits) and hits != (expression,)
-        if not hits and not if_exists:
-            raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
-        chosen.update(dict.fromkeys(hits))
-    names = tuple(sorted(chosen))
-    await demand_unprotected(session, names)
-    if is_guess:
-        question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?"
-        demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
-    return names
-
-
-def _matches(expression: str, there: ListedTopics) -> tuple[str, ...]:
-    """Return an exact name, even if only its mark is left, or the matches of a pattern, without internal topics."""
-    if expression in there.names:
-        if (problem := deletion_problem(expression, topics=there.names)) is not None:
-            raise Refusal(problem)
-        return (expression,)
-    if expression in there.marked:
-        return (expression,)
-    return topics_matching(expression, there.names, exclude_internal=True)
 
 
 async def planned_deletion(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -13,12 +14,27 @@ from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, ExcludeInternal, Expressions, IfExists, TopicNames, ZooKeeper, given
+from lethe.cli.options import (
+    AsJson,
+    BootstrapServer,
+    BrokersTimeoutMs,
+    CommandConfig,
+    ExcludeInternal,
+    Expressions,
+    IfExists,
+    TopicNames,
+    ZooKeeperOrBrokers,
+    given,
+)
+from lethe.cli.render import note
 from lethe.cli.running import finish
-from lethe.cli.zookeeper_access import with_session
+from lethe.cli.ways import Way, through
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.topic_names import demand_expression, topics_matching, topics_meant, unknown_topic
 from lethe.protocol.vocabulary import LEADER_NONE, topic_id_to_text
+
+if TYPE_CHECKING:
+    from lethe.admin.client_cluster import ClientCluster
 
 UnderReplicated = Annotated[
     bool,
@@ -28,20 +44,39 @@ Unavailable = Annotated[
     bool, typer.Option("--unavailable-partitions", help="Only partitions whose leader is missing or not alive.")
 ]
 
+NOT_SHOWN: Final = ("marked_for_deletion", "deletion_paused", "reassignment_pending")
+"""Fields that an answer through brokers cannot have."""
+
+
+class Filters(NamedTuple):
+    """Selects topics and partitions. Selected partitions are shown without headings."""
+
+    under_replicated: bool = False
+    unavailable: bool = False
+    exclude_internal: bool = False
+    if_exists: bool = False
+
+
+NO_FILTERS: Final = Filters()
+
 
 def describe(
-    zookeeper: ZooKeeper,
+    zookeeper: ZooKeeperOrBrokers = None,
+    bootstrap_server: BootstrapServer = None,
     names: Expressions = None,
     topic: TopicNames = None,
     under_replicated: UnderReplicated = False,
     unavailable: Unavailable = False,
     exclude_internal: ExcludeInternal = False,
     if_exists: IfExists = False,
+    brokers_timeout_ms: BrokersTimeoutMs = 30_000,
+    client_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Describe topics: partitions, leaders, replicas, settings.
 
-    Exit code 1 where one does not exist or cannot be understood, 3 where pending reassignments are unseen.
+    Exit code 1 where one does not exist or cannot be understood, 3 where pending reassignments are unseen; with
+    --bootstrap-server, which never shows those: 3 where topics may be hidden, or their settings or moves are unseen.
 
     Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
     """
@@ -51,42 +86,64 @@ def describe(
     async def command() -> Answer:
         for expression in expressions:
             demand_expression(expression)
-        return await with_session(
-            zookeeper,
-            lambda session: description(
-                session,
-                expressions,
-                under_replicated=under_replicated,
-                unavailable=unavailable,
-                exclude_internal=exclude_internal,
-                if_exists=if_exists,
-            ),
+        filters = Filters(under_replicated, unavailable, exclude_internal, if_exists)
+        return await through(
+            Way(zookeeper, bootstrap_server, client_config, brokers_timeout_ms),
+            lambda session: description(session, expressions, filters),
+            lambda cluster: shown_description(cluster, expressions, filters),
         )
 
     finish(command, as_json=as_json)
 
 
 async def description(
-    session: ZooKeeperSession,
-    expressions: Sequence[str] = (),
-    *,
-    under_replicated: bool = False,
-    unavailable: bool = False,
-    exclude_internal: bool = False,
-    if_exists: bool = False,
+    session: ZooKeeperSession, expressions: Sequence[str] = (), filters: Filters = NO_FILTERS
 ) -> Answer:
-    """Return the topics of the expressions; without any, all. A filter selects partitions, which are shown without
-    headings. Raises Refusal where an expression matches none."""
+    """Return the topics of the expressions; without any, all. Raises Refusal where an expression matches none."""
     there = await topic_znodes.list_topics(session)
-    names = topics_meant(expressions or (".*",), there.names, exclude_internal=exclude_internal)
-    for expression in () if if_exists else expressions:
-        if not topics_matching(expression, there.names, exclude_internal=exclude_internal):
+    names = topics_meant(expressions or (".*",), there.names, exclude_internal=filters.exclude_internal)
+    for expression in () if filters.if_exists else expressions:
+        if not topics_matching(expression, there.names, exclude_internal=filters.exclude_internal):
             raise Refusal(unknown_topic(expression, there.names))
     topics = await topic_znodes.describe(session, names, there.marked)
     is_paused = await deletions_paused(session) is not None
     brokers, _ = await topic_znodes.live_brokers(session)
-    live = {int(broker.id) for broker in brokers}
-    filtered = under_replicated or unavailable
+    answer = _answer(topics, {int(broker.id) for broker in brokers}, filters, is_paused=is_paused)
+    requests_unseen = [topic.requests_unseen for topic in topics if topic.requests_unseen is not None]
+    lines = [f"Whether reassignments are pending is unseen: {why}" for why in requests_unseen[:1]]
+    code = Exit.UNREACHABLE if requests_unseen and answer.exit is Exit.OK else answer.exit
+    return replace(answer, lines=(*answer.lines, *lines), exit=code)
+
+
+async def shown_description(
+    cluster: ClientCluster, expressions: Sequence[str] = (), filters: Filters = NO_FILTERS
+) -> Answer:
+    """`description` by what brokers show."""
+    from lethe.admin.client_topics import demand_shown, describe_shown, shown_topics
+
+    shown = await shown_topics(cluster)
+    names = topics_meant(expressions or (".*",), shown.names, exclude_internal=filters.exclude_internal)
+    await demand_shown(cluster, shown, expressions, if_exists=filters.if_exists)
+    topics = await describe_shown(cluster, shown, names)
+    unseen = [f"settings of topic {each.name}: {each.config_unseen}" for each in topics if each.config_unseen]
+    unseen += list(dict.fromkeys(f"reassignments: {each.moving_unseen}" for each in topics if each.moving_unseen))
+    if shown.hidden is not None and not all(expression in shown.names for expression in expressions or (".*",)):
+        unseen.append(f"other topics: {shown.hidden}")
+    note(f"not shown by brokers: {', '.join(NOT_SHOWN)}")
+    answer = _answer(topics, {int(each.id) for each in shown.answer.brokers}, filters, not_shown=NOT_SHOWN)
+    code = Exit.UNREACHABLE if unseen and answer.exit is Exit.OK else answer.exit
+    return replace(answer, lines=(*answer.lines, *(f"Unseen: {why}" for why in unseen)), exit=code)
+
+
+def _answer(
+    topics: Sequence[TopicDescription],
+    live: Collection[int],
+    filters: Filters,
+    *,
+    is_paused: bool = False,
+    not_shown: Sequence[str] = (),
+) -> Answer:
+    filtered = filters.under_replicated or filters.unavailable
     lines: list[str] = []
     data: list[JsonValue] = []
     for topic in topics:
@@ -94,21 +151,19 @@ async def description(
             partition
             for partition in topic.partitions
             if not filtered
-            or (under_replicated and partition.is_under_replicated)
-            or (unavailable and partition.is_unavailable(live))
+            or (filters.under_replicated and partition.is_under_replicated)
+            or (filters.unavailable and partition.is_unavailable(live))
         ]
         if filtered and not partitions:
             continue
         if not filtered:
             lines.append(_head(topic, is_paused=is_paused))
         lines += [_line(topic, partition) for partition in partitions]
-        data.append(_as_json(topic, partitions, live, is_paused=is_paused))
+        row = _as_json(topic, partitions, live, is_paused=is_paused)
+        data.append({**row, "not_shown": [*not_shown]} if not_shown else row)
     unreadable = [topic for topic in topics if topic.problem is not None]
     lines += [f"Topic: {topic.name}\tProblem: {topic.problem}" for topic in unreadable]
-    requests_unseen = [topic.requests_unseen for topic in topics if topic.requests_unseen is not None]
-    lines += [f"Whether reassignments are pending is unseen: {why}" for why in requests_unseen[:1]]
-    code = Exit.NO if unreadable else Exit.UNREACHABLE if requests_unseen else Exit.OK
-    return Answer(data, tuple(lines), exit=code)
+    return Answer(data, tuple(lines), exit=Exit.NO if unreadable else Exit.OK)
 
 
 def _head(topic: TopicDescription, *, is_paused: bool) -> str:
@@ -117,7 +172,8 @@ def _head(topic: TopicDescription, *, is_paused: bool) -> str:
         fields.append(f"TopicId: {topic_id_to_text(topic.topic_id)}")
     fields.append(f"PartitionCount: {len(topic.partitions)}")
     fields.append(f"ReplicationFactor: {topic.replication_factor}")
-    fields.append("Configs: " + ",".join(f"{name}={value}" for name, value in sorted(topic.config.items())))
+    settings = ",".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
+    fields.append(f"Configs: {settings if topic.config_unseen is None else 'unseen'}")
     moving = sum(partition.assignment.is_being_reassigned for partition in topic.partitions)
     if moving:
         fields.append(f"BeingReassigned: {moving}")
@@ -155,19 +211,23 @@ def _ids(brokers: Collection[int]) -> str:
 
 def _as_json(
     topic: TopicDescription, partitions: list[PartitionDescription], live: Collection[int], *, is_paused: bool
-) -> JsonValue:
+) -> dict[str, JsonValue]:
     return {
         "topic": topic.name,
         "topic_id": None if topic.topic_id is None else topic_id_to_text(topic.topic_id),
         "marked_for_deletion": topic.is_marked,
-        "deletion_paused": topic.is_marked and is_paused,
-        "being_reassigned": any(partition.assignment.is_being_reassigned for partition in topic.partitions),
+        "deletion_paused": None if topic.is_marked is None else topic.is_marked and is_paused,
+        "being_reassigned": None
+        if topic.moving_unseen is not None
+        else any(partition.assignment.is_being_reassigned for partition in topic.partitions),
         "reassignment_pending": None
         if topic.requests_unseen is not None
         else any(partition.pending is not None for partition in topic.partitions),
         "partition_count": len(topic.partitions),
         "replication_factor": topic.replication_factor,
-        "config": {name: topic.config[name] for name in sorted(topic.config)},
+        "config": None
+        if topic.config_unseen is not None
+        else {name: topic.config[name] for name in sorted(topic.config)},
         "problem": topic.problem,
         "requests_unseen": topic.requests_unseen,
         "partitions": [
@@ -177,8 +237,8 @@ def _as_json(
                 "leader_epoch": partition.leader_epoch,
                 "replicas": [*partition.assignment.replicas],
                 "isr": [*partition.isr],
-                "adding_replicas": [*partition.assignment.adding],
-                "removing_replicas": [*partition.assignment.removing],
+                "adding_replicas": None if topic.moving_unseen is not None else [*partition.assignment.adding],
+                "removing_replicas": None if topic.moving_unseen is not None else [*partition.assignment.removing],
                 "pending_replicas": None if partition.pending is None else [*partition.pending],
                 "state_unseen": partition.state_unseen,
                 "under_replicated": partition.is_under_replicated if partition.state_unseen is None else None,

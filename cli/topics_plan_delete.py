@@ -30,6 +30,7 @@ from lethe.cli.asking import Confirm, demand_agreement
 from lethe.cli.broker_access import reach_from
 from lethe.cli.options import AsJson, CommandConfig, Expressions, TimeoutMs, TopicNames, ZooKeeper, given
 from lethe.cli.running import finish
+from lethe.cli.topics_delete_selection import selected
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, plural
 from lethe.protocol.journal import time_to_text
@@ -55,8 +56,6 @@ def plan(
     `lethe topics delete --plan FILE` carries the plan out, if nothing has changed since. Exit code 3 where something
     could not be seen; the plan says what.
     """
-
-    from lethe.cli.topics_delete import selected
 
     async def command() -> Answer:
         expressions = given(names, topic)

@@ -37,7 +37,7 @@ async def test_the_life_of_a_topic(lethe: Lethe, session: ZooKeeperSession) -> N
         "topics", "create", "--topic", "orders", "--partitions", "2", "--replication-factor", "2",
         "--config", "retention.ms=5", "--start-index", "0",
     )  # fmt: skip
-    assert created == Ran(0, "Created topic orders.\n", "")
+    assert created == Ran(0, "Created topic orders.\n", f"through ZooKeeper ({lethe.connect})\n")
     (topic, config) = await session.read([GetData(paths.topic("orders")), GetData(paths.config_topic("orders"))])
     assert isinstance(topic, Data)
     assert isinstance(config, Data)
@@ -48,7 +48,7 @@ async def test_the_life_of_a_topic(lethe: Lethe, session: ZooKeeperSession) -> N
     await bring_online(session, "orders", {0: (1, 2), 1: (2,)})
     described = await lethe("topics", "describe", "--topic", "orders", "--json")
     assert described.code == 0
-    assert described.data[0]["topic_id"] == body["topic_id"]
+    assert (described.data[0]["topic_id"], described.data[0]["through"]) == (body["topic_id"], "zookeeper")
     assert [p["under_replicated"] for p in described.data[0]["partitions"]] == [False, True]
 
     marked = await lethe("topics", "delete", "--topic", "orders")
@@ -98,7 +98,8 @@ async def test_a_typo_is_no_success_and_names_are_given_in_one_way(lethe: Lethe)
 
 async def test_exit_codes_say_what_kind_of_no(lethe: Lethe, session: ZooKeeperSession) -> None:
     refused = await lethe("topics", "describe", "--topic", "nothing")
-    assert (refused.code, refused.out, refused.err) == (1, "", "lethe: topic 'nothing' does not exist\n")
+    said = f"through ZooKeeper ({lethe.connect})\nlethe: topic 'nothing' does not exist\n"
+    assert (refused.code, refused.out, refused.err) == (1, "", said)
     usage = await lethe(
         "topics", "create", "--topic", "a/b", "--partitions", "1", "--replication-factor", "1", "--json"
     )

@@ -16,7 +16,8 @@ from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.answer import Answer
 from lethe.cli.deletion_show import Detail, waiting_answer
 from lethe.cli.topics_create import creation
-from lethe.cli.topics_delete import deletion, selected
+from lethe.cli.topics_delete import deletion
+from lethe.cli.topics_delete_selection import selected
 from lethe.protocol.causes import CauseKind, remedy, sentence
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind

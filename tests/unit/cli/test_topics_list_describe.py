@@ -11,7 +11,7 @@ from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_create import creation
-from lethe.cli.topics_describe import description
+from lethe.cli.topics_describe import Filters, description
 from lethe.cli.topics_list import listing
 from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
@@ -83,9 +83,9 @@ async def test_describe_says_what_is_marked_and_what_has_no_leader(cluster: Fake
 
 
 async def test_filters(cluster: FakeSession) -> None:
-    under = await description(cluster, under_replicated=True, exclude_internal=True)
+    under = await description(cluster, filters=Filters(under_replicated=True, exclude_internal=True))
     assert under.lines == ("\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2",)
-    unavailable = await description(cluster, unavailable=True)
+    unavailable = await description(cluster, filters=Filters(unavailable=True))
     assert [line.split("\t")[1] for line in unavailable.lines] == ["Topic: __consumer_offsets", "Topic: bills"]
 
 
@@ -93,7 +93,7 @@ async def test_a_topic_that_is_not_there(cluster: FakeSession) -> None:
     with pytest.raises(Refusal, match="'nothing' does not exist") as refusal:
         await description(cluster, ["nothing"])
     assert refusal.value.exit is Exit.NO
-    assert (await description(cluster, ["nothing"], if_exists=True)).lines == ()
+    assert (await description(cluster, ["nothing"], Filters(if_exists=True))).lines == ()
     with pytest.raises(Refusal, match="'ordes' does not exist; did you mean orders?"):
         await description(cluster, ["bills", "ordes"])
 

@@ -1,0 +1,156 @@
+"""Changes of topics that a client asks the controller for, and what its answer means.
+
+    the controller answers                    meaning
+    ----------------------------------------  ----------------------------------------------------------
+    no error                                  done
+    REQUEST_TIMED_OUT                         begun, or never begun: brokers have to be looked at
+    UNKNOWN_TOPIC_… to a deletion             gone already
+    another error                             refused, in Kafka's words
+    no row for the topic                      unknown
+
+A topic is deleted by its id where the cluster has ids (DeleteTopics from version 6 on): a topic that was made under
+the name since is another one, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from lethe.admin.client_cluster import ClientCluster
+from lethe.admin.client_topics import ShownTopics, said
+from lethe.admin.outcomes import Outcome
+from lethe.admin.topic_creation import TopicCreationRequest
+from lethe.protocol.counting import listed
+from lethe.protocol.kafka.admin import (
+    BROKERS_DEFAULT,
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopic,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    GrowableTopic,
+)
+from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.versions import VersionRange
+
+REQUEST_MS: Final = 30_000
+"""The longest time that a controller may take for one request."""
+FIRST_WITH_IDS: Final = 6
+_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class Asked(NamedTuple):
+    """Outcomes in the order of the topics. `late`: topics for which the time of the request was not enough."""
+
+    outcomes: list[Outcome]
+    late: frozenset[str] = frozenset()
+
+
+# --- deletion -----------------------------------------------------------------------------------------------------
+
+
+async def delete_topics(cluster: ClientCluster, shown: ShownTopics, names: Sequence[str]) -> Asked:
+    """Ask the controller to delete these topics of `shown`."""
+    ids = {name: shown.topic_id(name) for name in names}
+    has_ids = None not in ids.values()
+
+    def request(offered: Mapping[int, VersionRange]) -> DeleteTopicsRequest:
+        version = offered.get(ApiKey.DELETE_TOPICS)
+        by_id = has_ids and version is not None and version.max >= FIRST_WITH_IDS
+        topics = (DeletableTopic(None, ids[name]) if by_id else DeletableTopic(name) for name in names)
+        return DeleteTopicsRequest(tuple(topics), min(cluster.left_ms, REQUEST_MS))
+
+    answer = cast(DeleteTopicsResponse, await cluster.ask_controller(request, act=f"delete {listed(names, 3)}"))
+    by_id = {row.topic_id: row for row in answer.topics if row.topic_id is not None}
+    by_name = {row.name: row for row in answer.topics if row.name is not None}
+    rows = {name: by_name.get(name) for name in names}
+    rows |= {name: by_id[known] for name, known in ids.items() if known is not None and known in by_id}
+    late = (name for name, row in rows.items() if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT)
+    return Asked([_deletion_outcome(name, row) for name, row in rows.items()], frozenset(late))
+
+
+def _deletion_outcome(name: str, row: DeletedTopic | None) -> Outcome:
+    if row is None:
+        return _unanswered(name, "deleted")
+    if row.error in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        return Outcome(name)
+    if row.error in _GONE:
+        return Outcome(name, was_done=True)
+    return Outcome(name, f"topic {name} is not deleted: {said(row.error, row.message)}")
+
+
+def _unanswered(name: str, done: str) -> Outcome:
+    why = "the controller's answer does not name it"
+    return Outcome(name, f"whether topic {name} was {done} is unknown: {why}", is_unknown=True)
+
+
+# --- creation -----------------------------------------------------------------------------------------------------
+
+
+async def create_topics(
+    cluster: ClientCluster, wanted: Sequence[TopicCreationRequest], *, validate_only: bool
+) -> dict[str, CreatedTopic]:
+    """Ask the controller to create the topics, or only whether it would. Return its rows by name."""
+    topics = tuple(map(_creatable, wanted))
+    request = CreateTopicsRequest(topics, min(cluster.left_ms, REQUEST_MS), validate_only)
+    act = f"{'check' if validate_only else 'create'} {listed([each.name for each in wanted], 3)}"
+    answer = cast(CreateTopicsResponse, await cluster.ask_controller(request, act=act))
+    return {row.name: row for row in answer.topics}
+
+
+def _creatable(wanted: TopicCreationRequest) -> CreatableTopic:
+    return CreatableTopic(
+        wanted.name,
+        BROKERS_DEFAULT if wanted.partitions is None else wanted.partitions,
+        BROKERS_DEFAULT if wanted.replication_factor is None else wanted.replication_factor,
+        tuple(CreatableAssignment(number, brokers) for number, brokers in enumerate(wanted.assignment)),
+        tuple(CreatableConfig(name, value) for name, value in wanted.config.items()),
+    )
+
+
+def creation_outcome(name: str, row: CreatedTopic | None) -> Outcome:
+    """Return what the row means for the topic."""
+    if row is None:
+        return _unanswered(name, "created")
+    return _changed(name, row.error, row.message, "created")
+
+
+async def replicas_of(cluster: ClientCluster, names: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Return the replicas of each partition of topics that were created, as far as the broker shows them already."""
+    if not names:
+        return {}
+    answer = await cluster.metadata(names)
+    rows = {each.name: sorted(each.partitions, key=lambda row: row.partition) for each in answer.topics}
+    return {name: tuple(row.replicas for row in rows[name]) for name in names if rows.get(name)}
+
+
+# --- more partitions ----------------------------------------------------------------------------------------------
+
+
+async def add_partitions(
+    cluster: ClientCluster, topics: Sequence[GrowableTopic], *, validate_only: bool
+) -> dict[str, Outcome]:
+    """Ask the controller for more partitions, or only whether it would add them. Return the outcomes by name."""
+    request = CreatePartitionsRequest(tuple(topics), min(cluster.left_ms, REQUEST_MS), validate_only)
+    act = f"add partitions to {listed([each.name for each in topics], 3)}"
+    answer = cast(CreatePartitionsResponse, await cluster.ask_controller(request, act=act))
+    rows = {row.name: _changed(row.name, row.error, row.message, "changed") for row in answer.topics}
+    return {each.name: rows.get(each.name, _unanswered(each.name, "changed")) for each in topics}
+
+
+def _changed(name: str, error: int, message: str | None, done: str) -> Outcome:
+    if error == ErrorCode.NONE:
+        return Outcome(name)
+    if error == ErrorCode.REQUEST_TIMED_OUT:
+        why = f"whether topic {name} was {done} is unknown: {said(error, message)}"
+        return Outcome(name, why, is_unknown=True)
+    return Outcome(name, f"topic {name} is not {done}: {said(error, message)}")
