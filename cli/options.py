@@ -8,6 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
+from lethe.cli.completing import complete_topics
+
 _ZOOKEEPER: Final = typer.Option(
     "--zookeeper",
     metavar="HOST:PORT[,HOST:PORT][/CHROOT]",
@@ -53,9 +55,29 @@ BrokersTimeoutMs = Annotated[
     ),
 ]
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="TOPIC", help="Topics, by name; also by --topic.", show_default=False)
+    list[str] | None,
+    typer.Argument(
+        metavar="TOPIC",
+        help="Topics, by name; also by --topic.",
+        autocompletion=complete_topics,
+        show_default=False,
+    ),
 ]
 TopicNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="The same as the argument; may be repeated.",
+        autocompletion=complete_topics,
+        show_default=False,
+    ),
+]
+AbsentNames = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="Topics, by name; also by --topic.", show_default=False)
+]
+"""Of topics that do not exist, which no shell can complete."""
+AbsentTopicNames = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="TOPIC", help="The same as the argument; may be repeated.", show_default=False),
 ]
@@ -64,6 +86,7 @@ Expressions = Annotated[
     typer.Argument(
         metavar="TOPIC",
         help="Topics: names, or regular expressions that have to match whole names; also by --topic.",
+        autocompletion=complete_topics,
         show_default=False,
     ),
 ]

@@ -20,6 +20,7 @@ from lethe.admin.partition_views import PartitionViews, selection, view_partitio
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.cli.asking import ask_user
+from lethe.cli.completing import complete_topics
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, TopicNames, Yes, ZooKeeper, given
 from lethe.cli.partitions_elect_unclean import unclean_election
 from lethe.cli.progress import wait_for_all
@@ -33,7 +34,10 @@ from lethe.protocol.vocabulary import TopicPartition
 Partitions = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TOPIC[:PARTITION]", help="Topics, or single partitions; also by --topic.", show_default=False
+        metavar="TOPIC[:PARTITION]",
+        help="Topics, or single partitions; also by --topic.",
+        autocompletion=complete_topics,
+        show_default=False,
     ),
 ]
 Preferred = Annotated[bool, typer.Option("--preferred", help="Let the preferred (first) replicas lead.")]

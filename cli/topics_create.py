@@ -17,6 +17,8 @@ from lethe.admin.topic_creation import TopicCreationRequest, plan_topics
 from lethe.admin.topic_plans import TopicPlan, partition_count_problem
 from lethe.cli.answer import Answer
 from lethe.cli.options import (
+    AbsentNames,
+    AbsentTopicNames,
     AsJson,
     BootstrapServer,
     BrokersTimeoutMs,
@@ -24,8 +26,6 @@ from lethe.cli.options import (
     Config,
     DisableRackAware,
     DryRun,
-    Names,
-    TopicNames,
     ZooKeeperOrBrokers,
     given,
 )
@@ -68,8 +68,8 @@ StartIndex = Annotated[
 def create(
     zookeeper: ZooKeeperOrBrokers = None,
     bootstrap_server: BootstrapServer = None,
-    names: Names = None,
-    topic: TopicNames = None,
+    names: AbsentNames = None,
+    topic: AbsentTopicNames = None,
     partitions: Partitions = None,
     replication_factor: ReplicationFactor = None,
     replica_assignment: Assignment = None,

@@ -11,7 +11,7 @@ from lethe.admin.trash import read_trash
 from lethe.admin.undeletion import purge
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
-from lethe.cli.options import AsJson, Names, TimeoutMs, TopicNames, Yes, ZooKeeper, given
+from lethe.cli.options import AbsentNames, AbsentTopicNames, AsJson, TimeoutMs, Yes, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
@@ -20,8 +20,8 @@ from lethe.protocol.zookeeper.znodes import TrashPhase
 
 def purge_topics(
     zookeeper: ZooKeeper,
-    names: Names = None,
-    topic: TopicNames = None,
+    names: AbsentNames = None,
+    topic: AbsentTopicNames = None,
     yes: Yes = False,
     timeout_ms: TimeoutMs = 30_000,
     as_json: AsJson = False,

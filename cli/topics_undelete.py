@@ -9,7 +9,7 @@ from lethe.admin.outcomes import exit_of
 from lethe.admin.trash import TrashView, read_trash
 from lethe.admin.undeletion import undelete, wait_until_restored
 from lethe.cli.answer import Answer
-from lethe.cli.options import AsJson, Names, TimeoutMs, TopicNames, ZooKeeper, given
+from lethe.cli.options import AbsentNames, AbsentTopicNames, AsJson, TimeoutMs, ZooKeeper, given
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.journal import JsonValue
@@ -18,8 +18,8 @@ from lethe.protocol.zookeeper.znodes import TrashPhase
 
 def bring_back(
     zookeeper: ZooKeeper,
-    names: Names = None,
-    topic: TopicNames = None,
+    names: AbsentNames = None,
+    topic: AbsentTopicNames = None,
     timeout_ms: TimeoutMs = 30_000,
     as_json: AsJson = False,
 ) -> None:

@@ -58,9 +58,18 @@ NEEDS_BROKERS: Final[Mapping[str, str]] = dict.fromkeys(
 def choose_way(ctx: Context) -> None:
     """Leave one of the two ways among the parameters. Raises BadParameter where both or none are given, or an option
     that has no meaning there. Commands with one way are left as they are."""
-    if ctx.resilient_parsing or not {ZOOKEEPER, BROKERS} <= ctx.params.keys():
+    if not {ZOOKEEPER, BROKERS} <= ctx.params.keys():
         return
-    sources = {name: _source(ctx, name) for name in (ZOOKEEPER, BROKERS) if ctx.params[name] is not None}
+    way = chosen_way(ctx)
+    ctx.params[BROKERS if way == ZOOKEEPER else ZOOKEEPER] = None
+    for name, why in (NEEDS_BROKERS if way == ZOOKEEPER else NEEDS_ZOOKEEPER).items():
+        if name in ctx.params and _source(ctx, name) == "COMMANDLINE":
+            raise typer.BadParameter(f"{_option(ctx, name)} {why}", ctx=ctx)
+
+
+def chosen_way(ctx: Context) -> str:
+    """Return the parameter that says where the cluster is. Raises BadParameter where that is not one."""
+    sources = {name: _source(ctx, name) for name in (ZOOKEEPER, BROKERS) if ctx.params.get(name) is not None}
     typed = [name for name, source in sources.items() if source == "COMMANDLINE"]
     if len(typed) == 2:
         raise typer.BadParameter(
@@ -76,11 +85,7 @@ def choose_way(ctx: Context) -> None:
         raise typer.BadParameter(
             "where is the cluster? Give --zookeeper HOST:PORT, or --bootstrap-server HOST:PORT", ctx=ctx
         )
-    (way,) = typed or sources
-    ctx.params[BROKERS if way == ZOOKEEPER else ZOOKEEPER] = None
-    for name, why in (NEEDS_BROKERS if way == ZOOKEEPER else NEEDS_ZOOKEEPER).items():
-        if name in ctx.params and _source(ctx, name) == "COMMANDLINE":
-            raise typer.BadParameter(f"{_option(ctx, name)} {why}", ctx=ctx)
+    return next(iter(typed or sources))
 
 
 def demand_zookeeper_only(ctx: Context, args: list[str]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession, ZooKeeperUnavailable
@@ -32,6 +33,18 @@ CONNECTION_TIMEOUT_MS: Final = 10_000
 async def with_session(connect: str, command: Callable[[ZooKeeperSession], Awaitable[Answer]]) -> Answer:
     """Run the command with a session. Raises ValueError for a malformed connect string, Refusal where ZooKeeper or the
     cluster in it cannot be reached."""
+    try:
+        async with open_for_command(connect) as session:
+            return await command(session)
+    except (ZooKeeperUnavailable, SessionLost, ZnodeUnreadable) as error:
+        raise Refusal(f"{error} (--zookeeper {connect})", Exit.UNREACHABLE) from error
+    except (NoCluster, WriteRefused) as error:
+        raise Refusal(f"{error} (--zookeeper {connect})") from error
+
+
+def open_for_command(connect: str) -> AbstractAsyncContextManager[ZooKeeperSession]:
+    """Return a session of the user in the environment, to be entered. Raises ValueError for a malformed connect
+    string."""
     from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
     from lethe.adapters.zookeeper.session import open_session
 
@@ -45,13 +58,7 @@ async def with_session(connect: str, command: Callable[[ZooKeeperSession], Await
         tls=access.tls,
         create_chroot=False,
     )
-    try:
-        async with open_session(config, lambda _: None) as session:
-            return await command(session)
-    except (ZooKeeperUnavailable, SessionLost, ZnodeUnreadable) as error:
-        raise Refusal(f"{error} (--zookeeper {connect})", Exit.UNREACHABLE) from error
-    except (NoCluster, WriteRefused) as error:
-        raise Refusal(f"{error} (--zookeeper {connect})") from error
+    return open_session(config, lambda _: None)
 
 
 def access_variables(environ: Mapping[str, str]) -> dict[str, str]:
