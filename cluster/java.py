@@ -37,11 +37,20 @@ def java_executable(needed_by: str) -> str:
     return java
 
 
-@functools.cache
 def java_version(java: str) -> int:
     """Return its major version. Raises OSError and subprocess.SubprocessError if it does not run."""
-    output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
-    return parse_java_version(output)
+    return parse_java_version(_version_output(java))
+
+
+def java_release(java: str) -> str:
+    """Return its whole version, such as `17.0.15`; empty if it names none. Raises as `java_version`."""
+    found = re.search(r'version "([\w.+-]+)"', _version_output(java))
+    return found[1] if found else ""
+
+
+@functools.cache
+def _version_output(java: str) -> str:
+    return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
 
 
 def parse_java_version(output: str) -> int:

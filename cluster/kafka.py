@@ -18,7 +18,7 @@ from typing import Final
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.daemons import ANY_PORT, START_LIMIT_S, Member, write_properties
-from lethe.cluster.java import java_executable
+from lethe.cluster.java import java_executable, java_release
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
 from lethe.cluster.process import ChildProcess
 from lethe.protocol.zookeeper import paths
@@ -96,6 +96,12 @@ def internal_topics(brokers: int) -> dict[str, str]:
     }
 
 
+def quick_flags(kafka: KafkaDistribution, java: str) -> tuple[str, ...]:
+    """Return JVM flags for tests: SMALL_AND_QUICK, and the archive of Kafka's classes if there is one."""
+    archive = kafka.class_archive(java_release(java))
+    return (*SMALL_AND_QUICK, *([f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []))
+
+
 def kafka_command(
     java: str,
     classpath: str,
@@ -134,9 +140,13 @@ class KafkaBroker(Member):
         open_session: OpenSession,
         *,
         heap_mb: int = HEAP_MB,
-        jvm_flags: Sequence[str] = SMALL_AND_QUICK,
+        jvm_flags: Sequence[str] | None = None,
+        more_jvm_flags: Sequence[str] = (),
     ) -> None:
-        """`properties` must contain `zookeeper.connect`; `open_session` opens a session there. Raises JavaUnusable."""
+        """`properties` must contain `zookeeper.connect`; `open_session` opens a session there. None: `quick_flags`.
+
+        Raises JavaUnusable.
+        """
         self.kafka: Final = kafka
         self.log_dirs: Final = tuple(directory / f"logs-{index}" for index in range(log_dirs))
         self.config_file: Final = directory / "server.properties"
@@ -151,9 +161,9 @@ class KafkaBroker(Member):
         """Configuration of the next start."""
         self._open_session = open_session
         arguments = (_MAIN_CLASS, str(self.config_file))
-        command = kafka_command(
-            java_executable("a Kafka broker"), kafka.classpath, directory.resolve(), heap_mb, arguments, jvm_flags
-        )
+        java = java_executable("a Kafka broker")
+        flags = (*(quick_flags(kafka, java) if jvm_flags is None else jvm_flags), *more_jvm_flags)
+        command = kafka_command(java, kafka.classpath, directory.resolve(), heap_mb, arguments, flags)
         super().__init__(
             number, directory, ChildProcess(f"broker {number}", command, log_file=directory / "broker.log")
         )

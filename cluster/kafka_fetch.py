@@ -76,6 +76,10 @@ class KafkaDistribution:
         """Argument of `java -cp`."""
         return f"{self.jars}/*"
 
+    def class_archive(self, java_release: str) -> Path:
+        """Return the file of `cluster.class_archive` for this release of Java; it may be missing."""
+        return self.jars.with_name(f"{self.jars.name}-java-{java_release}.jsa")
+
     def tool(self, name: str) -> str:
         """Return the main class of a command-line tool such as `TopicCommand`, whose package depends on the version.
 

@@ -38,7 +38,7 @@ from lethe.cluster.daemons import (
     DaemonFailed,
     Member,
 )
-from lethe.cluster.kafka import SMALL_AND_QUICK, KafkaBroker, ibp_property, internal_topics, racks
+from lethe.cluster.kafka import KafkaBroker, ibp_property, internal_topics, racks
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
 
@@ -256,7 +256,7 @@ class LocalCluster:
             settings.log_dirs,
             {**properties, **settings.kafka_properties, **settings.own_properties.get(number, {})},
             self.session,
-            jvm_flags=(*SMALL_AND_QUICK, *settings.kafka_jvm_flags),
+            more_jvm_flags=settings.kafka_jvm_flags,
         )
 
     async def close(self) -> None:

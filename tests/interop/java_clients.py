@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lethe.cluster.java import java_executable
-from lethe.cluster.kafka import SMALL_AND_QUICK, kafka_command
+from lethe.cluster.kafka import kafka_command, quick_flags
 from lethe.cluster.kafka_fetch import KafkaDistribution
 
 HEAP_MB = 96
@@ -30,7 +30,7 @@ async def running(
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "log4j.properties").write_text(LOGGING)
     java = java_executable("Kafka's tools")
-    flags = (*SMALL_AND_QUICK, *jvm_flags)
+    flags = (*quick_flags(kafka, java), *jvm_flags)
     command = kafka_command(java, kafka.classpath, directory, HEAP_MB, (kafka.tool(tool), *arguments), flags)
     with (directory / f"{tool}.err").open("ab") as errors:
         process = await asyncio.create_subprocess_exec(

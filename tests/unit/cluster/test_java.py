@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.cluster.java import JavaUnusable, java_executable, parse_java_version, pyspark_jars
+from lethe.cluster.java import JavaUnusable, java_executable, java_release, parse_java_version, pyspark_jars
 
 
 def test_a_missing_or_old_java_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -39,6 +39,14 @@ def test_java_versions_are_recognised() -> None:
     assert parse_java_version('openjdk version "17.0.15" 2025-04-15') == 17
     assert parse_java_version('java version "1.8.0_292"') == 8
     assert parse_java_version("nonsense") == 0
+
+
+@pytest.mark.parametrize("text, release", [('version "17.0.15"', "17.0.15"), ('version "21-ea"', "21-ea"), ("", "")])
+def test_the_whole_version_is_read(tmp_path: Path, text: str, release: str) -> None:
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
+    os.chmod(java, 0o755)
+    assert java_release(str(java)) == release
 
 
 def test_missing_jars_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
