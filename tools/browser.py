@@ -4,7 +4,8 @@
         assert not view.requests and not view.complaints
         await view.page.screenshot(path="phone.png")
 
-Playwright's own browsers are never downloaded. Each call starts a browser with a profile of its own.
+Playwright's own browsers are never downloaded. Each call starts a browser, unless it is given one; each page has a
+profile of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from playwright.async_api import ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING: Final = "no Chromium is installed (apt-get install chromium)"
@@ -45,8 +46,8 @@ class View:
 
 
 @asynccontextmanager
-async def open_page(url: str, *, width: int, height: int, dark: bool = False) -> AsyncIterator[View]:
-    """Show the page in a window of that size, in pixels; it is loaded. Raises BrowserMissing, playwright's Error."""
+async def open_browser() -> AsyncIterator[Browser]:
+    """Start a browser for several pages. Raises BrowserMissing, playwright's Error."""
     path = find_browser()
     if path is None:
         raise BrowserMissing(MISSING)
@@ -55,11 +56,23 @@ async def open_page(url: str, *, width: int, height: int, dark: bool = False) ->
         # Without a sandbox, which root cannot have.
         await playwright.chromium.launch(executable_path=path, chromium_sandbox=False) as browser,
     ):
+        yield browser
+
+
+@asynccontextmanager
+async def open_page(
+    url: str, *, width: int, height: int, dark: bool = False, browser: Browser | None = None
+) -> AsyncIterator[View]:
+    """Show the page in a window of that size, in pixels; it is loaded. Raises as `open_browser`."""
+    async with AsyncExitStack() as stack:
+        if browser is None:
+            browser = await stack.enter_async_context(open_browser())
         page = await browser.new_page(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             is_mobile=width < _PHONE_WIDTH,
         )
+        stack.push_async_callback(page.close)
         view = View(page)
 
         def on_request(request: Request) -> None:

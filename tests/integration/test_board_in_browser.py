@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from lethe.adapters.config_http import HttpConfig
 from lethe.controller.core.context import Role
@@ -20,7 +20,7 @@ from tests.fakes.board_page import COUNTS, EXPLAINED
 from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, quiet_scene, release, standby
 from tests.fakes.runtime import reach
 from tests.fakes.zookeeper import FakeSession
-from tools.browser import MISSING, View, find_browser, open_page, until
+from tools.browser import MISSING, View, find_browser, open_browser, open_page, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,8 +33,10 @@ ODD = ["__proto__", "constructor", "a" * 249]
 
 
 @asynccontextmanager
-async def shown(scene: Scene, width: int = 1440, height: int = 900, dark: bool = False) -> AsyncIterator[Page]:
-    async with open_page(scene.url + "/", width=width, height=height, dark=dark) as view:
+async def shown(
+    scene: Scene, width: int = 1440, height: int = 900, dark: bool = False, browser: Browser | None = None
+) -> AsyncIterator[Page]:
+    async with open_page(scene.url + "/", width=width, height=height, dark=dark, browser=browser) as view:
         await until(view.page, f"({COUNTS}).started === '440'")
         yield view.page
         assert_quiet(view, scene)
@@ -96,16 +98,6 @@ WATCH_OTHERS = """(() => {
   };
 })()"""
 """Keeps what the page's own stream has said of its controller and of others: a second stream may be ahead of it."""
-
-
-@pytest.mark.parametrize("dark", [False, True])
-async def test_every_text_has_enough_contrast_and_links_in_text_are_underlined(scene: Scene, dark: bool) -> None:
-    async with shown(scene, 1440, 900, dark) as page:
-        await page.evaluate(OPEN_GROUP)
-        await until(page, "document.getAnimations().every(each => each.playState === 'finished')")
-        assert await page.evaluate(CONTRASTS) == []
-        lines = "[...document.querySelectorAll('footer a, .notice a')].map(a => getComputedStyle(a).textDecorationLine)"
-        assert set(await page.evaluate(lines)) == {"underline"}
 
 
 async def test_topics_that_wait_for_the_same_are_one_card_that_opens(scene: Scene) -> None:
@@ -276,18 +268,24 @@ async def test_what_others_have_written_is_text(scene: Scene) -> None:
         assert "taken" not in await page.evaluate("document.title")
 
 
-async def test_dark_light_and_narrow(scene: Scene) -> None:
-    for width, height, dark in ((1440, 900, True), (390, 844, False), (820, 1180, True)):
-        async with shown(scene, width, height, dark) as page:
-            assert await page.evaluate(WIDE) <= 0
-            ground = "getComputedStyle(document.body).backgroundColor"
-            assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is dark
-            await page.evaluate("document.getElementById('theme').click()")
-            assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
-            await page.evaluate(OPEN_GROUP)
-            await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
-            await until(page, f"/It waits for/i.test({EXPLAINED})")
-            assert await page.evaluate(WIDE) <= 0
+async def test_dark_light_and_narrow_fit_and_every_text_can_be_read(scene: Scene) -> None:
+    lines = "[...document.querySelectorAll('footer a, .notice a')].map(a => getComputedStyle(a).textDecorationLine)"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    async with open_browser() as browser:
+        for width, height, dark in ((1440, 900, True), (1440, 900, False), (390, 844, False), (820, 1180, True)):
+            async with shown(scene, width, height, dark, browser) as page:
+                assert await page.evaluate(WIDE) <= 0
+                assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is dark
+                await page.evaluate(OPEN_GROUP)
+                if width == 1440:
+                    await until(page, "document.getAnimations().every(each => each.playState === 'finished')")
+                    assert await page.evaluate(CONTRASTS) == [], "enough contrast"
+                    assert set(await page.evaluate(lines)) == {"underline"}, "links in text are underlined"
+                await page.evaluate("document.getElementById('theme').click()")
+                assert (await page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
+                await page.evaluate("document.querySelector('.c-started .card.waits:not(.group)').click()")
+                await until(page, f"/It waits for/i.test({EXPLAINED})")
+                assert await page.evaluate(WIDE) <= 0
 
 
 async def test_motion_is_left_out_for_who_wants_none(scene: Scene) -> None:

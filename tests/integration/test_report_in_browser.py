@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from tests.fakes.report_lake import write_lake
-from tools.browser import MISSING, find_browser, open_page
+from tools.browser import MISSING, find_browser, open_browser, open_page
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,30 +18,35 @@ HOSTILE = "</script><script>alert(1)</script><img src=http://127.0.0.1:1/x onerr
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"
 
 
-@pytest.fixture(params=["usual", "hostile", "several days"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(scope="module", params=["usual", "hostile", "several days"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of its own for each kind of lake."""
+    directory = tmp_path_factory.mktemp("report")
     days = 5 if request.param == "several days" else 1
-    lake = write_lake(tmp_path, 60, days=days, name=lambda text: HOSTILE + text if request.param == "hostile" else text)
-    out = tmp_path / "report.html"
+    hostile = request.param == "hostile"
+    lake = write_lake(directory, 60, days=days, name=lambda text: HOSTILE + text if hostile else text)
+    out = directory / "report.html"
     out.write_text(page(read_report(str(lake))), encoding="utf-8")
     return out.as_uri()
 
 
 async def test_the_page_asks_for_nothing_complains_of_nothing_and_fits(url: str) -> None:
-    for width, height, dark in ((1440, 900, False), (390, 844, True)):
-        async with open_page(url, width=width, height=height, dark=dark) as view:
-            assert view.requests == []
-            assert view.complaints == []
-            assert await view.page.evaluate(WIDE) <= 0
-            ground = await view.page.evaluate("getComputedStyle(document.body).backgroundColor")
-            assert (ground == "rgb(255, 255, 255)") is not dark
-    async with open_page(url, width=794, height=1123) as printed:
-        await printed.page.emulate_media(media="print")
-        assert printed.complaints == []
-        assert await printed.page.evaluate(WIDE) <= 0
-        table = "getComputedStyle(document.querySelector('.scroll.long')).maxHeight"
-        assert await printed.page.evaluate(table) == "none"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    async with open_browser() as browser:
+        for width, height, dark in ((1440, 900, False), (390, 844, True)):
+            async with open_page(url, width=width, height=height, dark=dark, browser=browser) as view:
+                assert view.requests == []
+                assert view.complaints == []
+                assert await view.page.evaluate(WIDE) <= 0
+                assert (await view.page.evaluate(ground) == "rgb(255, 255, 255)") is not dark
+                await view.page.evaluate("document.querySelector('.theme').click()")
+                assert (await view.page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
+        async with open_page(url, width=794, height=1123, browser=browser) as printed:
+            await printed.page.emulate_media(media="print")
+            assert printed.complaints == []
+            assert await printed.page.evaluate(WIDE) <= 0
+            table = "getComputedStyle(document.querySelector('.scroll.long')).maxHeight"
+            assert await printed.page.evaluate(table) == "none"
 
 
 async def test_rows_are_sorted_and_filtered(url: str) -> None:
@@ -62,9 +65,3 @@ async def test_rows_are_sorted_and_filtered(url: str) -> None:
             " filter.value = 'demo-0007'; filter.dispatchEvent(new Event('input')); })()"
         )
         assert await view.page.evaluate(f"{rows}.filter(row => !row.hidden).length") == 1
-
-
-async def test_the_theme_can_be_changed(url: str) -> None:
-    async with open_page(url, width=1440, height=900) as view:
-        await view.page.evaluate("document.querySelector('.theme').click()")
-        assert await view.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 22, 28)"
