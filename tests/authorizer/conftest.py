@@ -13,8 +13,8 @@ from tests.authorizer.compare import configure
 from tests.authorizer.kafka import KafkaAuthorizers, in_cache, kafka_authorizers
 from tests.fakes.zookeeper_fixtures import shared_zookeeper
 
-VERSIONS = ("3.9.1", pytest.param("2.5.1", marks=pytest.mark.slow))
-"""One JVM is quick enough for `make test`, two are not."""
+VERSIONS = ("3.9.1", pytest.param("2.5.1", marks=[pytest.mark.slow, pytest.mark.long]))
+"""One JVM is quick enough for `make test` and for CI, two are not; `make authorizer` asks both."""
 _numbers = itertools.count()
 
 

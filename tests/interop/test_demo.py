@@ -12,7 +12,13 @@ from lethe.cluster.demo_watch import SilentWatcher
 from lethe.cluster.kafka_fetch import KafkaVersion
 from tests.interop.conftest import fetched
 
-pytestmark = [pytest.mark.interop, pytest.mark.zookeeper, pytest.mark.processes, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.zookeeper,
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+]
 
 
 async def test_a_deletion_on_real_brokers_is_proven(version: str) -> None:
@@ -33,7 +39,6 @@ async def test_a_deletion_on_real_brokers_is_proven(version: str) -> None:
     ]
 
 
-@pytest.mark.slow
 async def test_chaos_on_real_brokers_ends_clean(version: str) -> None:
     """The first controller's successor gets control in the end, whoever of the real brokers had it in between."""
     options = DemoOptions(

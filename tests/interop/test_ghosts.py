@@ -110,6 +110,7 @@ async def test_a_controller_that_takes_over_has_ghosts_dropped(kafka_cluster: Ma
         await nothing_is_lost(cluster, session)
 
 
+@pytest.mark.slow
 async def test_a_rescue_has_ghosts_dropped_and_says_so(kafka_cluster: MakeCluster, version: str) -> None:
     async with kafka_cluster(version, controllers=0) as cluster, cluster.session() as session:
         await haunted(cluster, session, version)
