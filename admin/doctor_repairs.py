@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.config_writes import config_notification
 from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
@@ -35,7 +36,6 @@ from lethe.protocol.zookeeper.operations import (
     absence_check,
 )
 from lethe.protocol.zookeeper.znodes import (
-    ConfigChange,
     MalformedZnode,
     decode_config,
     decode_config_change,
@@ -43,7 +43,6 @@ from lethe.protocol.zookeeper.znodes import (
     decode_reassignment,
     decode_topic,
     encode_config,
-    encode_config_change,
     encode_reassignment,
 )
 
@@ -147,11 +146,6 @@ def acl_notification(topic: str) -> Create:
     return Create(paths.acl_change(), f"Topic:{topic}".encode(), sequential=True)
 
 
-def config_notification(topic: str) -> Create:
-    """Return the notification that the settings of the topic have changed."""
-    return Create(paths.config_change(), encode_config_change(ConfigChange(f"topics/{topic}")), sequential=True)
-
-
 def _of_absent_broker(ill: Ill, read: Read) -> RepairPlan:
     assert ill.broker is not None
     broker = paths.broker_id(ill.broker)
@@ -178,7 +172,7 @@ def _throttle(ill: Ill, read: Read) -> RepairPlan:
         (
             Check(topic, found.stat.version),
             SetData(ill.what, encode_config(kept), data.stat.version),
-            config_notification(ill.topic or ""),
+            config_notification(paths.config_topic(ill.topic or "")),
         )
     )
 

@@ -21,11 +21,12 @@ from typing import Final, NamedTuple
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.doctor_backup import Backup, SavedZnode
 from lethe.admin.doctor_fix import NO_FENCE
-from lethe.admin.doctor_repairs import acl_notification, config_notification
+from lethe.admin.doctor_repairs import acl_notification
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Refusal
 from lethe.protocol.counting import listed
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.config_writes import config_notification
 from lethe.protocol.zookeeper.operations import (
     Check,
     Create,
@@ -162,8 +163,8 @@ def _writes(saved: Sequence[SavedPath], now: dict[str, Data | None]) -> Iterator
 def _notifications(writes: Sequence[Operation], *, has_acls: bool) -> Iterator[Operation]:
     """Yield what brokers and authorizers are told by: they have dropped what is restored."""
     for each in writes:
-        if (topic := paths.child_of(paths.config_topics(), each.path)) is not None:
-            yield config_notification(topic)
+        if paths.child_of(paths.config_topics(), each.path) is not None:
+            yield config_notification(each.path)
         if has_acls and (topic := paths.child_of(paths.ACL_TOPICS, each.path)) is not None:
             yield acl_notification(topic)
 

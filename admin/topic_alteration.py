@@ -17,7 +17,6 @@ from lethe.admin.topic_changes import (
     Replicas,
     assignment_problem,
     changed_config,
-    config_operations,
     expansion_problem,
     with_partitions,
 )
@@ -27,6 +26,7 @@ from lethe.controller.core.replica_assignment import BrokerRack, ReplicaAssignme
 from lethe.protocol.counting import listed
 from lethe.protocol.vocabulary import Broker
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.config_writes import config_operations
 from lethe.protocol.zookeeper.operations import (
     GetData,
     MultiDone,
@@ -70,7 +70,7 @@ class TopicChange:
             data = with_partitions(self.name, self.now.data, self.added)
             operations.append(SetData(paths.topic(self.name), data, self.now.version))
         if self.config is not None and self.config != self.now.config:
-            operations.extend(config_operations(self.name, self.config, self.now.config_version))
+            operations.extend(config_operations(paths.config_topic(self.name), self.config, self.now.config_version))
         return tuple(operations)
 
 

@@ -13,8 +13,7 @@ from lethe.protocol.counting import counted
 from lethe.protocol.vocabulary import INTERNAL_TOPICS
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.json_fields import dump, mapping, parse_object
-from lethe.protocol.zookeeper.operations import Create, Operation, SetData
-from lethe.protocol.zookeeper.znodes import ConfigChange, TopicZnode, encode_config, encode_config_change
+from lethe.protocol.zookeeper.znodes import TopicZnode
 from lethe.survey.causes import ranges
 
 Replicas = tuple[int, ...]
@@ -105,21 +104,3 @@ def changed_config(
     if problem is not None:
         raise ValueError(f"topic {topic}: {problem}")
     return result
-
-
-def config_operations(topic: str, config: Mapping[str, str], version: int | None) -> tuple[Operation, ...]:
-    """Return the writes of the settings and of their change notification, to be applied together.
-
-    `version` is that of the settings' znode when it was read, None if it did not exist.
-    """
-    path = paths.config_topic(topic)
-    data = encode_config(config)
-    return (
-        Create(path, data) if version is None else SetData(path, data, version),
-        notification(topic),
-    )
-
-
-def notification(topic: str) -> Create:
-    """Return the notification that makes brokers and the controller read the topic's settings again."""
-    return Create(paths.config_change(), encode_config_change(ConfigChange(f"topics/{topic}")), sequential=True)

@@ -13,9 +13,9 @@ from typing import Final
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.outcomes import CONFLICTS, MAX_ATTEMPTS, Outcome, is_conflict, outcome_of
-from lethe.admin.topic_changes import config_operations, notification
 from lethe.protocol.shell_words import operand, option
 from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.config_writes import config_notification, config_operations
 from lethe.protocol.zookeeper.operations import (
     Data,
     Delete,
@@ -62,8 +62,9 @@ async def settings_before(session: ZooKeeperSession, topic: str) -> PreviousConf
 async def switch_on(session: ZooKeeperSession, before: PreviousConfiguration) -> Outcome:
     """Enable unclean elections for the topic, if its configuration is unchanged since `before`."""
     await ensure_roots(session, (paths.config_topics(), paths.CONFIG_CHANGES))
+    path = paths.config_topic(before.topic)
     version = None if before.znode is None else before.znode.stat.version
-    outcome = await session.multi(config_operations(before.topic, {**before.config, SETTING: "true"}, version))
+    outcome = await session.multi(config_operations(path, {**before.config, SETTING: "true"}, version))
     settings = f"the settings of topic {before.topic}"
     if is_conflict(outcome):
         return Outcome(before.topic, f"{settings} were changed by another process at the same time: try again")
@@ -87,11 +88,11 @@ async def put_back(session: ZooKeeperSession, before: PreviousConfiguration) -> 
                 wanted[SETTING] = before.value
             if wanted == current:
                 return Outcome(before.topic, was_done=True)
-            operations = config_operations(before.topic, wanted, now.stat.version)
+            operations = config_operations(path, wanted, now.stat.version)
         elif before.znode is None:
-            operations = (Delete(path, now.stat.version), notification(before.topic))
+            operations = (Delete(path, now.stat.version), config_notification(path))
         else:
-            operations = (SetData(path, before.znode.data, now.stat.version), notification(before.topic))
+            operations = (SetData(path, before.znode.data, now.stat.version), config_notification(path))
         match await session.multi(operations):
             case MultiDone():
                 return Outcome(before.topic)

@@ -7,12 +7,10 @@ import pytest
 from lethe.admin.topic_changes import (
     assignment_problem,
     changed_config,
-    config_operations,
     expansion_problem,
     with_partitions,
 )
 from lethe.protocol.vocabulary import ReplicaAssignment
-from lethe.protocol.zookeeper.operations import Create, SetData
 from lethe.protocol.zookeeper.znodes import MalformedZnode, TopicZnode
 
 
@@ -50,9 +48,3 @@ def test_settings() -> None:
     assert changed_config("t", current, {"segment.ms": "7"}, ["retention.ms"]) == {"x.y": "z", "segment.ms": "7"}
     with pytest.raises(ValueError, match=r"overrides retention.ms, x.y"):
         changed_config("t", current, {}, ["segment.ms"])
-    create, notify = config_operations("t", current, None)
-    assert isinstance(create, Create)
-    assert isinstance(notify, Create)
-    assert notify.sequential
-    assert notify.data == b'{"version":2,"entity_path":"topics/t"}'
-    assert isinstance(config_operations("t", current, 4)[0], SetData)
