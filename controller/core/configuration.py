@@ -30,6 +30,12 @@ from typing import NamedTuple
 from lethe.controller.core import pace, trash
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
+from lethe.controller.core.own_settings import (
+    DELETE_TOPIC,
+    OFFLINE_REPLICAS,
+    UNCLEAN_ELECTION,
+    own_setting_problem,
+)
 from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
 from lethe.controller.core.pausing import note_begun
 from lethe.controller.core.protection import note_queued
@@ -54,11 +60,6 @@ from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.znodes import ConfigChange, OfflineReplicas
-
-DELETE_TOPIC = "delete.topic.enable"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
-OFFLINE_REPLICAS = "lethe.deletion.offline.replicas"
-
 
 # --- notifications ------------------------------------------------------------------------------------------------
 
@@ -257,7 +258,7 @@ def _boolean(
     parsed = parse_boolean(value.text)
     if parsed is not None:
         return parsed, None
-    problem = f"{value.text[:60]!r} is neither true nor false"
+    problem = str(own_setting_problem(name, value.text))
     step.refuse("cluster", f"configuring {name}", problem)
     return before, UnreadableConfiguration(value.path, f"{name}: {problem}", step.now_ms)
 
@@ -272,7 +273,7 @@ def _patterns(
     parsed = parse_globs(value.text)
     if not isinstance(parsed, str):
         return parsed, None
-    problem = f"{parsed[:60]!r} matches no topic"
+    problem = str(own_setting_problem(PROTECTED_TOPICS, value.text))
     step.refuse("cluster", f"configuring {PROTECTED_TOPICS}", problem)
     return before, UnreadableConfiguration(value.path, f"{PROTECTED_TOPICS}: {problem}", step.now_ms)
 
@@ -287,7 +288,7 @@ def _grace(
     parsed = parse_grace(value.text)
     if not isinstance(parsed, str):
         return parsed, None
-    problem = f"{parsed[:60]!r} is not a pattern and a duration, such as orders.*:24h"
+    problem = str(own_setting_problem(DELETION_GRACE, value.text))
     step.refuse("cluster", f"configuring {DELETION_GRACE}", problem)
     return before, UnreadableConfiguration(value.path, f"{DELETION_GRACE}: {problem}", step.now_ms)
 
@@ -299,11 +300,10 @@ def _offline_replicas(
     value = None if config is None else config.get(OFFLINE_REPLICAS)
     if value is None:
         return before if config is None else None
-    try:
-        return OfflineReplicas(value.text.strip().lower())
-    except ValueError:
-        step.refuse("cluster", f"configuring {OFFLINE_REPLICAS}", f"{value.text[:60]!r} is neither wait nor owe")
+    if (problem := own_setting_problem(OFFLINE_REPLICAS, value.text)) is not None:
+        step.refuse("cluster", f"configuring {OFFLINE_REPLICAS}", problem)
         return before
+    return OfflineReplicas(value.text.strip().lower())
 
 
 def _rate(step: StepContext, config: dict[str, _Value] | None, name: str, before: int | None) -> int | None:
@@ -313,7 +313,7 @@ def _rate(step: StepContext, config: dict[str, _Value] | None, name: str, before
         return before if config is None else None
     parsed = parse_thousandths(value.text)
     if parsed is None:
-        step.refuse("cluster", f"configuring {name}", f"{value.text[:60]!r} is not a number, such as 20 or 0.5")
+        step.refuse("cluster", f"configuring {name}", str(own_setting_problem(name, value.text)))
         return before
     return parsed
 
@@ -323,11 +323,10 @@ def _percent(step: StepContext, config: dict[str, _Value] | None, before: int | 
     value = None if config is None else config.get(FREE_PERCENT)
     if value is None:
         return before if config is None else None
-    text = value.text.strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 2):
-        step.refuse("cluster", f"configuring {FREE_PERCENT}", f"{value.text[:60]!r} is not a number from 0 to 99")
+    if (problem := own_setting_problem(FREE_PERCENT, value.text)) is not None:
+        step.refuse("cluster", f"configuring {FREE_PERCENT}", problem)
         return before
-    return int(text)
+    return int(value.text.strip())
 
 
 def _topic_settings(step: StepContext, config: dict[str, _Value] | None, before: BrokerSettings) -> BrokerSettings:
