@@ -113,7 +113,11 @@ class ScramCredential:
     @classmethod
     def of(cls, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int = MIN_ITERATIONS) -> Self:
         """Make the credential for a password."""
-        salted = salted_password(mechanism.digest, password, salt, iterations)
+        return cls.of_salted(mechanism, salted_password(mechanism.digest, password, salt, iterations), salt, iterations)
+
+    @classmethod
+    def of_salted(cls, mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> Self:
+        """Make the credential for a SaltedPassword."""
         client_key, server_key = _keys(mechanism.digest, salted)
         return cls(salt, hashlib.new(mechanism.digest, client_key).digest(), server_key, iterations)
 

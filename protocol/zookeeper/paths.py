@@ -178,9 +178,14 @@ def config_broker_default() -> str:
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY}"
 
 
+def config_users() -> str:
+    """Parent of the users' configurations."""
+    return "/config/users"
+
+
 def config_user(name: str) -> str:
     """The credentials and quotas of one user; the name is sanitized as in Kafka."""
-    return f"/config/users/{sanitized(name)}"
+    return f"{config_users()}/{sanitized(name)}"
 
 
 def config_changes() -> str:
