@@ -12,6 +12,12 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection
 from lethe.adapters.kafka.reach import BrokerReach
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
 from lethe.protocol.kafka.config_values import parse_boolean
 from lethe.protocol.kafka.control import (
     NO_CONTROLLER_EPOCH,
@@ -22,12 +28,6 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.framing import ProtocolError
-from lethe.protocol.kafka.queries import (
-    BROKER_RESOURCE,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
 from lethe.protocol.kafka.versions import IBP_VERSIONS, OLDEST, InterBrokerProtocol, VersionRange, control_versions
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, ControllerEpoch
 from lethe.survey.brokers import open_connection

@@ -21,6 +21,14 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
 from lethe.protocol.kafka.config_synonyms import (
     TOPIC_NAME_DEFAULTS,
@@ -30,14 +38,6 @@ from lethe.protocol.kafka.config_synonyms import (
     synonyms_of,
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_message
-from lethe.protocol.kafka.queries import (
-    BROKER_LOGGER_RESOURCE,
-    BROKER_RESOURCE,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
-)
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
 from lethe.protocol.kafka.topic_defaults import BROKER_NAMES, ConfigSource
 from lethe.protocol.vocabulary import BrokerId, topic_name_problem

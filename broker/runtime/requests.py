@@ -35,12 +35,14 @@ from lethe.broker.runtime.auto_creation import AutoCreation
 from lethe.broker.runtime.log_dirs import Space
 from lethe.broker.runtime.loop import AgentLoop, RequestRefused
 from lethe.broker.runtime.stored_configs import read_configs
+from lethe.protocol.kafka.admin_configs import (
+    DescribeConfigsRequest,
+)
 from lethe.protocol.kafka.cluster_queries import DescribeClusterRequest, FindCoordinatorRequest
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import Addressed, ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
-    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     ListGroupsRequest,
     ListGroupsResponse,

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import assert_never
 
 from lethe.controller.core import (
+    config_description,
+    config_requests,
     election_requests,
+    feature_requests,
     mutation_quotas,
     partition_creation_requests,
     reassignment_api,
     tasks_clients,
+    tasks_settings,
     topic_creation_requests,
     topic_deletion_requests,
+    user_requests,
 )
 from lethe.controller.core.step_context import StepContext
 
@@ -36,5 +41,15 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
             topic_deletion_requests.begin(step, task)
         case tasks_clients.AddRequestedPartitions():
             partition_creation_requests.begin(step, task)
+        case tasks_settings.AlterRequestedConfigs():
+            config_requests.begin(step, task)
+        case tasks_settings.DescribeRequestedConfigs():
+            config_description.begin(step, task)
+        case tasks_settings.AlterRequestedUsers():
+            user_requests.alter(step, task)
+        case tasks_settings.DescribeRequestedUsers():
+            user_requests.describe(step, task)
+        case tasks_settings.UpdateRequestedFeatures():
+            feature_requests.answer(step, task)
         case _:
             assert_never(task)

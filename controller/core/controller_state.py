@@ -41,6 +41,16 @@ from lethe.controller.core.events import (
     ZnodesWritten,
 )
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -73,6 +83,7 @@ class ControllerState(enum.IntEnum):
     UNCLEAN_LEADER_ELECTION_ENABLE = 13
     LIST_PARTITION_REASSIGNMENT = 15
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
+    UPDATE_FEATURES = 17
 
 
 def state_of(event: Queueable) -> ControllerState:  # noqa: C901 - a table of all events is meant to be long and flat
@@ -139,5 +150,12 @@ def _state_of_request(request: ControllerRequest) -> ControllerState:
             return ControllerState.ALTER_PARTITION_REASSIGNMENT
         case ListPartitionReassignmentsRequest():
             return ControllerState.LIST_PARTITION_REASSIGNMENT
+        case AlterConfigsRequest() | IncrementalAlterConfigsRequest() | DescribeConfigsRequest():
+            # Kafka's brokers handle these, and SCRAM users, outside of the controller's event thread.
+            return ControllerState.IDLE
+        case AlterUserScramCredentialsRequest() | DescribeUserScramCredentialsRequest():
+            return ControllerState.IDLE
+        case UpdateFeaturesRequest():
+            return ControllerState.UPDATE_FEATURES
         case _:
             assert_never(request)

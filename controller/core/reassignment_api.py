@@ -54,7 +54,7 @@ from lethe.protocol.kafka.admin_partitions import (
     named_partitions,
     topic_outcomes,
 )
-from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.errors import UNEXPECTED, ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, ZkError, read_error
@@ -66,9 +66,7 @@ _HAS_ARRIVED = RefusedPartition(
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     "The partition has its target replicas, and the former ones are being deleted.",
 )
-_NOT_WRITTEN = RefusedPartition(
-    ErrorCode.UNKNOWN_SERVER_ERROR, "The server experienced an unexpected error when processing the request."
-)
+_NOT_WRITTEN = RefusedPartition(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
 
 
 # --- altering -----------------------------------------------------------------------------------------------------

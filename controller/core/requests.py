@@ -36,7 +36,27 @@ from lethe.controller.core.tasks_requests import (
     ControlProven,
     ControlShutdown,
 )
+from lethe.controller.core.tasks_settings import (
+    AlterRequestedConfigs,
+    AlterRequestedUsers,
+    DescribeRequestedConfigs,
+    DescribeRequestedUsers,
+    SettingTask,
+    UpdateRequestedFeatures,
+)
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    ClusterRequest,
+    DescribeUserScramCredentialsRequest,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    ConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -87,7 +107,23 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
         case ListPartitionReassignmentsRequest():
             step.do(ListReassignments(event.key))
         case _:
-            assert_never(event.request)
+            step.do(_about_settings(event.key, event.request))
+
+
+def _about_settings(key: int, request: ConfigsRequest | ClusterRequest) -> SettingTask:
+    match request:
+        case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
+            return AlterRequestedConfigs(key)
+        case DescribeConfigsRequest():
+            return DescribeRequestedConfigs(key)
+        case AlterUserScramCredentialsRequest():
+            return AlterRequestedUsers(key)
+        case DescribeUserScramCredentialsRequest():
+            return DescribeRequestedUsers(key)
+        case UpdateFeaturesRequest():
+            return UpdateRequestedFeatures(key)
+        case _:
+            assert_never(request)
 
 
 def asked(context: Context, key: int, kind: type[R]) -> R:

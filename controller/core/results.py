@@ -21,6 +21,8 @@ from lethe.controller.core import (
     advertising,
     brokers,
     caches,
+    config_description,
+    config_requests,
     configuration,
     continuations,
     creation,
@@ -62,6 +64,7 @@ from lethe.controller.core import (
     tasks_power,
     tasks_reassignment,
     tasks_requests,
+    tasks_settings,
     tasks_trash,
     term,
     topic_creation_requests,
@@ -74,6 +77,7 @@ from lethe.controller.core import (
     trash_settings,
     undeleting,
     unreadable,
+    user_requests,
 )
 from lethe.controller.core.events import ProbesCompleted, Result, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
@@ -192,6 +196,16 @@ def _read(  # noqa: C901 - as flat as `_run`
             mutation_quotas.on_quota_read(step, then, outcomes)
         case tasks_clients.NewTopicsLookedUp():
             topic_creation_requests.on_new_topics_looked_up(step, then, outcomes)
+        case tasks_settings.ConfigsToAlterRead():
+            config_requests.on_configs_to_alter_read(step, then, outcomes)
+        case tasks_settings.ConfigsToDescribeRead():
+            config_description.on_configs_to_describe_read(step, then, outcomes)
+        case tasks_settings.UsersToAlterRead():
+            user_requests.on_users_to_alter_read(step, then, outcomes)
+        case tasks_settings.UsersListed():
+            user_requests.on_users_listed(step, then, outcomes)
+        case tasks_settings.UsersToDescribeRead():
+            user_requests.on_users_to_describe_read(step, then, outcomes)
         case tasks_clients.SupersededRead():
             reassignment_api.on_superseded_read(step, then, outcomes)
         case tasks_deletion.DeletionsListed():
@@ -317,6 +331,10 @@ def _written(  # noqa: C901 - as flat as `_run`
             topic_deletion_requests.on_requested_markers_written(step, then, outcomes)
         case tasks_clients.PartitionsAdded():
             partition_creation_requests.on_partitions_added(step, then, outcomes)
+        case tasks_settings.RequestedConfigsWritten():
+            config_requests.on_requested_configs_written(step, then, outcomes)
+        case tasks_settings.RequestedUsersWritten():
+            user_requests.on_requested_users_written(step, then, outcomes)
         case tasks_clients.SupersededRemoved():
             reassignment_api.on_superseded_removed(step, then, outcomes[0])
         case tasks_deletion.BegunNoted():

@@ -9,6 +9,11 @@ from typing import Final, NamedTuple
 from lethe.controller.core.client_wait_memory import PartitionsLed
 from lethe.controller.core.mutation_quota_rules import QuotaLevel
 from lethe.controller.core.tasks_reassignment import Target
+from lethe.controller.core.tasks_settings import (
+    SettingReadContinuation,
+    SettingTask,
+    SettingWriteContinuation,
+)
 from lethe.protocol.kafka.admin import CreatedTopic, DeletedTopic, GrowableTopic, GrownTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicId, TopicPartition
@@ -135,6 +140,7 @@ ClientTask = (
     | ListReassignments
     | ElectAsRequested
     | AwaitElected
+    | SettingTask
 )
 
 
@@ -209,5 +215,7 @@ class SupersededRemoved:
     rows: AlteredRows
 
 
-ClientReadContinuation = MutationQuotaRead | NewTopicsLookedUp | SupersededRead
-ClientWriteContinuation = NewTopicsWritten | RequestedMarkersWritten | PartitionsAdded | SupersededRemoved
+ClientReadContinuation = MutationQuotaRead | NewTopicsLookedUp | SupersededRead | SettingReadContinuation
+ClientWriteContinuation = (
+    NewTopicsWritten | RequestedMarkersWritten | PartitionsAdded | SupersededRemoved | SettingWriteContinuation
+)

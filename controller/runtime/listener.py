@@ -18,11 +18,12 @@ Brokers connect as they do among themselves: with TLS and SASL where the listene
 need ClusterAction (`adapters.security.inbound`).
 
 To clients the controller looks like a broker. Their requests are forwarded to a live broker
-(`adapters.kafka.forwarding_proxy`), whose versions they are given. Exceptions are four requests that clients send to
-every broker about its own state. The controller answers them as a broker without data does: a forwarded one would
-report another broker's data twice, or be refused. Where the controller does not lead or has no live broker, it closes
-clients' connections; clients have other addresses. It does so wherever the broker would take the client for another
-one, as with every listener that has TLS or SASL: nobody can act as a client at a broker but the client itself.
+(`adapters.kafka.forwarding_proxy`), whose versions they are given. Exceptions are requests that clients send to every
+broker about its own state. The controller answers three of them as a broker without data does, and describes and alters
+its own configuration: a forwarded request would report another broker's data twice, or be refused. Where the controller
+does not lead or has no live broker, it closes clients' connections; clients have other addresses. It does so wherever
+the broker would take the client for another one, as with every listener that has TLS or SASL: nobody can act as a
+client at a broker but the client itself.
 
 At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
 progress each, so a flood of requests delays the other events only briefly. Requests that are held do not count: they
@@ -50,16 +51,18 @@ from lethe.controller.core.effects import HoldRequest, Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.core.requests import refused
 from lethe.controller.runtime.metrics import ListenerView
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.forwarding import OwnApis
 from lethe.protocol.kafka.queries import (
-    BROKER_LOGGER_RESOURCE,
-    BROKER_RESOURCE,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListGroupsRequest,
@@ -95,6 +98,9 @@ OWN: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
     )
 }
 """Requests that the controller answers: of brokers, and of clients those that only a controller can answer."""
@@ -102,8 +108,10 @@ EMPTY: Final[Mapping[ApiKey, VersionRange]] = {
     api: SPOKEN[api] for api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LIST_TRANSACTIONS)
 }
 """Requests that clients send to every broker about its own state."""
-EMPTY_OF_OURS: Final[Mapping[ApiKey, VersionRange]] = {api: SPOKEN[api] for api in (ApiKey.DESCRIBE_CONFIGS,)}
-"""The same, where the request is about the controller itself; others are forwarded."""
+CONFIGS: Final[Mapping[ApiKey, VersionRange]] = {
+    api: SPOKEN[api] for api in (ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+}
+"""Requests that the controller answers where they are about itself; others are forwarded."""
 NO_LOGS: Final = "(a controller, which keeps no logs)"
 """The controller's one log directory: clients treat an answer without directories as a refusal."""
 MAX_AT_ONCE: Final = 100
@@ -153,7 +161,7 @@ class BrokerListener:
         self._max_wait_ms = max_wait_ms
         self._request_slots = asyncio.Semaphore(max_at_once)
         self._proxy = proxy
-        claims = OwnApis(EMPTY_OF_OURS, functools.partial(_is_about, str(controller_id)))
+        claims = OwnApis(CONFIGS, functools.partial(_is_about, str(controller_id)))
         self._inbound = inbound
         self._server = KafkaServer(
             inbound.guarded(self._handle),
@@ -269,21 +277,20 @@ def _empty_answer(request: Request) -> Response | None:
             return ListTransactionsResponse(ErrorCode.NONE)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((LogDir(ErrorCode.NONE, NO_LOGS, ()),))
-        case DescribeConfigsRequest(resources=resources):
-            results = (
-                DescribedConfigs(ErrorCode.NONE, None, each.resource_type, each.resource_name, ()) for each in resources
-            )
-            return DescribeConfigsResponse(tuple(results))
         case _:
             return None
 
 
 def _is_about(controller: str, request: Request) -> bool:
     """Return True where the request is about the configuration of the controller itself."""
-    return isinstance(request, DescribeConfigsRequest) and any(
-        each.resource_type in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE) and each.resource_name == controller
-        for each in request.resources
-    )
+    match request:
+        case DescribeConfigsRequest():
+            named = [each[:2] for each in request.resources]
+        case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
+            named = [each[:2] for each in request.resources]
+        case _:
+            return False
+    return any((kind, controller) in named for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE))
 
 
 def proxy_for(
@@ -292,7 +299,7 @@ def proxy_for(
     """Return the proxy that forwards clients of the listener."""
     return ForwardingProxy(
         OWN,
-        {**EMPTY, **EMPTY_OF_OURS},
+        {**EMPTY, **CONFIGS},
         client_id,
         connect_timeout_ms=connect_timeout_ms,
         max_answer_bytes=max_answer_bytes,

@@ -8,6 +8,7 @@ from typing import Final
 
 from lethe.protocol.kafka import (
     codec_admin,
+    codec_admin_cluster,
     codec_cluster,
     codec_consumers,
     codec_control,
@@ -76,6 +77,31 @@ BINDINGS: Final[Mapping[ApiKey, tuple[str, Callable[[int], Binding], Callable[[i
             "ListPartitionReassignments",
             codec_admin.list_partition_reassignments_request,
             codec_admin.list_partition_reassignments_response,
+        ),
+        ApiKey.ALTER_CONFIGS: (
+            "AlterConfigs",
+            codec_admin_cluster.alter_configs_request,
+            codec_admin_cluster.alter_configs_response,
+        ),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+            "IncrementalAlterConfigs",
+            codec_admin_cluster.incremental_alter_configs_request,
+            codec_admin_cluster.alter_configs_response,
+        ),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+            "DescribeUserScramCredentials",
+            codec_admin_cluster.describe_user_scram_credentials_request,
+            codec_admin_cluster.describe_user_scram_credentials_response,
+        ),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+            "AlterUserScramCredentials",
+            codec_admin_cluster.alter_user_scram_credentials_request,
+            codec_admin_cluster.alter_user_scram_credentials_response,
+        ),
+        ApiKey.UPDATE_FEATURES: (
+            "UpdateFeatures",
+            codec_admin_cluster.update_features_request,
+            codec_admin_cluster.update_features_response,
         ),
         ApiKey.METADATA: ("Metadata", codec_queries.metadata_request, codec_queries.metadata_response),
         ApiKey.API_VERSIONS: ("ApiVersions", codec_queries.api_versions_request, codec_queries.api_versions_response),

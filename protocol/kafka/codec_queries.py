@@ -6,6 +6,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
+from lethe.protocol.kafka.admin_configs import (
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.codec_control import Binding
 from lethe.protocol.kafka.codec_layout import Shape
 from lethe.protocol.kafka.codec_primitives import Unencodable
@@ -16,11 +22,7 @@ from lethe.protocol.kafka.queries import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    DescribableConfigs,
     DescribableTopic,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     FinalizedFeature,

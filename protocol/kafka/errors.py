@@ -50,6 +50,9 @@ class ErrorCode(enum.IntEnum):
     ELECTION_NOT_NEEDED = 84
     NO_REASSIGNMENT_IN_PROGRESS = 85
     THROTTLING_QUOTA_EXCEEDED = 89
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
     INVALID_UPDATE_VERSION = 95
     UNKNOWN_TOPIC_ID = 100
     BROKER_ID_NOT_REGISTERED = 102
@@ -57,6 +60,10 @@ class ErrorCode(enum.IntEnum):
     INELIGIBLE_REPLICA = 107
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+
+
+UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+"""Kafka's words for UNKNOWN_SERVER_ERROR."""
 
 
 def error_name(code: int) -> str:

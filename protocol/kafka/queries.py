@@ -1,9 +1,10 @@
 """Requests that clients and brokers send, and their responses, independent of version.
 
-Clients and our survey send ApiVersions, Metadata, DescribeConfigs and DescribeLogDirs to a broker, and ListGroups and
-ListTransactions to every broker. `cluster_queries` has the requests about brokers and coordinators, `group_offsets`
-those to a group's coordinator, `sasl` those of a SASL exchange, `to_controller` those to the controller. A field that a
-version lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
+Clients and our survey send ApiVersions, Metadata and DescribeLogDirs to a broker, and ListGroups and ListTransactions
+to every broker. `admin_configs` has the requests about configurations, `cluster_queries` those about brokers and
+coordinators, `group_offsets` those to a group's coordinator, `sasl` those of a SASL exchange, `to_controller` those to
+the controller. A field that a version lacks has its default after decoding and is dropped on encoding, like Kafka's
+ignorable fields.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -25,7 +36,6 @@ from lethe.protocol.kafka.cluster_queries import (
     DiscoveryResponse,
     FindCoordinatorRequest,
 )
-from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.consumers import (
     NO_AUTHORIZED_OPERATIONS,
     DescribeGroupsRequest,
@@ -248,43 +258,6 @@ class ListTransactionsResponse:
     throttle_time_ms: int = 0
 
 
-# --- DescribeConfigs ----------------------------------------------------------------------------------------------
-
-BROKER_RESOURCE: Final = 4
-"""Kafka's number for the configuration of a broker; the resource name is the broker's id."""
-BROKER_LOGGER_RESOURCE: Final = 8
-"""Kafka's number for the log levels of a broker."""
-
-
-class DescribableConfigs(NamedTuple):
-    """A resource whose configuration is requested. `names`: None for all properties."""
-
-    resource_type: int
-    resource_name: str
-    names: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsRequest:
-    resources: tuple[DescribableConfigs, ...]
-    include_synonyms: bool = False
-    include_documentation: bool = False
-
-
-class DescribedConfigs(NamedTuple):
-    error: int
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-    entries: tuple[ConfigEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeConfigsResponse:
-    results: tuple[DescribedConfigs, ...]
-    throttle_time_ms: int = 0
-
-
 # --- requests on a controller's channel to a broker ---------------------------------------------------------------
 
 ChannelRequest = ControlRequest | DescribeLogDirsRequest
@@ -303,7 +276,6 @@ ClientRequest = (
     ApiVersionsRequest
     | MetadataRequest
     | DescribeLogDirsRequest
-    | DescribeConfigsRequest
     | DiscoveryRequest
     | ListGroupsRequest
     | ListTransactionsRequest
@@ -318,7 +290,6 @@ ClientResponse = (
     ApiVersionsResponse
     | MetadataResponse
     | DescribeLogDirsResponse
-    | DescribeConfigsResponse
     | DiscoveryResponse
     | ListGroupsResponse
     | ListTransactionsResponse
@@ -343,6 +314,12 @@ _API_OF_ADMIN: Final[Mapping[type[AdminRequest | DiscoveryRequest], ApiKey]] = M
         ElectLeadersRequest: ApiKey.ELECT_LEADERS,
         AlterPartitionReassignmentsRequest: ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ListPartitionReassignmentsRequest: ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        DescribeConfigsRequest: ApiKey.DESCRIBE_CONFIGS,
+        AlterConfigsRequest: ApiKey.ALTER_CONFIGS,
+        IncrementalAlterConfigsRequest: ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        DescribeUserScramCredentialsRequest: ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        AlterUserScramCredentialsRequest: ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        UpdateFeaturesRequest: ApiKey.UPDATE_FEATURES,
         DescribeClusterRequest: ApiKey.DESCRIBE_CLUSTER,
         FindCoordinatorRequest: ApiKey.FIND_COORDINATOR,
     }
@@ -362,8 +339,6 @@ def api_of_request(request: Request) -> ApiKey:
             return ApiKey.METADATA
         case DescribeLogDirsRequest():
             return ApiKey.DESCRIBE_LOG_DIRS
-        case DescribeConfigsRequest():
-            return ApiKey.DESCRIBE_CONFIGS
         case ControlledShutdownRequest():
             return ApiKey.CONTROLLED_SHUTDOWN
         case AlterPartitionRequest():

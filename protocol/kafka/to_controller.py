@@ -1,6 +1,7 @@
 """Requests of brokers to their controller, and its responses, independent of version.
 
-At the end are the unions of all requests to a controller, with those of clients (`admin`, `admin_partitions`).
+At the end are the unions of all requests to a controller, with those of clients (`admin`, `admin_partitions`,
+`admin_configs`, `admin_cluster`).
 
 A field that a version lacks has its default after decoding and is dropped on encoding, like Kafka's ignorable fields.
 """
@@ -21,6 +22,29 @@ from lethe.protocol.kafka.admin import (
     TopicResponse,
     topic_error_response,
     topic_errors,
+)
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ClusterRequest,
+    ClusterResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    cluster_error_response,
+    cluster_errors,
+)
+from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ConfigsRequest,
+    ConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    configs_error_response,
+    configs_errors,
 )
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
@@ -142,8 +166,8 @@ class AllocateProducerIdsResponse:
 
 BrokersRequest = ControlledShutdownRequest | AlterPartitionRequest | AllocateProducerIdsRequest
 BrokersResponse = ControlledShutdownResponse | AlterPartitionResponse | AllocateProducerIdsResponse
-AdminRequest = TopicRequest | PartitionRequest
-AdminResponse = TopicResponse | PartitionResponse
+AdminRequest = TopicRequest | PartitionRequest | ConfigsRequest | ClusterRequest
+AdminResponse = TopicResponse | PartitionResponse | ConfigsResponse | ClusterResponse
 ControllerRequest = BrokersRequest | AdminRequest
 ControllerResponse = BrokersResponse | AdminResponse
 
@@ -162,6 +186,10 @@ def error_response(request: ControllerRequest, error: int, message: str | None =
             return topic_error_response(request, error, message)
         case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
             return partition_error_response(request, error, message)
+        case AlterConfigsRequest() | IncrementalAlterConfigsRequest() | DescribeConfigsRequest():
+            return configs_error_response(request, error, message)
+        case AlterUserScramCredentialsRequest() | DescribeUserScramCredentialsRequest() | UpdateFeaturesRequest():
+            return cluster_error_response(request, error, message)
 
 
 def errors_of(response: ControllerResponse) -> tuple[int, ...]:
@@ -175,3 +203,7 @@ def errors_of(response: ControllerResponse) -> tuple[int, ...]:
             return topic_errors(response)
         case ElectLeadersResponse() | AlterPartitionReassignmentsResponse() | ListPartitionReassignmentsResponse():
             return partition_errors(response)
+        case AlterConfigsResponse() | DescribeConfigsResponse():
+            return configs_errors(response)
+        case AlterUserScramCredentialsResponse() | DescribeUserScramCredentialsResponse() | UpdateFeaturesResponse():
+            return cluster_errors(response)

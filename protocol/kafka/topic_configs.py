@@ -121,7 +121,7 @@ def _any(_name: str, _value: Value) -> None:
     pass
 
 
-def _between(low: int, high: int | None = None) -> Check:
+def between(low: int, high: int | None = None) -> Check:
     def check(name: str, value: Value) -> None:
         if not isinstance(value, int | float):
             raise TypeError(f"{name} is no number: {value!r}")
@@ -196,40 +196,40 @@ _INT, _LONG, _LIST, _BOOLEAN, _STRING = (
 _COMPRESSION: Final = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
-    "segment.bytes": TopicConfig(_INT, "1073741824", _between(14)),
-    "segment.ms": TopicConfig(_LONG, "604800000", _between(1)),
-    "segment.jitter.ms": TopicConfig(_LONG, "0", _between(0)),
-    "segment.index.bytes": TopicConfig(_INT, "10485760", _between(4)),
-    "flush.messages": TopicConfig(_LONG, str(LONG_MAX), _between(1)),
-    "flush.ms": TopicConfig(_LONG, str(LONG_MAX), _between(0)),
+    "segment.bytes": TopicConfig(_INT, "1073741824", between(14)),
+    "segment.ms": TopicConfig(_LONG, "604800000", between(1)),
+    "segment.jitter.ms": TopicConfig(_LONG, "0", between(0)),
+    "segment.index.bytes": TopicConfig(_INT, "10485760", between(4)),
+    "flush.messages": TopicConfig(_LONG, str(LONG_MAX), between(1)),
+    "flush.ms": TopicConfig(_LONG, str(LONG_MAX), between(0)),
     "retention.bytes": TopicConfig(_LONG, "-1", _any),
-    "retention.ms": TopicConfig(_LONG, "604800000", _between(-1)),
-    "max.message.bytes": TopicConfig(_INT, "1048588", _between(0)),
-    "index.interval.bytes": TopicConfig(_INT, "4096", _between(0)),
-    "delete.retention.ms": TopicConfig(_LONG, "86400000", _between(0)),
-    "min.compaction.lag.ms": TopicConfig(_LONG, "0", _between(0)),
-    "max.compaction.lag.ms": TopicConfig(_LONG, str(LONG_MAX), _between(1)),
-    "file.delete.delay.ms": TopicConfig(_LONG, "60000", _between(0)),
-    "min.cleanable.dirty.ratio": TopicConfig(ValueType.DOUBLE, "0.5", _between(0, 1)),
+    "retention.ms": TopicConfig(_LONG, "604800000", between(-1)),
+    "max.message.bytes": TopicConfig(_INT, "1048588", between(0)),
+    "index.interval.bytes": TopicConfig(_INT, "4096", between(0)),
+    "delete.retention.ms": TopicConfig(_LONG, "86400000", between(0)),
+    "min.compaction.lag.ms": TopicConfig(_LONG, "0", between(0)),
+    "max.compaction.lag.ms": TopicConfig(_LONG, str(LONG_MAX), between(1)),
+    "file.delete.delay.ms": TopicConfig(_LONG, "60000", between(0)),
+    "min.cleanable.dirty.ratio": TopicConfig(ValueType.DOUBLE, "0.5", between(0, 1)),
     "cleanup.policy": TopicConfig(_LIST, "delete", _one_of("compact", "delete")),
     "unclean.leader.election.enable": TopicConfig(_BOOLEAN, "false", _any),
-    "min.insync.replicas": TopicConfig(_INT, "1", _between(1)),
+    "min.insync.replicas": TopicConfig(_INT, "1", between(1)),
     "compression.type": TopicConfig(_STRING, "producer", _COMPRESSION),
     "compression.gzip.level": TopicConfig(_INT, "-1", _gzip_level),
-    "compression.lz4.level": TopicConfig(_INT, "9", _between(1, 17)),
-    "compression.zstd.level": TopicConfig(_INT, "3", _between(-131072, 22)),
+    "compression.lz4.level": TopicConfig(_INT, "9", between(1, 17)),
+    "compression.zstd.level": TopicConfig(_INT, "3", between(-131072, 22)),
     "preallocate": TopicConfig(_BOOLEAN, "false", _any),
     "message.format.version": TopicConfig(_STRING, "3.0-IV1", _format_version),
     "message.timestamp.type": TopicConfig(_STRING, "CreateTime", _one_of("CreateTime", "LogAppendTime")),
-    "message.timestamp.difference.max.ms": TopicConfig(_LONG, str(LONG_MAX), _between(0)),
-    "message.timestamp.before.max.ms": TopicConfig(_LONG, str(LONG_MAX), _between(0)),
-    "message.timestamp.after.max.ms": TopicConfig(_LONG, str(LONG_MAX), _between(0)),
+    "message.timestamp.difference.max.ms": TopicConfig(_LONG, str(LONG_MAX), between(0)),
+    "message.timestamp.before.max.ms": TopicConfig(_LONG, str(LONG_MAX), between(0)),
+    "message.timestamp.after.max.ms": TopicConfig(_LONG, str(LONG_MAX), between(0)),
     "leader.replication.throttled.replicas": TopicConfig(_LIST, "", _throttled_replicas),
     "follower.replication.throttled.replicas": TopicConfig(_LIST, "", _throttled_replicas),
     "message.downconversion.enable": TopicConfig(_BOOLEAN, "true", _any),
     "remote.storage.enable": TopicConfig(_BOOLEAN, "false", _any),
-    "local.retention.ms": TopicConfig(_LONG, "-2", _between(-2)),
-    "local.retention.bytes": TopicConfig(_LONG, "-2", _between(-2)),
+    "local.retention.ms": TopicConfig(_LONG, "-2", between(-2)),
+    "local.retention.bytes": TopicConfig(_LONG, "-2", between(-2)),
     "remote.log.copy.disable": TopicConfig(_BOOLEAN, "false", _any),
     "remote.log.delete.on.disable": TopicConfig(_BOOLEAN, "false", _any),
 }

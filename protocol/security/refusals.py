@@ -5,6 +5,9 @@ LeaderAndIsr, StopReplica                    the error at the top and for each p
 UpdateMetadata, ControlledShutdown, AlterPartition, AllocateProducerIds, DescribeLogDirs    the error at the top
 ElectLeaders, AlterPartitionReassignments    the error at the top and for each partition that is named
 ListPartitionReassignments                   the error at the top
+DescribeUserScramCredentials, UpdateFeatures the error at the top
+AlterUserScramCredentials                    the error for each user
+AlterConfigs, IncrementalAlterConfigs        the error for each resource that is refused
 DescribeConfigs                              the error for each resource that is refused
 FindCoordinator                              the error for each key that is refused
 Metadata of named topics                     the error for each topic that is refused, without its id
@@ -15,7 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -25,10 +39,6 @@ from lethe.protocol.kafka.cluster_queries import Coordinator, FindCoordinatorReq
 from lethe.protocol.kafka.control import Addressed, uniform_response
 from lethe.protocol.kafka.errors import ErrorCode, error_message
 from lethe.protocol.kafka.queries import (
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListGroupsResponse,
@@ -45,8 +55,12 @@ from lethe.protocol.kafka.to_controller import (
     ControlledShutdownRequest,
     error_response,
 )
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.security.authorizer import Action
 from lethe.protocol.security.rights import config_action, coordinator_action, error_of
+
+_CLUSTER_WORDS: Final = "Cluster authorization failed."
+"""UpdateFeatures has the words of the error; others leave them to the client."""
 
 
 def refused_response(request: Request, action: Action) -> Response:
@@ -58,6 +72,10 @@ def refused_response(request: Request, action: Action) -> Response:
         case ControlledShutdownRequest() | AlterPartitionRequest() | AllocateProducerIdsRequest():
             return error_response(request, error)
         case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
+            return error_response(request, error)
+        case UpdateFeaturesRequest():
+            return error_response(request, error, _CLUSTER_WORDS)
+        case AlterUserScramCredentialsRequest() | DescribeUserScramCredentialsRequest():
             return error_response(request, error)
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((), error)
@@ -102,7 +120,7 @@ def _refused_topic(topic: MetadataTopic, *, keeps_name: bool) -> MetadataTopic:
 
 
 def _described(result: DescribedConfigs, refused: Collection[Action]) -> DescribedConfigs:
-    action = config_action(DescribableConfigs(result.resource_type, result.resource_name))
+    action = config_action(Operation.DESCRIBE_CONFIGS, result.resource_type, result.resource_name)
     if action is None or action not in refused:
         return result
     error = error_of(action)

@@ -22,16 +22,20 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lethe.protocol.kafka.admin import CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+)
 from lethe.protocol.kafka.cluster_queries import GROUP, SHARE, TRANSACTION, FindCoordinatorRequest
 from lethe.protocol.kafka.consumers import DescribeGroupsRequest, ListOffsetsRequest
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from lethe.protocol.kafka.queries import (
-    BROKER_LOGGER_RESOURCE,
-    BROKER_RESOURCE,
-    DescribableConfigs,
-    DescribeConfigsRequest,
     ListGroupsResponse,
     ListTransactionsResponse,
     MetadataResponse,
@@ -42,9 +46,7 @@ from lethe.protocol.kafka.queries import (
 from lethe.protocol.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lethe.protocol.security.authorizer import Action, Authorizer, Client, Sender, cluster_action
 
-_TOPIC_RESOURCE: Final = 2
-_CLIENT_METRICS_RESOURCE: Final = 16
-_OF_CLUSTER: Final = frozenset({BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, _CLIENT_METRICS_RESOURCE})
+_OF_CLUSTER: Final = frozenset({BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE})
 
 
 class Where(enum.Enum):
@@ -74,13 +76,11 @@ class Right(NamedTuple):
         return tuple(Action(self.operation, self.resource_type, name) for name in self.names(message))
 
 
-def config_action(resource: DescribableConfigs) -> Action | None:
-    """Return what describing this resource is; None for a type that Kafka refuses with INVALID_REQUEST."""
-    if resource.resource_type in _OF_CLUSTER:
-        return cluster_action(Operation.DESCRIBE_CONFIGS)
-    if resource.resource_type == _TOPIC_RESOURCE:
-        return Action(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, resource.resource_name)
-    return None
+def config_action(operation: Operation, resource_type: int, name: str) -> Action | None:
+    """Return what describing or altering this resource is; None for a type that Kafka refuses with INVALID_REQUEST."""
+    if resource_type in _OF_CLUSTER:
+        return cluster_action(operation)
+    return Action(operation, ResourceType.TOPIC, name) if resource_type == TOPIC_RESOURCE else None
 
 
 def coordinator_action(key_type: int, key: str) -> Action | None:
@@ -123,7 +123,7 @@ def _topics(message: Request | Response) -> tuple[str, ...]:
 def _described(resource_type: ResourceType) -> Callable[[Request | Response], tuple[str, ...]]:
     def names(message: Request | Response) -> tuple[str, ...]:
         resources = message.resources if isinstance(message, DescribeConfigsRequest) else ()
-        actions = filter(None, map(config_action, resources))
+        actions = filter(None, (config_action(Operation.DESCRIBE_CONFIGS, *each[:2]) for each in resources))
         return tuple(dict.fromkeys(action.name for action in actions if action.resource_type is resource_type))
 
     return names
@@ -156,12 +156,29 @@ def _refused_topics(message: Request | Response) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in refused if name is not None))
 
 
+def _refused_configs(resource_type: ResourceType) -> Callable[[Request | Response], tuple[str, ...]]:
+    """Return what names the topics, or the cluster, whose configuration the controller refused to alter."""
+
+    def names(message: Request | Response) -> tuple[str, ...]:
+        rows = message.resources if isinstance(message, AlterConfigsResponse) else ()
+        refused = (each for each in rows if each.error == _ERRORS[resource_type])
+        actions = filter(None, (config_action(Operation.ALTER_CONFIGS, each.type, each.name) for each in refused))
+        return tuple(dict.fromkeys(action.name for action in actions))
+
+    return names
+
+
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
 def _on_cluster(operation: Operation) -> tuple[Right, ...]:
     return (Right(operation, ResourceType.CLUSTER, Where.CLUSTER, _cluster),)
 
+
+_ALTER_CONFIGS: Final = tuple(
+    Right(Operation.ALTER_CONFIGS, resource_type, Where.CHANGE, _refused_configs(resource_type))
+    for resource_type in (ResourceType.CLUSTER, ResourceType.TOPIC)
+)
 
 RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
     {
@@ -205,6 +222,11 @@ RIGHTS: Final[Mapping[ApiKey, tuple[Right, ...]]] = MappingProxyType(
             Right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, Where.EACH, _described(ResourceType.CLUSTER)),
             Right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, Where.EACH, _described(ResourceType.TOPIC)),
         ),
+        ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _on_cluster(Operation.DESCRIBE),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _on_cluster(Operation.ALTER),
+        ApiKey.UPDATE_FEATURES: _on_cluster(Operation.ALTER),
         ApiKey.DESCRIBE_LOG_DIRS: _on_cluster(Operation.DESCRIBE),
         ApiKey.CREATE_TOPICS: (
             Right(

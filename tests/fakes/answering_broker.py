@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from lethe.adapters.kafka.server import Close, KafkaServer, Peer
+from lethe.protocol.kafka.admin_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.control import Addressed, ApiKey, StopReplicaRequest, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,

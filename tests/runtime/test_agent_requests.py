@@ -16,6 +16,12 @@ from lethe.protocol.kafka.admin import (
     DeleteTopicsRequest,
     GrowableTopic,
 )
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -31,10 +37,6 @@ from lethe.protocol.kafka.cluster_queries import (
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
-    BROKER_RESOURCE,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     MetadataRequest,

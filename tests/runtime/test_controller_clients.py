@@ -29,6 +29,7 @@ from lethe.protocol.kafka.admin import (
     GrowableTopic,
     GrownTopic,
 )
+from lethe.protocol.kafka.admin_cluster import AlterUserScramCredentialsRequest, ScramDeletion
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -316,6 +317,7 @@ REQUESTS: list[AdminRequest] = [
     elect("orders", ElectionKind.PREFERRED),
     move("orders", (2, 1)),
     ListPartitionReassignmentsRequest(None, LIMIT_MS),
+    AlterUserScramCredentialsRequest((ScramDeletion("u", 1),), ()),
 ]
 
 

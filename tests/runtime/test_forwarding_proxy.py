@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,17 +16,22 @@ from lethe.adapters.security.access import AccessSettings
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.inbound import Inbound, InboundSettings, ListenerSettings
 from lethe.adapters.security.login import SaslLogin
+from lethe.controller.core.effects import Reply
 from lethe.controller.core.events import BrokerRequested, ClientRequested
 from lethe.controller.runtime.listener import EMPTY, NO_LOGS, OWN, BrokerListener, proxy_for
+from lethe.protocol.kafka.admin_configs import (
+    AlterableResource,
+    AlterConfigsRequest,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.codec import decode_response, encode_request
 from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.kafka.forwarding import ENVELOPE
 from lethe.protocol.kafka.queries import (
     ApiVersionsRequest,
     ApiVersionsResponse,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListGroupsRequest,
@@ -35,7 +40,10 @@ from lethe.protocol.kafka.queries import (
     ListTransactionsResponse,
     LogDir,
     MetadataRequest,
+    api_of_request,
 )
+from lethe.protocol.kafka.to_controller import AdminRequest, error_response
+from lethe.protocol.kafka.versions import SPOKEN
 from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from lethe.protocol.security.authorizer import Acls
 from lethe.protocol.security.jaas import parse_config
@@ -102,6 +110,8 @@ class Bench:
             "1000", connect_timeout_ms=connect_timeout_ms, max_answer_bytes=100 << 20, reach=reach
         )
         self.posted: list[BrokerRequested | ClientRequested] = []
+        """What the core is asked."""
+        self.answered: list[str] = []
         self.listener = BrokerListener(
             self.posted.append,
             self,
@@ -115,7 +125,7 @@ class Bench:
         self.ports: dict[str, int] = {}
 
     def request_answered(self, request: str, seconds: float, errors: Mapping[str, int]) -> None:
-        raise AssertionError(f"nobody asked for {request}")
+        self.answered.append(request)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Bench"]:
@@ -284,23 +294,44 @@ async def test_requests_that_go_to_every_broker_are_answered_as_by_one_that_has_
         assert broker.frames == []
 
 
-async def test_the_controllers_configuration_is_empty_and_that_of_others_is_asked_of_a_broker() -> None:
+AboutConfigs = Callable[[tuple[tuple[int, str], ...]], AdminRequest]
+
+
+def describing(resources: tuple[tuple[int, str], ...]) -> AdminRequest:
+    return DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources))
+
+
+def altering(resources: tuple[tuple[int, str], ...]) -> AdminRequest:
+    return IncrementalAlterConfigsRequest(tuple(AlterableResource(*each, ()) for each in resources))
+
+
+def replacing(resources: tuple[tuple[int, str], ...]) -> AdminRequest:
+    return AlterConfigsRequest(tuple(AlterableResource(*each, ()) for each in resources))
+
+
+@pytest.mark.parametrize("about", [describing, altering, replacing])
+async def test_the_core_is_asked_about_the_controllers_configuration_and_a_broker_about_others(
+    about: AboutConfigs,
+) -> None:
     broker = ForwardedBroker(1)
 
     def asked(number: int, *resources: tuple[int, str]) -> bytes:
-        question = DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources))
-        payload = encode_request(question, 4, number, "me")
+        question = about(resources)
+        payload = encode_request(question, SPOKEN[api_of_request(question)].max, number, "me")
         return struct.pack(">i", len(payload)) + payload
 
     async with Bench(broker).running() as bench, bench.client() as client:
-        for resource_type in (4, 8):
-            frame = asked(7, (resource_type, "1000"))
+        for resources in (((4, "1000"),), ((8, "1000"),), ((2, "t"), (4, "1000"))):
+            frame, question = asked(7, *resources), about(resources)
             client.send(frame[:20])
             await client.writer.drain()
-            answer = await client.ask(frame[20:])
-            empty = DescribedConfigs(0, None, resource_type, "1000", ())
-            wanted = DescribeConfigsResponse((empty,))
-            assert decode_response(ApiKey.DESCRIBE_CONFIGS, 4, answer[4:]) == (7, wanted)
+            client.send(frame[20:])
+            await reach(lambda: len(bench.posted) > len(bench.answered))
+            assert bench.posted[-1].request == question
+            wanted = error_response(question, 42)
+            bench.listener.reply(Reply(bench.posted[-1].key, wanted))
+            answer, api = await client.receive(), api_of_request(question)
+            assert decode_response(api, SPOKEN[api].max, answer[4:]) == (7, wanted)
         assert broker.frames == []
         large = ((2, "x" * 100),) * 1_000
         for frame in (asked(8, (4, "1")), asked(9, (2, "1000")), asked(10, *large), asked(11)[:-1] + b"\xff"):
@@ -450,8 +481,8 @@ async def test_a_client_that_goes_takes_its_way_with_it() -> None:
 # --- what is not right --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("api", [ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA])
-async def test_what_a_controller_orders_is_not_passed_on(api: ApiKey) -> None:
+@pytest.mark.parametrize("api", [ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ENVELOPE])
+async def test_what_a_controller_orders_is_not_passed_on(api: int) -> None:
     broker = ForwardedBroker(1)
     async with Bench(broker).running() as bench, bench.client() as client:
         client.send(request(api, 0, 1))

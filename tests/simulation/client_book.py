@@ -30,7 +30,6 @@ from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectionKind,
     ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
 )
 from lethe.protocol.kafka.to_controller import AdminRequest
 from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -119,7 +118,7 @@ def names(request: AdminRequest, incarnation: Incarnation) -> bool:
             return electable is None or any(each.topic == incarnation.name for each in electable)
         case AlterPartitionReassignmentsRequest(topics=movable):
             return any(each.topic == incarnation.name for each in movable)
-        case CreateTopicsRequest() | ListPartitionReassignmentsRequest():
+        case _:
             return False
 
 

@@ -8,10 +8,14 @@ import pytest
 
 from lethe.broker.core.config_queries import BrokerProperty, OwnSettings, answer_describe_configs, needed_paths
 from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.protocol.kafka.admin_configs import (
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
 from lethe.protocol.kafka.config_synonyms import ConfigType
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import DescribableConfigs, DescribeConfigsRequest, DescribedConfigs
 from lethe.protocol.kafka.topic_configs import TOPIC_CONFIGS
 from lethe.protocol.kafka.topic_defaults import ConfigSource
 from lethe.protocol.vocabulary import BrokerId

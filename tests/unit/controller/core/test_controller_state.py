@@ -94,4 +94,5 @@ def test_numbers_are_those_of_kafkas_gauge() -> None:
         "UNCLEAN_LEADER_ELECTION_ENABLE": 13,
         "LIST_PARTITION_REASSIGNMENT": 15,
         "UPDATE_METADATA_RESPONSE_RECEIVED": 16,
+        "UPDATE_FEATURES": 17,
     }

@@ -6,6 +6,21 @@ from uuid import UUID
 
 import pytest
 
+from lethe.protocol.kafka.admin_cluster import (
+    AlteredUser,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    ScramDeletion,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_RESOURCE,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -21,12 +36,7 @@ from lethe.protocol.kafka.cluster_queries import (
 from lethe.protocol.kafka.codec import encode_response
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.queries import (
-    BROKER_RESOURCE,
     ApiVersionsRequest,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     ListedGroup,
@@ -81,6 +91,8 @@ def row(name: str | None, error: int = 0, topic_id: TopicId | None = X) -> Metad
         ElectLeadersRequest(None, 0),
         AlterPartitionReassignmentsRequest((), 0),
         ListPartitionReassignmentsRequest(None, 0),
+        DescribeUserScramCredentialsRequest(("u",)),
+        UpdateFeaturesRequest((), 0),
     ],
     ids=lambda each: type(getattr(each, "request", each)).__name__,
 )
@@ -89,6 +101,14 @@ def test_a_request_that_is_refused_as_a_whole_has_the_error_at_the_top_and_can_b
     assert answer.error == 31  # type: ignore[union-attr]
     api = api_of_request(request_)
     assert encode_response(api, SPOKEN[api].max, 1, answer)
+
+
+def test_each_user_whose_credentials_may_not_be_altered_has_the_error() -> None:
+    request = AlterUserScramCredentialsRequest(
+        (ScramDeletion("b", 1), ScramDeletion("a", 1), ScramDeletion("b", 2)), ()
+    )
+    rows = AlteredUser("a", 31), AlteredUser("b", 31)
+    assert refused_response(request, COMMAND) == AlterUserScramCredentialsResponse(rows)
 
 
 def test_leader_and_isr_and_stop_replica_have_it_for_each_partition_as_well() -> None:

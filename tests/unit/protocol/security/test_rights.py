@@ -16,6 +16,19 @@ from lethe.protocol.kafka.admin import (
     GrowableTopic,
     GrownTopic,
 )
+from lethe.protocol.kafka.admin_cluster import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    UpdateFeaturesRequest,
+)
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    AlterConfigsResponse,
+    AlteredResource,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -33,11 +46,7 @@ from lethe.protocol.kafka.group_offsets import (
     TopicToCommit,
 )
 from lethe.protocol.kafka.queries import (
-    BROKER_LOGGER_RESOURCE,
-    BROKER_RESOURCE,
     ApiVersionsRequest,
-    DescribableConfigs,
-    DescribeConfigsRequest,
     DescribeLogDirsRequest,
     ListedGroup,
     ListedTransaction,
@@ -102,6 +111,9 @@ def test_every_api_has_its_rights() -> None:
         (ElectLeadersRequest(None, 0), cluster_action(Operation.ALTER)),
         (AlterPartitionReassignmentsRequest((), 0), cluster_action(Operation.ALTER)),
         (ListPartitionReassignmentsRequest(None, 0), cluster_action(Operation.DESCRIBE)),
+        (AlterUserScramCredentialsRequest((), ()), cluster_action(Operation.ALTER)),
+        (DescribeUserScramCredentialsRequest(None), cluster_action(Operation.DESCRIBE)),
+        (UpdateFeaturesRequest((), 0), cluster_action(Operation.ALTER)),
         (OffsetCommitRequest("g", ()), Action(Operation.READ, ResourceType.GROUP, "g")),
         (OffsetFetchRequest("g"), Action(Operation.DESCRIBE, ResourceType.GROUP, "g")),
     ],
@@ -211,6 +223,14 @@ def test_each_group_and_topic_that_is_asked_about_is_looked_at() -> None:
     assert refused_actions(rights, ANN, ApiKey.LIST_OFFSETS, offsets, Where.EACH) == {topic}
 
 
+@pytest.mark.parametrize("api", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS], ids=str)
+def test_what_may_not_be_altered_is_noted_by_the_right_that_is_missing(api: ApiKey) -> None:
+    rows = (AlteredResource(31, None, 4, "1"), AlteredResource(29, None, 2, "t"), AlteredResource(42, None, 2, "u"))
+    topic = Action(Operation.ALTER_CONFIGS, ResourceType.TOPIC, "t")
+    refused = refused_actions(NOBODY, ANN, api, AlterConfigsResponse(rows), Where.CHANGE)
+    assert refused == {topic, cluster_action(Operation.ALTER_CONFIGS)}
+
+
 def test_the_settings_of_topics_and_those_of_brokers_need_different_rights() -> None:
     resources = (
         DescribableConfigs(2, "kafka-cluster"),
@@ -220,7 +240,12 @@ def test_the_settings_of_topics_and_those_of_brokers_need_different_rights() -> 
     )
     topic = Action(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "kafka-cluster")
     cluster = cluster_action(Operation.DESCRIBE_CONFIGS)
-    assert [config_action(resource) for resource in resources] == [topic, cluster, cluster, None]
+    assert [config_action(Operation.DESCRIBE_CONFIGS, *each[:2]) for each in resources] == [
+        topic,
+        cluster,
+        cluster,
+        None,
+    ]
     request = DescribeConfigsRequest(resources)
     assert refused_actions(NOBODY, ANN, ApiKey.DESCRIBE_CONFIGS, request, Where.EACH) == {topic, cluster}
     assert refused_actions(allowed(topic), ANN, ApiKey.DESCRIBE_CONFIGS, request, Where.EACH) == {cluster}

@@ -1,0 +1,377 @@
+"""Clients alter and describe the controller's configuration: what they are answered, and what ZooKeeper has then."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterOperation,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+    IncrementalAlterConfigsRequest,
+)
+from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.security.acls import CLUSTER_NAME, Operation, ResourceType
+from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
+from tests.fakes.one_controller import Loss, OneController
+from tests.scenarios import clients
+from tests.scenarios.plot import another_is_elected_meanwhile, cluster, with_topic
+
+OWN = "1000"
+INVALID = "Invalid config value for resource ConfigResource(type=TOPIC, name='t'):"
+THROTTLE = "leader.replication.throttled.rate"
+PATH = paths.config_broker(1000)
+
+
+def change(name: str, value: str | None, operation: int = AlterOperation.SET) -> AlterableConfig:
+    return AlterableConfig(name, value, operation)
+
+
+def gone(name: str) -> AlterableConfig:
+    return AlterableConfig(name, None, AlterOperation.DELETE)
+
+
+def broker(*configs: AlterableConfig, name: str = OWN) -> AlterableResource:
+    return AlterableResource(BROKER_RESOURCE, name, configs)
+
+
+def of_topic(name: str, *configs: AlterableConfig) -> AlterableResource:
+    return AlterableResource(TOPIC_RESOURCE, name, configs)
+
+
+def altered(*resources: AlterableResource, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(resources, validate_only)
+
+
+Row = tuple[str, str, str | None]
+
+
+def rows_of(answer: object) -> list[Row]:
+    assert isinstance(answer, AlterConfigsResponse)
+    return [(row.name, ErrorCode(row.error).name, row.message) for row in answer.resources]
+
+
+def stored(world: OneController, path: str = PATH) -> dict[str, str] | None:
+    found = world.read(path)
+    return None if found is None else znodes.decode_config(path, found.data)
+
+
+def notified(world: OneController) -> list[str]:
+    """Whose configurations have changed, oldest first."""
+    names = world.zookeeper.children(paths.config_changes())
+    found = [world.read(f"{paths.config_changes()}/{name}") for name in sorted(names)]
+    return [json.loads(each.data or b"")["entity_path"] for each in found if each is not None]
+
+
+def test_a_throttle_is_set_and_removed_and_brokers_are_notified() -> None:
+    world = cluster()
+    rate = change(THROTTLE, "1000")
+    assert rows_of(world.ask(altered(broker(rate)))) == [(OWN, "NONE", None)]
+    assert stored(world) == {THROTTLE: "1000"}
+    assert rows_of(world.ask(altered(broker(gone(THROTTLE), gone("none"))))) == [(OWN, "NONE", None)]
+    assert stored(world) == {}
+    assert notified(world) == ["brokers/1000", "brokers/1000"]
+
+
+def test_what_the_controller_stores_is_in_force() -> None:
+    world = cluster()
+    protected = change("lethe.protected.topics", "orders.*")
+    assert rows_of(world.ask(altered(broker(protected)))) == [(OWN, "NONE", None)]
+    world.run()
+    assert world.context.protected_topics == ("orders.*",)
+    more = change("lethe.protected.topics", "a,orders.*", AlterOperation.APPEND)
+    world.ask(altered(broker(more)))
+    assert stored(world) == {"lethe.protected.topics": "orders.*,a"}
+    less = change("lethe.protected.topics", "orders.*", AlterOperation.SUBTRACT)
+    world.ask(altered(broker(less)))
+    assert stored(world) == {"lethe.protected.topics": "a"}
+
+
+def test_the_older_request_replaces_the_configuration() -> None:
+    world = cluster()
+    world.ask(altered(broker(change(THROTTLE, "1"), change("num.io.threads", "2"))))
+    request = AlterConfigsRequest((broker(change("num.io.threads", "3")),))
+    assert rows_of(world.ask(request, 2)) == [(OWN, "NONE", None)]
+    assert stored(world) == {"num.io.threads": "3"}
+    request = AlterConfigsRequest((AlterableResource(BROKER_LOGGER_RESOURCE, OWN, ()),))
+    assert rows_of(world.ask(request, 2)) == [(OWN, "INVALID_REQUEST", "Unknown resource type 8")]
+
+
+STATIC = "Cannot update these configs dynamically: "
+PASSWORD = "listener.name.x.ssl.keystore.password"
+GRACE = "lethe.deletion.grace"
+REFUSED = [
+    ((change("broker.id", "2"),), f"{STATIC}Set(broker.id)"),
+    ((change("listeners", "x"), change("broker.id", "2")), f"{STATIC}Set(broker.id, listeners)"),
+    ((change(PASSWORD, "hush"),), f"{STATIC}Set({PASSWORD})"),
+    ((change("lethe.unknown", "1"),), f"{STATIC}Set(lethe.unknown)"),
+    ((change(THROTTLE, "-1"),), f"Invalid value -1 for configuration {THROTTLE}: Value must be at least 0"),
+    ((change(THROTTLE, "x"),), f"Invalid value x for configuration {THROTTLE}: Not a number of type LONG"),
+    ((change("log.roll.ms", "1h"),), "Invalid value 1h for configuration log.roll.ms: Not a number of type LONG"),
+    (
+        (change(GRACE, "x"),),
+        f"Invalid value x for configuration {GRACE}: 'x' is not a pattern and a duration, such as orders.*:24h",
+    ),
+    ((change(THROTTLE, "1"), gone(THROTTLE)), "Error due to duplicate config keys"),
+    ((change(THROTTLE, None), change("a", None)), f"Null value not supported for : {THROTTLE}, a"),
+    ((change(THROTTLE, "1", 9),), "Unknown operations type 9"),
+]
+
+
+@pytest.mark.parametrize("configs, words", REFUSED, ids=[words[:40] for _, words in REFUSED])
+def test_settings_that_are_refused(configs: tuple[AlterableConfig, ...], words: str) -> None:
+    world = cluster()
+    assert rows_of(world.ask(altered(broker(*configs)))) == [(OWN, "INVALID_REQUEST", words)]
+    assert stored(world) is None
+
+
+@pytest.mark.parametrize(
+    "name, value_type",
+    [(THROTTLE, "is not allowed for config key: " + THROTTLE), ("a", "Unknown config name: a")],
+)
+@pytest.mark.parametrize("operation", [AlterOperation.APPEND, AlterOperation.SUBTRACT])
+def test_only_lists_have_elements(name: str, value_type: str, operation: AlterOperation) -> None:
+    ((_, error, words),) = rows_of(cluster().ask(altered(broker(change(name, "1", operation)))))
+    assert (error, (words or "").endswith(value_type)) == ("INVALID_CONFIG", True)
+
+
+def test_each_resource_of_a_request_is_answered_by_itself() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    rate = change(THROTTLE, "5")
+    asked = (
+        broker(rate),
+        broker(rate, name=""),
+        broker(rate, name="2"),
+        broker(rate, name="x"),
+        of_topic("t", change("retention.ms", "7")),
+        of_topic("none", change("retention.ms", "7")),
+        of_topic("", change("retention.ms", "7")),
+        AlterableResource(BROKER_LOGGER_RESOURCE, OWN, (change("kafka", "INFO"),)),
+        AlterableResource(BROKER_LOGGER_RESOURCE, "", ()),
+        AlterableResource(CLIENT_METRICS_RESOURCE, "m", ()),
+        AlterableResource(99, "y", ()),
+    )
+    metrics = "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+    assert rows_of(world.ask(altered(*asked))) == [
+        (OWN, "NONE", None),
+        ("", "NONE", None),
+        ("2", "INVALID_REQUEST", "Unexpected broker id, expected 1000, but received 2"),
+        ("x", "INVALID_REQUEST", "Node id must be an integer, but it is: x"),
+        ("t", "NONE", None),
+        ("none", "UNKNOWN_TOPIC_OR_PARTITION", "The topic 'none' does not exist."),
+        ("", "INVALID_REQUEST", "Default topic resources are not allowed."),
+        (OWN, "INVALID_CONFIG", "Logger kafka does not exist!"),
+        ("", "INVALID_REQUEST", "Node id must be an integer, but it is: "),
+        ("m", "INVALID_REQUEST", metrics),
+        ("y", "INVALID_REQUEST", "Unknown resource type 99"),
+    ]
+    assert stored(world, paths.config_broker_default()) == {THROTTLE: "5"}
+    assert stored(world, paths.config_topic("t")) == {"retention.ms": "7"}
+    assert sorted(notified(world)) == ["brokers/1000", "brokers/<default>", "topics/t"]
+
+
+def test_a_resource_that_is_named_twice() -> None:
+    world = cluster()
+    twice = (OWN, "INVALID_REQUEST", "Each resource must appear at most once.")
+    assert rows_of(world.ask(altered(broker(), broker(change(THROTTLE, "5"))))) == [twice, twice]
+    assert stored(world) is None
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        (change("x", "1"), "Unknown topic config name: x"),
+        (
+            change("segment.ms", "0"),
+            f"{INVALID} Invalid value 0 for configuration segment.ms: Value must be at least 1",
+        ),
+    ],
+)
+def test_settings_of_topics_that_are_refused(config: AlterableConfig, words: str) -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    before = stored(world, paths.config_topic("t"))
+    assert rows_of(world.ask(altered(of_topic("t", config)))) == [("t", "INVALID_CONFIG", words)]
+    assert stored(world, paths.config_topic("t")) == before
+
+
+def test_a_request_to_validate_writes_nothing() -> None:
+    world = cluster()
+    asked = altered(broker(change(THROTTLE, "5")), validate_only=True)
+    assert rows_of(world.ask(asked)) == [(OWN, "NONE", None)]
+    assert (stored(world), notified(world)) == (None, [])
+
+
+def test_what_the_client_may_not_alter() -> None:
+    world = with_topic(with_topic(cluster(), "mine", (1, 2)), "yours", (1, 2))
+    sender = clients.ann((Operation.ALTER_CONFIGS, ResourceType.TOPIC, "mine"))
+    retention = change("retention.ms", "7")
+    asked = altered(broker(change(THROTTLE, "5")), of_topic("mine", retention), of_topic("yours", retention))
+    assert rows_of(world.ask(asked, 1, sender)) == [
+        (OWN, "CLUSTER_AUTHORIZATION_FAILED", None),
+        ("mine", "NONE", None),
+        ("yours", "TOPIC_AUTHORIZATION_FAILED", None),
+    ]
+    assert stored(world) is None
+    sender = clients.ann((Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME))
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))), 1, sender)) == [(OWN, "NONE", None)]
+
+
+def test_a_setting_of_another_client_in_between_stays() -> None:
+    world = cluster()
+    world.ask(altered(broker(change("num.io.threads", "2"))))
+
+    def meanwhile(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes):
+            world.meanwhile = lambda _: None
+            world.write(SetData(PATH, znodes.encode_config({"num.io.threads": "4"}), -1))
+
+    world.meanwhile = meanwhile
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "NONE", None)]
+    assert stored(world) == {"num.io.threads": "4", THROTTLE: "5"}
+
+
+def test_a_configuration_that_changes_each_time_is_given_up() -> None:
+    world = cluster()
+    world.ask(altered(broker()))
+
+    def meanwhile(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and effect.groups[0][0].path == PATH:
+            world.write(SetData(PATH, znodes.encode_config({}), -1))
+
+    world.meanwhile = meanwhile
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "UNKNOWN_SERVER_ERROR", None)]
+    assert stored(world) == {}
+
+
+def test_nothing_is_written_for_a_topic_that_is_gone_in_between() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+
+    def meanwhile(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes):
+            world.meanwhile = lambda _: None
+            world.write(Delete(f"{paths.topic('t')}/partitions/0/state"), Delete(f"{paths.topic('t')}/partitions/0"))
+            world.write(Delete(f"{paths.topic('t')}/partitions"), Delete(paths.topic("t")))
+
+    world.meanwhile = meanwhile
+    words = "The topic 't' does not exist."
+    row = ("t", "UNKNOWN_TOPIC_OR_PARTITION", words)
+    assert rows_of(world.ask(altered(of_topic("t", change("retention.ms", "7"))))) == [row]
+    assert stored(world, paths.config_topic("t")) in (None, {})
+
+
+def test_what_cannot_be_understood_is_not_written_over() -> None:
+    world = cluster()
+    world.write(Create(PATH, b"{"))
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "UNKNOWN_SERVER_ERROR", None)]
+    found = world.read(PATH)
+    assert found is not None
+    assert found.data == b"{"
+
+
+def test_a_refused_write_is_an_error_without_words() -> None:
+    world = cluster()
+    world.read_only[PATH] = ZkError.NO_AUTH
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "UNKNOWN_SERVER_ERROR", None)]
+
+
+@pytest.mark.parametrize("config", [change(THROTTLE, "5"), change(THROTTLE, "x")], ids=["good", "refused"])
+def test_who_has_lost_control_answers_so_and_writes_nothing(config: AlterableConfig) -> None:
+    world = cluster()
+    another_is_elected_meanwhile(world)
+    assert rows_of(world.ask(altered(broker(config)))) == [(OWN, "NOT_CONTROLLER", None)]
+    assert stored(world) is None
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_a_write_whose_outcome_is_unknown_is_not_answered_as_done(loss: Loss) -> None:
+    world = cluster()
+    world.losing = lambda effect: loss if PATH in str(effect.groups) else None
+    assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "NOT_CONTROLLER", None)]
+
+
+def test_the_journal_names_the_settings_and_no_value() -> None:
+    world = cluster()
+    world.ask(altered(broker(change("lethe.protected.topics", "hush"), gone("x"))))
+    (record,) = world.recorded(EventRecordType.CLIENT_REQUEST)
+    assert record.data["names"] == "BROKER 1000"
+    assert record.data["settings"] == "lethe.protected.topics, x"
+    assert "hush" not in repr(record)
+    assert "hush" not in repr(altered(broker(change("a", "hush"))))
+
+
+# --- describing -----------------------------------------------------------------------------------------------------
+
+
+def described(*resources: tuple[int, str], with_synonyms: bool = False) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources), with_synonyms)
+
+
+def results_of(answer: object) -> tuple[DescribedConfigs, ...]:
+    assert isinstance(answer, DescribeConfigsResponse)
+    return answer.results
+
+
+def test_what_is_stored_is_described_and_secrets_are_not() -> None:
+    world = cluster()
+    own = {THROTTLE: "5", "listener.name.x.ssl.key.password": "hush", "custom": "hush"}
+    world.write(Create(PATH, znodes.encode_config(own)))
+    world.write(Create(paths.config_broker_default(), znodes.encode_config({THROTTLE: "9", "log.retention.ms": "7"})))
+    (result,) = results_of(world.ask(described((BROKER_RESOURCE, OWN), with_synonyms=True), 4))
+    synonyms = ConfigSynonym(THROTTLE, "5", 2), ConfigSynonym(THROTTLE, "9", 3)
+    assert result == DescribedConfigs(
+        0,
+        None,
+        BROKER_RESOURCE,
+        OWN,
+        (
+            ConfigEntry("custom", None, True, 2, True, (ConfigSynonym("custom", None, 2),)),
+            ConfigEntry(THROTTLE, "5", False, 2, False, synonyms, 5),
+            ConfigEntry(
+                "listener.name.x.ssl.key.password",
+                None,
+                True,
+                2,
+                True,
+                (ConfigSynonym("listener.name.x.ssl.key.password", None, 2),),
+                9,
+            ),
+            ConfigEntry("log.retention.ms", "7", False, 3, False, (ConfigSynonym("log.retention.ms", "7", 3),), 5),
+        ),
+    )
+    (result,) = results_of(world.ask(DescribeConfigsRequest((DescribableConfigs(4, OWN, (THROTTLE,)),)), 4))
+    assert result.entries == (ConfigEntry(THROTTLE, "5", False, 2, False, (), 5),)
+
+
+def test_each_resource_is_described_by_itself() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    world.ask(altered(broker(change(THROTTLE, "5"), name=""), of_topic("t", change("retention.ms", "7"))))
+    asked = described((4, OWN), (4, ""), (4, "2"), (8, OWN), (2, "t"), (2, "none"), (16, "m"))
+    own, of_all, other, loggers, topic, none, metrics = results_of(world.ask(asked, 4))
+    throttle = ConfigEntry(THROTTLE, "5", False, 3, False, (), 5)
+    assert (own.entries, of_all.entries, loggers.entries) == ((throttle,), (throttle,), ())
+    assert other[:2] == (42, "Unexpected broker id, expected 1000, but received 2")
+    assert ("retention.ms", "7", 1) in [(each.name, each.value, each.source) for each in topic.entries]
+    assert (none.error, metrics.error) == (3, 42)
+
+
+def test_what_cannot_be_read_is_not_described_as_empty() -> None:
+    world = cluster()
+    world.write(Create(PATH, b"{"))
+    (result,) = results_of(world.ask(described((4, OWN)), 4))
+    assert (result.error, result.entries) == (-1, ())
