@@ -22,8 +22,10 @@ from lethe.protocol.kafka.versions import VersionRange
 HEAD_BYTES: Final = 12
 """Bytes of a request's frame, size prefix included, that `RequestHead` is read from."""
 PRODUCE: Final = 0
-NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
-"""A controller addresses these requests to one broker."""
+ENVELOPE: Final = 58
+"""A request in another client's name. Only brokers that migrate to KRaft send it, and accept it from each other."""
+NEVER_PASSED_ON: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ENVELOPE})
+"""A controller addresses the first three to one broker, and a broker an Envelope to its controller."""
 
 MAX_CLAIMED_BYTES: Final = 65_536
 """A request that is decoded to decide whether to forward it is forwarded undecoded above this size."""

@@ -119,3 +119,4 @@ def test_versions_are_the_brokers_with_ours_in_place() -> None:
     )
     assert merged.finalized_features == theirs.finalized_features
     assert ApiKey.LEADER_AND_ISR in NEVER_PASSED_ON
+    assert 58 in NEVER_PASSED_ON
