@@ -10,7 +10,9 @@ import pytest
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.local import LocalCluster
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Exists, Present
+from lethe.protocol.zookeeper.operations import Children, Exists, GetChildren, Present
+from lethe.protocol.zookeeper.znodes import decode_config
+from lethe.survey.znodes import read_data
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import complaints, create, is_whole, plan, states, until
 from tests.interop.conftest import WHOSE, MakeCluster, fetched
@@ -46,9 +48,7 @@ class Tools:
         self._directory.mkdir(exist_ok=True)
         file = self._directory / "moves.json"
         file.write_text(json.dumps(moves))
-        # Without that flag the tool changes the configuration of each broker that clients see: 0034.
-        kept = ("--preserve-throttles",) if action in ("--verify", "--cancel") else ()
-        options = kept if throttle is None else ("--throttle", str(throttle))
+        options = () if throttle is None else ("--throttle", str(throttle))
         return await self._run(
             WITH_REASSIGNMENTS, "ReassignPartitionsCommand", "--reassignment-json-file", str(file), action, *options
         )
@@ -88,14 +88,28 @@ async def test_partitions_are_moved_by_kafkas_tool(
         said = await tools.move("--execute", 1, 3, 1, throttle=1)
         assert "Successfully started partition reassignment for orders-1" in said
         assert await tools.moving() == ["orders-1: replicas: 3,1,2. adding: 3. removing: 2."]
+        assert {1, 3} <= set(await throttled(session))
         assert "Successfully cancelled partition reassignment for: orders-1" in await tools.move("--cancel", 1, 3, 1)
         assert await tools.moving() == []
+        assert await throttled(session) == []
         assert "None of the specified partition reassignments are active." in await tools.move("--cancel", 1, 3, 1)
         await until(is_whole(session, "orders", [(2,), (1, 2)]), "partition 1 is where it was")
         # The znode was never used.
         (found,) = await session.read([Exists(paths.reassign_partitions())])
         assert not isinstance(found, Present)
         assert complaints(cluster) == []
+
+
+async def throttled(session: ZooKeeperSession) -> list[int]:
+    """Brokers, the controller among them, with a throttle in their configuration."""
+    (found,) = await session.read([GetChildren(paths.CONFIG_BROKERS)])
+    assert isinstance(found, Children)
+    numbers = sorted(int(name) for name in found.names if name.isdigit())
+    read = [await read_data(session, paths.config_broker(number)) for number in numbers]
+    configs = [{} if data is None else decode_config("", data.data) for data in read]
+    return [
+        number for number, config in zip(numbers, configs, strict=True) if any("throttled" in name for name in config)
+    ]
 
 
 @pytest.mark.parametrize("controllers", WHOSE)
