@@ -156,7 +156,7 @@ def describe(step: StepContext, task: DescribeRequestedUsers) -> None:
     """Read the configurations of the users, or first which users there are."""
     users = requests.asked(step.context, task.key, DescribeUserScramCredentialsRequest).users
     if not users:
-        step.read((GetChildren(paths.config_users()),), UsersListed(task.key))
+        step.read((GetChildren(paths.CONFIG_USERS),), UsersListed(task.key))
         return
     named = Counter(users)
     found = {user: paths.config_user(user) for user in named if named[user] == 1}
@@ -167,12 +167,12 @@ def on_users_listed(step: StepContext, then: UsersListed, outcomes: Sequence[Rea
     """Read each user's configuration. If they cannot be listed, that is an error: nobody is left out."""
     (listed,) = outcomes
     if isinstance(listed, Children):
-        found = {desanitized(name): f"{paths.config_users()}/{name}" for name in listed.names}
+        found = {desanitized(name): f"{paths.CONFIG_USERS}/{name}" for name in listed.names}
         _read_to_describe(step, then.key, {user: found[user] for user in sorted(found)})
     elif is_absent(listed):
         requests.answer(step, then.key, DescribeUserScramCredentialsResponse(()))
     else:
-        step.refuse("cluster", _DESCRIBING, f"listing {paths.config_users()}: {listed}")
+        step.refuse("cluster", _DESCRIBING, f"listing {paths.CONFIG_USERS}: {listed}")
         requests.answer(
             step, then.key, DescribeUserScramCredentialsResponse((), ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
         )

@@ -23,6 +23,7 @@ ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION: Final = "/log_dir_event_notification"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_BROKERS: Final = "/config/brokers"
+CONFIG_USERS: Final = "/config/users"
 ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 ACL_TOPICS: Final = "/kafka-acl/Topic"
@@ -178,14 +179,9 @@ def config_broker_default() -> str:
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY}"
 
 
-def config_users() -> str:
-    """Parent of the users' configurations."""
-    return "/config/users"
-
-
 def config_user(name: str) -> str:
     """The credentials and quotas of one user; the name is sanitized as in Kafka."""
-    return f"{config_users()}/{sanitized(name)}"
+    return f"{CONFIG_USERS}/{sanitized(name)}"
 
 
 def config_changes() -> str:
