@@ -22,6 +22,9 @@ from lethe.controller.core.step_context import StepContext
 
 
 def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
+    if isinstance(task, tasks_settings.SettingTask):
+        _run_about_settings(step, task)
+        return
     match task:
         case tasks_clients.ReadMutationQuota():
             mutation_quotas.read(step, task)
@@ -41,6 +44,12 @@ def run(step: StepContext, task: tasks_clients.ClientTask) -> None:
             topic_deletion_requests.begin(step, task)
         case tasks_clients.AddRequestedPartitions():
             partition_creation_requests.begin(step, task)
+        case _:
+            assert_never(task)
+
+
+def _run_about_settings(step: StepContext, task: tasks_settings.SettingTask) -> None:
+    match task:
         case tasks_settings.AlterRequestedConfigs():
             config_requests.begin(step, task)
         case tasks_settings.DescribeRequestedConfigs():
