@@ -102,7 +102,7 @@ class Requests:
         """Return the handler of the requests on this listener."""
 
         async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
-            if isinstance(request, AdminRequest):
+            if isinstance(request, AdminRequest) and not isinstance(request, DescribeConfigsRequest):
                 return error_response(request, ErrorCode.NOT_CONTROLLER)
             answer = await self._answer(request, RequestContext(listener, header.version, peer.sender))
             return answer or Close(f"{peer} asked {header.api.name}, which an agent does not answer")
