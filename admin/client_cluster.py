@@ -19,11 +19,9 @@ from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTim
 from lethe.adapters.kafka.metadata import ask_metadata, why_incomplete
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.admin.refusal import Exit, Refusal
-from lethe.protocol.kafka.admin import TopicResponse, topic_errors
-from lethe.protocol.kafka.admin_partitions import partition_errors
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import MetadataResponse, Request, Response
-from lethe.protocol.kafka.to_controller import AdminRequest, AdminResponse
+from lethe.protocol.kafka.to_controller import AdminRequest, AdminResponse, errors_of
 from lethe.protocol.kafka.versions import VersionRange
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint
 
@@ -139,7 +137,7 @@ class ClientCluster:
                 answer = cast(AdminResponse, await connection.ask(sent))
             except ClientError as error:
                 raise Refusal(f"whether the controller did {act} is unknown: {error}", Exit.UNREACHABLE) from error
-        if ErrorCode.NOT_CONTROLLER in _errors(answer):
+        if ErrorCode.NOT_CONTROLLER in errors_of(answer):
             return f"broker {controller.id} answers NOT_CONTROLLER, and Metadata names it as the controller"
         return answer
 
@@ -153,10 +151,6 @@ def _not_seen(controller: BrokerId) -> str:
         f"the controller {controller} is not among the brokers that clients see (a controller of Lethe has to have a "
         "listener of this name; or give --zookeeper)"
     )
-
-
-def _errors(answer: AdminResponse) -> tuple[int, ...]:
-    return topic_errors(answer) if isinstance(answer, TopicResponse) else partition_errors(answer)
 
 
 @asynccontextmanager

@@ -15,6 +15,11 @@ from lethe.adapters.kafka.metadata import GRANT_DESCRIBE
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
+from lethe.protocol.kafka.admin_configs import (
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
 from lethe.protocol.kafka.admin_partitions import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -22,9 +27,6 @@ from lethe.protocol.kafka.admin_partitions import (
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import (
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
     MetadataPartition,
     MetadataResponse,
     MetadataTopic,

@@ -28,6 +28,11 @@ from lethe.protocol.kafka.admin import (
     TopicRequest,
     topic_error_response,
 )
+from lethe.protocol.kafka.admin_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedConfigs,
+)
 from lethe.protocol.kafka.admin_partitions import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -38,9 +43,6 @@ from lethe.protocol.kafka.config_entries import ConfigEntry
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     LogDir,

@@ -8,7 +8,7 @@ from typing import Final
 from lethe.adapters.security.accepting import SASL_APIS
 from lethe.broker.runtime import requests as agent
 from lethe.controller.core.requests import refused
-from lethe.controller.runtime.listener import EMPTY, EMPTY_OF_OURS, OWN
+from lethe.controller.runtime.listener import CONFIGS, EMPTY, OWN
 from lethe.protocol.kafka.codec import Decoded, decode_request, decode_response, encode_request, encode_response
 from lethe.protocol.kafka.codec_bindings import BINDINGS
 from lethe.protocol.kafka.connection import ClientConnection, ServerConnection, api_versions_response
@@ -75,7 +75,7 @@ def _about_the_controller(request: object) -> bool:
 
 def controllers_listener(data: bytes) -> bool:
     """A stream of frames at a controller: some are answered, some forwarded, most of them garbage."""
-    claims = OwnApis(EMPTY_OF_OURS, _about_the_controller)
+    claims = OwnApis(CONFIGS, _about_the_controller)
     server = ServerConnection({**OWN, **EMPTY, **SASL_APIS}, _MAX_REQUEST_BYTES, passes_on=True, claims=claims)
     server.receive(data)
     understood = False
