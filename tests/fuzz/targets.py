@@ -70,7 +70,7 @@ def _answers(draw: random.Random) -> list[bytes]:
 
 
 def _about_the_controller(request: object) -> bool:
-    return any(each.resource_name == "1000" for each in getattr(request, "resources", ()))
+    return any(each[1] == "1000" for each in getattr(request, "resources", ()))
 
 
 def controllers_listener(data: bytes) -> bool:
