@@ -27,7 +27,7 @@ from lethe.controller.core.deletion_memory import (
     HeldTopic,
     RefusedMark,
 )
-from lethe.controller.core.mutation import leave_line
+from lethe.controller.core.mutation import forget_marker
 from lethe.controller.core.pausing import has_begun
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics
@@ -82,9 +82,7 @@ def drop_markers(step: StepContext, names: Sequence[str]) -> None:
         mark = cluster.marks.pop(name, None)
         if mark is not None:
             record_end(step, name, mark)
-        cluster.marker_times.pop(name, None)
-        cluster.marker_orders.pop(name, None)
-        leave_line(cluster, name)
+        forget_marker(cluster, name)
     markers_gone(step, names)
 
 

@@ -43,7 +43,7 @@ from lethe.controller.core.deletion_memory import (
     NO_ORDERS,
 )
 from lethe.controller.core.holding import hold, markers_gone, record_end, refuse_existing
-from lethe.controller.core.mutation import leave_line, queue_deletion
+from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.pausing import note_and_queue
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ListTopics, Task
@@ -227,7 +227,7 @@ def _let_go(step: StepContext, marked: Sequence[str]) -> None:
     gone = [name for name in cluster.marks if name not in present]
     for name in gone:
         record_end(step, name, cluster.marks.pop(name))
-        leave_line(cluster, name)
+        cluster.pacing.leave(name)
     markers_gone(step, gone)
 
 

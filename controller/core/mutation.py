@@ -122,16 +122,14 @@ def remove_topic(cluster: ClusterState, name: str) -> None:
         if deletion.tombstones is not None:
             del deletion.tombstones.topics[name]
     cluster.marks.pop(name, None)
+    forget_marker(cluster, name)
+
+
+def forget_marker(cluster: ClusterState, name: str) -> None:
+    """Drop what was stored of the marker: the next one is read."""
     cluster.marker_times.pop(name, None)
     cluster.marker_orders.pop(name, None)
-    leave_line(cluster, name)
-
-
-def leave_line(cluster: ClusterState, name: str) -> None:
-    """Drop a topic from the deletions that wait for their turn."""
-    cluster.pacing.line.pop(name, None)
-    cluster.pacing.sizes.pop(name, None)
-    cluster.pacing.paid.pop(name, None)
+    cluster.pacing.leave(name)
 
 
 def set_leader_and_isr(cluster: ClusterState, topic_partition: TopicPartition, leader_and_isr: LeaderAndIsr) -> None:
@@ -322,7 +320,7 @@ def queue_deletion(cluster: ClusterState, name: str, now_ms: int) -> None:
             for state, here in changes(topic.replicas.get(broker, ()), bits, None, _NON_EXISTENT):
                 deletion.by_state[state] = deletion.by_state.get(state, 0) + here.bit_count()
                 count_waiting(cluster, broker, None, state, here.bit_count())
-    leave_line(cluster, name)
+    cluster.pacing.leave(name)
     cluster.deletions[name] = deletion
     count_replicas(cluster, deletion, +1)
     add(cluster.topics_in_stage, deletion.stage, +1)

@@ -79,3 +79,9 @@ class Pacing:
     sizes: dict[str, int | None] = field(default_factory=dict)
     """Bytes of all replicas of topics in the line on registered brokers; None: could not be seen."""
     question: SizeQuestion | None = None
+
+    def leave(self, name: str) -> None:
+        """Drop a topic from the line."""
+        self.line.pop(name, None)
+        self.sizes.pop(name, None)
+        self.paid.pop(name, None)

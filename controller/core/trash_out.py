@@ -29,7 +29,7 @@ from typing import Final
 from lethe.controller.core import debts_policy, trash, trash_settings
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LogDirsDescribed
-from lethe.controller.core.mutation import enter_partition_state
+from lethe.controller.core.mutation import enter_partition_state, forget_marker
 from lethe.controller.core.partition_sets import bits_of, chosen
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import AnnounceTopics, ReadTopics
@@ -309,6 +309,9 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
     if refusals:
         refuse(step, refusals)
     if back:
+        # What is stored is of the markers of others who had the name: one that is made now is read.
+        for name in back:
+            forget_marker(step.context.cluster, name)
         step.do(ReadTopics(tuple(back), loading=True), AnnounceRestored(tuple(back)))
 
 

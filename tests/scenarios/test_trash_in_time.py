@@ -17,11 +17,11 @@ from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
-from lethe.protocol.zookeeper.znodes import TrashPhase
+from lethe.protocol.zookeeper.znodes import DeletionOrders, TrashPhase, encode_deletion_marker
 from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, is_gone, led, with_topic
-from tests.scenarios.test_trash import FREEZE_MS, mark, phase_of, purge, trashed
+from tests.scenarios.test_trash import FREEZE_MS, entry, mark, phase_of, purge, trashed
 from tests.scenarios.test_undelete_marked import refused, request
 
 GRACE_MS = 5_000
@@ -148,3 +148,26 @@ def test_topic_whose_marker_is_gone_before_its_deletion_has_begun_is_served(by_h
     world.write(Create(paths.delete_topic("orders"), b""))
     world.run()
     assert is_gone(world, "orders")
+
+
+def test_marker_of_another_topic_of_the_name_orders_nothing_of_the_one_that_comes_back() -> None:
+    """Somebody had made, marked and removed another topic; the controller had not listed the markers since.
+
+    Found by the simulator (seed 532825)."""
+    world = trashed()
+    world.context.cluster.marker_times["orders"] = world.now_ms
+    world.context.cluster.marker_orders["orders"] = DeletionOrders(grace_ms=2 * GRACE_MS)
+
+    def mark_again(effect: ReadZnodes | WriteZnodes) -> None:
+        creates = effect.groups[0] if isinstance(effect, WriteZnodes) and effect.groups else ()
+        if paths.topic("orders") in [operation.path for operation in creates]:
+            world.meanwhile = lambda _: None
+            marker = encode_deletion_marker(DeletionOrders(grace_ms=GRACE_MS))
+            world.write(Create(paths.delete_topic("orders"), marker))
+
+    world.meanwhile = mark_again
+    request(world, "orders")
+    world.advance(FREEZE_MS)
+    found = entry(world)
+    assert found is not None
+    assert (found.phase, found.grace_ms) == (TrashPhase.TRASHED, GRACE_MS)
