@@ -89,7 +89,7 @@ async def test_a_group_that_is_rebalanced_is_asked_about_again(monkeypatch: pyte
 @pytest.mark.parametrize(
     "broker, problem",
     [
-        (GroupBroker(list_error=15), "consumer groups of broker 1: error 15"),
+        (GroupBroker(list_error=15), "consumer groups of broker 1: COORDINATOR_NOT_AVAILABLE"),
         (GroupBroker(failure=RequestTimedOut("h:1 is silent")), "consumer groups of broker 1: h:1 is silent"),
     ],
 )
