@@ -1,24 +1,34 @@
-"""A client that administers topics through a controller that may die at any moment."""
+"""Clients that administer topics and move partitions through a controller that may die at any moment."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.kafka.client_errors import ClientError
 from lethe.protocol.kafka.admin import DeletableTopic, DeleteTopicsRequest, DeleteTopicsResponse
+from lethe.protocol.kafka.admin_partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.framing import ProtocolError
 from lethe.protocol.kafka.queries import Response, api_of_request
 from lethe.protocol.kafka.to_controller import AdminRequest
 from lethe.protocol.kafka.versions import SPOKEN
+from lethe.protocol.vocabulary import TopicPartition
 
 Address = Callable[[], Awaitable[tuple[str, int]]]
 R = TypeVar("R", bound=Response)
 TIMEOUT_MS: Final = 30_000
 PAUSE_S: Final = 0.1
+Targets = Mapping[TopicPartition, tuple[int, ...]]
 LOST: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 
 
@@ -67,3 +77,53 @@ async def delete_topics(address: Address, names: tuple[str, ...], chunk: int) ->
                 await asyncio.sleep(PAUSE_S)
     finally:
         await client.close()
+
+
+async def move_partitions(client: Administrator, targets: Targets) -> set[TopicPartition]:
+    """Have the partitions moved; return those whose topics exist. A request whose answer is lost is sent again."""
+    errors = None
+    while errors is None:
+        errors = await _altered(client, targets)
+    _require(errors, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {at for at, error in errors.items() if error == ErrorCode.NONE}
+
+
+async def cancel_moves(client: Administrator, origins: Targets) -> set[TopicPartition]:
+    """End the reassignments of the partitions; return those that have their origins again.
+
+    An answer that is lost leaves open which ones it has ended, so these partitions are moved to their origins.
+    """
+    errors = await _altered(client, dict.fromkeys(origins))
+    if errors is None:
+        return await move_partitions(client, origins)
+    _require(errors, ErrorCode.NONE, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {at for at, error in errors.items() if error == ErrorCode.NONE}
+
+
+async def moving(client: Administrator) -> set[TopicPartition] | None:
+    """The partitions in reassignment; None: the answer was lost."""
+    answer = await client.ask(ListPartitionReassignmentsRequest(None, TIMEOUT_MS), ListPartitionReassignmentsResponse)
+    if answer is None:
+        return None
+    assert answer.error == ErrorCode.NONE, answer
+    return {TopicPartition(topic, row.partition) for topic, rows in answer.topics for row in rows}
+
+
+async def _altered(
+    client: Administrator, rows: Mapping[TopicPartition, tuple[int, ...] | None]
+) -> dict[TopicPartition, int] | None:
+    """The error of each partition; None: the answer was lost."""
+    topics: dict[str, tuple[ReassignablePartition, ...]] = {}
+    for (topic, partition), replicas in rows.items():
+        topics[topic] = (*topics.get(topic, ()), ReassignablePartition(partition, replicas))
+    request = AlterPartitionReassignmentsRequest(tuple(map(ReassignableTopic, topics, topics.values())), TIMEOUT_MS)
+    answer = await client.ask(request, AlterPartitionReassignmentsResponse)
+    if answer is None:
+        await asyncio.sleep(PAUSE_S)
+        return None
+    return {TopicPartition(topic, row.partition): row.error for topic, mine in answer.topics for row in mine}
+
+
+def _require(errors: Mapping[TopicPartition, int], *expected: ErrorCode) -> None:
+    others = {str(at): error for at, error in errors.items() if error not in expected}
+    assert not others, others

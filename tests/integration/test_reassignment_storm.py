@@ -1,11 +1,15 @@
-"""Half of a busy cluster is deleted while all of it is being moved and its controllers are killed: nothing is left."""
+"""Half of a busy cluster is deleted while all of it is being moved and its controllers are killed: nothing is left.
+
+The moves are in `/admin/reassign_partitions`, or come from a client that sends them as Cruise Control does: in batches,
+each when the one before it has ended, and some are cancelled.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -20,12 +24,13 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
+from tests.fakes.administrator import Address, Administrator, cancel_moves, delete_topics, move_partitions, moving
+from tests.fakes.listed_controller import address_of
 
 pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
-    pytest.mark.long,
     pytest.mark.timeout(900),
 ]
 
@@ -49,10 +54,10 @@ def after(number: int) -> tuple[int, ...]:
     return BROKERS[(number + 2) % 4], BROKERS[(number + 1) % 4]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
+async def until(condition: Callable[[], Awaitable[bool]], what: str, limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
     while not await condition():
-        assert time.monotonic() < deadline, f"not within {LIMIT_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
         await asyncio.sleep(0.05)
 
 
@@ -71,14 +76,36 @@ async def assignments(session: ZooKeeperSession, topics: tuple[str, ...]) -> dic
     }
 
 
-async def in_service(session: ZooKeeperSession) -> bool:
-    """Every partition has a state."""
-    wanted = [GetData(paths.partition_state(name, n)) for name, count in PARTITIONS.items() for n in range(count)]
-    return all(isinstance(outcome, Data) for outcome in await session.read(wanted))
+async def create(session: ZooKeeperSession, partitions: Mapping[str, int]) -> None:
+    """Create the topics, and wait until every partition has a state."""
+    plans = [
+        TopicPlan(name, fresh_topic_id(), tuple(before(number) for number in range(count)))
+        for name, count in partitions.items()
+    ]
+    await create_topics(session, plans)
+    states = [GetData(paths.partition_state(name, n)) for name, count in partitions.items() for n in range(count)]
+
+    async def in_service() -> bool:
+        return all(isinstance(outcome, Data) for outcome in await session.read(states))
+
+    await until(in_service, "every partition has a leader")
 
 
-async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_is_killed_three_times() -> None:
-    settings = ClusterSettings(
+async def kill_controller(cluster: LocalCluster) -> None:
+    controller = await cluster.active_controller(60)
+    await controller.kill()
+    await controller.start(60)
+
+
+async def nothing_left_over(cluster: LocalCluster, session: ZooKeeperSession) -> None:
+    async def clean() -> bool:
+        return not leftovers(await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs))
+
+    await until(clean, "the survey finds nothing left over")
+
+
+def storm_settings() -> ClusterSettings:
+    return ClusterSettings(
         brokers=len(BROKERS),
         controllers=2,
         broker_properties={
@@ -87,28 +114,24 @@ async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_
             "log.segment.delete.delay.ms": "1000",
         },
     )
-    async with LocalCluster(settings) as cluster, cluster.session() as session:
-        plans = [
-            TopicPlan(name, fresh_topic_id(), tuple(before(number) for number in range(count)))
-            for name, count in PARTITIONS.items()
-        ]
-        await create_topics(session, plans)
-        await until(lambda: in_service(session), "every partition has a leader")
 
+
+@pytest.mark.long
+async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_is_killed_three_times() -> None:
+    async with LocalCluster(storm_settings()) as cluster, cluster.session() as session:
+        await create(session, PARTITIONS)
         targets = {TopicPartition(name, n): after(n) for name, count in PARTITIONS.items() for n in range(count)}
         assert len(targets) == 2000
         data = znodes.encode_reassignment(targets)
         assert isinstance(await session.multi((Create(paths.reassign_partitions(), data),)), MultiDone)
 
-        async def moving() -> bool:
+        async def any_moves() -> bool:
             return any(a.is_being_reassigned for a in (await assignments(session, LIVING)).values())
 
-        await until(moving, "the first partition moves")
+        await until(any_moves, "the first partition moves")
         await mark_for_deletion(session, DOOMED)
         for _ in range(KILLS):
-            controller = await cluster.active_controller(60)
-            await controller.kill()
-            await controller.start(60)
+            await kill_controller(cluster)
         await cluster.active_controller(60)
 
         async def all_gone() -> bool:
@@ -127,7 +150,84 @@ async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_
         await until(nothing_is_asked_for, "the list of what is asked for is empty")
         assert sorted(await names(session, paths.broker_topics())) == sorted(LIVING)
 
-        async def clean() -> bool:
-            return not leftovers(await take_survey(session, PLAINTEXT_REACH, log_dirs=cluster.log_dirs))
+        await nothing_left_over(cluster, session)
 
-        await until(clean, "the survey finds nothing left over")
+
+class Rebalance:
+    """Moves every partition, a batch at a time; each third one of a batch is sent back at once."""
+
+    def __init__(self, partitions: Mapping[str, int], batches: int) -> None:
+        by_number = sorted((n, name) for name, count in partitions.items() for n in range(count))
+        self._partitions = [TopicPartition(name, number) for number, name in by_number]
+        self._size = -(-len(self._partitions) // batches)
+        self.begun = 0
+        """Batches."""
+        self.asked: dict[TopicPartition, tuple[int, ...]] = {}
+        """The replicas that were last asked for, of topics that lived then."""
+
+    def _batches(self) -> Iterator[list[TopicPartition]]:
+        for first in range(0, len(self._partitions), self._size):
+            yield self._partitions[first : first + self._size]
+
+    async def run(self, address: Address) -> None:
+        client = Administrator(address)
+        try:
+            for batch in self._batches():
+                self.begun += 1
+                targets = {tp: after(tp.partition) for tp in batch}
+                # A reassignment puts the target first, also in its origin: Kafka's controller does the same.
+                origins = {tp: ReplicaAssignment(before(tp.partition)).reassign_to(targets[tp]).origin for tp in batch}
+                self.asked |= {tp: targets[tp] for tp in await move_partitions(client, targets)}
+                cancelled = await cancel_moves(client, {tp: origins[tp] for tp in batch[::3]})
+                self.asked |= {tp: origins[tp] for tp in cancelled}
+
+                async def has_ended() -> bool:
+                    return await moving(client) == set()
+
+                await until(has_ended, f"nothing of batch {self.begun} moves any more", 60)
+        finally:
+            await client.close()
+
+
+async def kill_meanwhile(cluster: LocalCluster, rebalance: Rebalance, batches: int) -> None:
+    """Kill the active controller in every second batch."""
+    assert batches > 2 * KILLS
+    for number in range(1, KILLS + 1):
+
+        async def is_due(number: int = number) -> bool:
+            return rebalance.begun >= 2 * number
+
+        await until(is_due, f"batch {2 * number} begins")
+        await kill_controller(cluster)
+
+
+BATCHES: Final = 8
+FEW: Final = {**dict.fromkeys(DOOMED[:20], 2), **dict.fromkeys(LIVING[:12], 5)}
+
+
+@pytest.mark.parametrize(
+    "partitions", [pytest.param(FEW, id="few"), pytest.param(PARTITIONS, id="many", marks=pytest.mark.long)]
+)
+async def test_client_moves_partitions_while_topics_are_deleted_and_the_controller_is_killed_three_times(
+    partitions: dict[str, int],
+) -> None:
+    async with LocalCluster(storm_settings()) as cluster, cluster.session() as session:
+        await create(session, partitions)
+        doomed = tuple(name for name in partitions if name in DOOMED)
+        living = tuple(name for name in partitions if name in LIVING)
+        rebalance = Rebalance(partitions, BATCHES)
+
+        async def address() -> tuple[str, int]:
+            return address_of(await cluster.active_controller())
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(rebalance.run(address))
+            tasks.create_task(delete_topics(address, doomed, len(doomed) // 10))
+            tasks.create_task(kill_meanwhile(cluster, rebalance, BATCHES))
+        assert sorted(await names(session, paths.broker_topics())) == sorted(living)
+        assert await assignments(session, living) == {
+            tp: ReplicaAssignment(replicas) for tp, replicas in rebalance.asked.items() if tp.topic in LIVING
+        }
+        # Some moves were cancelled, and some were not.
+        assert {replicas == after(tp.partition) for tp, replicas in rebalance.asked.items()} == {True, False}
+        await nothing_left_over(cluster, session)
