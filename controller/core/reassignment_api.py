@@ -7,7 +7,8 @@ targets, before the replicas are copied.
     ---------------------------------------------------------  -----------------------------------------------------
     replicas                                                   a reassignment to them, also in place of another one:
                                                                the origin stays the same
-    null                                                       the origin is the target again
+    null                                                       the origin is the target again, with the replicas that
+                                                               the target had too at the front, as in Kafka
     null, nothing moves                                        NO_REASSIGNMENT_IN_PROGRESS
     null, the target leads                                     the same: the former replicas are being deleted
     no replicas, repeated, negative or dead brokers            INVALID_REPLICA_ASSIGNMENT, in Kafka's words

@@ -170,6 +170,16 @@ def test_cancelled_move_goes_back_to_the_origin() -> None:
     assert deleted == ["-> 3 StopReplica: orders-0 epoch 2 delete"]
 
 
+def test_replicas_stay_in_the_order_of_the_cancelled_move() -> None:
+    """So another one may be preferred afterwards: `ReplicaAssignment` of Kafka puts the target first."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    alter(world, orders_0=(3, 2))
+    assert moving(world) == {"orders-0": ReplicaAssignment((3, 2, 1), (3,), (1,))}
+    assert alter(world, orders_0=None) == {"orders-0": NONE}
+    assert assignment(world, "orders") == ReplicaAssignment((2, 1))
+    assert led(world, "orders") == (1, 2, (1, 2))
+
+
 def test_move_whose_first_replica_has_caught_up_can_be_cancelled() -> None:
     world = with_topic(cluster(1, 2, 3, 4), "orders", (1, 2))
     alter(world, orders_0=(3, 4))
