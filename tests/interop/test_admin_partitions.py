@@ -9,9 +9,10 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.cluster.local import LocalCluster
+from lethe.protocol.vocabulary import ReplicaAssignment
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Exists, GetChildren, Present
-from lethe.protocol.zookeeper.znodes import decode_config
+from lethe.protocol.zookeeper.operations import Children, Data, Exists, GetChildren, GetData, Present
+from lethe.protocol.zookeeper.znodes import decode_config, decode_topic
 from lethe.survey.znodes import read_data
 from tests.interop.clients import bootstrap, produce
 from tests.interop.conditions import complaints, create, is_whole, plan, states, until
@@ -85,15 +86,19 @@ async def test_partitions_are_moved_by_kafkas_tool(
         await until(is_whole(session, "orders", [(2,), (1, 2)]), "partition 0 is moved")
         assert "Reassignment of partition orders-0 is completed." in await tools.move("--verify", 0, 2)
 
-        said = await tools.move("--execute", 1, 3, 1, throttle=1)
+        said = await tools.move("--execute", 1, 3, 2, throttle=1)
         assert "Successfully started partition reassignment for orders-1" in said
-        assert await tools.moving() == ["orders-1: replicas: 3,1,2. adding: 3. removing: 2."]
+        assert await tools.moving() == ["orders-1: replicas: 3,2,1. adding: 3. removing: 1."]
         assert {1, 3} <= set(await throttled(session))
-        assert "Successfully cancelled partition reassignment for: orders-1" in await tools.move("--cancel", 1, 3, 1)
+        assert "Successfully cancelled partition reassignment for: orders-1" in await tools.move("--cancel", 1, 3, 2)
         assert await tools.moving() == []
         assert await throttled(session) == []
-        assert "None of the specified partition reassignments are active." in await tools.move("--cancel", 1, 3, 1)
-        await until(is_whole(session, "orders", [(2,), (1, 2)]), "partition 1 is where it was")
+        assert "None of the specified partition reassignments are active." in await tools.move("--cancel", 1, 3, 2)
+        await until(is_whole(session, "orders", [(2,), (2, 1)]), "partition 1 is where it was")
+        # A move puts its target's replicas first, and its end does not put them back.
+        (topic,) = await session.read([GetData(paths.topic("orders"))])
+        assert isinstance(topic, Data)
+        assert decode_topic("orders", topic.data).assignments[1] == ReplicaAssignment((2, 1))
         # The znode was never used.
         (found,) = await session.read([Exists(paths.reassign_partitions())])
         assert not isinstance(found, Present)
