@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(900),
 ]
 
@@ -116,7 +117,6 @@ def storm_settings() -> ClusterSettings:
     )
 
 
-@pytest.mark.long
 async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_is_killed_three_times() -> None:
     async with LocalCluster(storm_settings()) as cluster, cluster.session() as session:
         await create(session, PARTITIONS)
@@ -205,9 +205,7 @@ BATCHES: Final = 8
 FEW: Final = {**dict.fromkeys(DOOMED[:20], 2), **dict.fromkeys(LIVING[:12], 5)}
 
 
-@pytest.mark.parametrize(
-    "partitions", [pytest.param(FEW, id="few"), pytest.param(PARTITIONS, id="many", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("partitions", [pytest.param(FEW, id="few"), pytest.param(PARTITIONS, id="many")])
 async def test_client_moves_partitions_while_topics_are_deleted_and_the_controller_is_killed_three_times(
     partitions: dict[str, int],
 ) -> None:

@@ -206,6 +206,7 @@ async def test_only_the_named_topics_are_touched(zookeeper_chroot: str) -> None:
         assert len(stored(cluster, "invoices")) == len(stored(cluster, "kept")) == 3
 
 
+@pytest.mark.long
 async def test_a_configuration_that_cannot_be_read_is_said_before_control_is_taken(zookeeper_chroot: str) -> None:
     """Kafka's controller, which leads, does not look there: only the rescue's would."""
     async with asleep(zookeeper_chroot, {"orders": ((1, 2, 3),)}, ["orders"]) as (cluster, session, lethe):
@@ -271,6 +272,7 @@ async def test_one_of_lethes_controllers_needs_no_rescue(zookeeper_chroot: str) 
         await apply(session, Delete(paths.delete_topic("orders")))
 
 
+@pytest.mark.long
 async def test_ghosts_are_dropped_and_until_then_nothing_is_said_to_be_well(zookeeper_chroot: str) -> None:
     async with asleep(zookeeper_chroot, {"kept": ((1, 2, 3),)}, []) as (cluster, session, lethe):
         clean = await lethe("rescue", "--dry-run")

@@ -77,6 +77,7 @@ async def test_a_bystander_waits_behind_fewer_multis(zookeeper_chroot: str) -> N
     assert bounded < unbounded / 2, (bounded, unbounded)
 
 
+@pytest.mark.long
 async def test_the_window_closes_while_it_is_slow_and_opens_again(zookeeper_chroot: str) -> None:
     async with world_of(zookeeper_chroot, SLOW_MS) as world:
         assert world.writer.write_window == 20
