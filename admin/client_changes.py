@@ -5,8 +5,11 @@
     no error                                  done
     REQUEST_TIMED_OUT                         begun, or never begun: brokers have to be looked at
     UNKNOWN_TOPIC_… to a deletion             gone already
-    another error                             refused, in Kafka's words
+    another error                             refused, in Kafka's words; unknown, if the answer before it was
+                                              NOT_CONTROLLER: TOPIC_ALREADY_EXISTS may be about our own topic
     no row for the topic                      unknown
+
+With `validate_only` nothing is changed, so nothing is unknown either: the topic is refused, or not.
 
 A topic is deleted by its id where the cluster has ids (DeleteTopics from version 6 on): a topic that was made under
 the name since is another one, and stays.
@@ -37,6 +40,7 @@ from lethe.protocol.kafka.admin import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     GrowableTopic,
+    GrownTopic,
 )
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -75,22 +79,16 @@ async def delete_topics(cluster: ClientCluster, shown: ShownTopics, names: Seque
     rows = {name: by_name.get(name) for name in names}
     rows |= {name: by_id[known] for name, known in ids.items() if known is not None and known in by_id}
     late = (name for name, row in rows.items() if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT)
-    return Asked([_deletion_outcome(name, row) for name, row in rows.items()], frozenset(late))
+    outcomes = [_deletion_outcome(name, row, may_be_done=cluster.may_be_done) for name, row in rows.items()]
+    return Asked(outcomes, frozenset(late))
 
 
-def _deletion_outcome(name: str, row: DeletedTopic | None) -> Outcome:
-    if row is None:
-        return _unanswered(name, "deleted")
-    if row.error in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+def _deletion_outcome(name: str, row: DeletedTopic | None, *, may_be_done: bool) -> Outcome:
+    if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT:
         return Outcome(name)
-    if row.error in _GONE:
+    if row is not None and row.error in _GONE:
         return Outcome(name, was_done=True)
-    return Outcome(name, f"topic {name} is not deleted: {said(row.error, row.message)}")
-
-
-def _unanswered(name: str, done: str) -> Outcome:
-    why = "the controller's answer does not name it"
-    return Outcome(name, f"whether topic {name} was {done} is unknown: {why}", is_unknown=True)
+    return _outcome(name, row, "deleted", is_trial=False, may_be_done=may_be_done)
 
 
 # --- creation -----------------------------------------------------------------------------------------------------
@@ -117,11 +115,9 @@ def _creatable(wanted: TopicCreationRequest) -> CreatableTopic:
     )
 
 
-def creation_outcome(name: str, row: CreatedTopic | None) -> Outcome:
-    """Return what the row means for the topic."""
-    if row is None:
-        return _unanswered(name, "created")
-    return _changed(name, row.error, row.message, "created")
+def creation_outcome(name: str, row: CreatedTopic | None, *, is_trial: bool, may_be_done: bool) -> Outcome:
+    """Return what the row means for the topic. `is_trial`: the request had `validate_only`."""
+    return _outcome(name, row, "created", is_trial=is_trial, may_be_done=may_be_done)
 
 
 async def replicas_of(cluster: ClientCluster, names: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -141,16 +137,26 @@ async def add_partitions(
 ) -> dict[str, Outcome]:
     """Ask the controller for more partitions, or only whether it would add them. Return the outcomes by name."""
     request = CreatePartitionsRequest(tuple(topics), min(cluster.left_ms, REQUEST_MS), validate_only)
-    act = f"add partitions to {listed([each.name for each in topics], 3)}"
+    names = listed([each.name for each in topics], 3)
+    act = f"check new partitions of {names}" if validate_only else f"add partitions to {names}"
     answer = cast(CreatePartitionsResponse, await cluster.ask_controller(request, act=act))
-    rows = {row.name: _changed(row.name, row.error, row.message, "changed") for row in answer.topics}
-    return {each.name: rows.get(each.name, _unanswered(each.name, "changed")) for each in topics}
+    rows = {row.name: row for row in answer.topics}
+    doubts = {"is_trial": validate_only, "may_be_done": cluster.may_be_done}
+    return {each.name: _outcome(each.name, rows.get(each.name), "changed", **doubts) for each in topics}
 
 
-def _changed(name: str, error: int, message: str | None, done: str) -> Outcome:
-    if error == ErrorCode.NONE:
+# --- all of them --------------------------------------------------------------------------------------------------
+
+
+def _outcome(
+    name: str, row: CreatedTopic | DeletedTopic | GrownTopic | None, done: str, *, is_trial: bool, may_be_done: bool
+) -> Outcome:
+    if row is not None and row.error == ErrorCode.NONE:
         return Outcome(name)
-    if error == ErrorCode.REQUEST_TIMED_OUT:
-        why = f"whether topic {name} was {done} is unknown: {said(error, message)}"
-        return Outcome(name, why, is_unknown=True)
-    return Outcome(name, f"topic {name} is not {done}: {said(error, message)}")
+    why = "the controller's answer does not name it" if row is None else said(row.error, row.message)
+    is_open = row is None or row.error == ErrorCode.REQUEST_TIMED_OUT
+    if is_trial or not (is_open or may_be_done):
+        return Outcome(name, f"topic {name} is not {done}: {why}")
+    if may_be_done:
+        why = f"a controller answered NOT_CONTROLLER, and then {why}"
+    return Outcome(name, f"whether topic {name} was {done} is unknown: {why}", is_unknown=True)

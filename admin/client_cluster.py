@@ -3,8 +3,14 @@
 It works with ZooKeeper and with KRaft, whose brokers pass such requests on. Brokers do not show markers of deletions,
 requests that a controller has not taken up, and why something waits.
 
-One command has one `ClientCluster` and one time for all of it. A request is sent again after NOT_CONTROLLER, which
-says that nothing was done; after a lost connection the outcome is unknown, and nothing is sent again.
+One command has one `ClientCluster` and one time for all of it.
+
+    the controller                           the command
+    ---------------------------------------  -------------------------------------------------------------------
+    cannot be reached                        looks for the controller again
+    answers NOT_CONTROLLER                   looks for it again, and sends the request again; a controller of
+                                             Lethe that loses control after the write answers so: `may_be_done`
+    gives no answer, or a malformed one      says that the outcome is unknown, and sends nothing again
 """
 
 from __future__ import annotations
@@ -15,12 +21,13 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.bootstrap import CHECK_MS, open_first
-from lethe.adapters.kafka.client import ClientError, KafkaConnection, RequestTimedOut
+from lethe.adapters.kafka.client import ClientError, KafkaConnection, ProtocolError, RequestTimedOut
 from lethe.adapters.kafka.metadata import ask_metadata, why_incomplete
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.admin.refusal import Exit, Refusal
+from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.queries import MetadataResponse, Request, Response
+from lethe.protocol.kafka.queries import MetadataResponse, Request, Response, api_of_request
 from lethe.protocol.kafka.to_controller import AdminRequest, AdminResponse, errors_of
 from lethe.protocol.kafka.versions import VersionRange
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint
@@ -48,6 +55,8 @@ class ClientCluster:
         self.reach: Final = reach
         self._connection = connection
         self._ends_s = asyncio.get_running_loop().time() + timeout_ms / 1000
+        self.may_be_done = False
+        """True if NOT_CONTROLLER was an answer to the last request for the controller."""
 
     @property
     def peer(self) -> str:
@@ -100,6 +109,7 @@ class ClientCluster:
         """
         loop = asyncio.get_running_loop()
         began, reason = loop.time(), "no controller is elected"
+        self.may_be_done = False
         while True:
             answer = await self.metadata(())
             found = next((each for each in self.brokers(answer) if each.id == answer.controller_id), None)
@@ -112,7 +122,9 @@ class ClientCluster:
                 reason = given
             too_long = found is None and (loop.time() - began) * 1000 >= SEARCH_MS
             if too_long or self.is_over:
-                raise Refusal(f"nobody was asked to {act}: {reason}", Exit.UNREACHABLE)
+                unknown = f"whether a controller did {act} is unknown"
+                known = unknown if self.may_be_done else f"nobody was asked to {act}"
+                raise Refusal(f"{known}: {reason}", Exit.UNREACHABLE)
             await asyncio.sleep(min(_PAUSE_S, self.left_ms / 1000))
 
     async def _ask_at(self, controller: Broker, request: AdminRequest | RequestFor, act: str) -> AdminResponse | str:
@@ -134,10 +146,15 @@ class ClientCluster:
                 return str(error)
             sent = request(offered) if callable(request) else request
             try:
-                answer = cast(AdminResponse, await connection.ask(sent))
-            except ClientError as error:
+                version = highest_common_version(api_of_request(sent), offered)
+            except ProtocolError as error:
+                raise ProtocolError(f"{connection.peer}: {error}") from error
+            try:
+                answer = cast(AdminResponse, await connection.request(sent, version))
+            except (ClientError, ProtocolError) as error:
                 raise Refusal(f"whether the controller did {act} is unknown: {error}", Exit.UNREACHABLE) from error
         if ErrorCode.NOT_CONTROLLER in errors_of(answer):
+            self.may_be_done = True
             return f"broker {controller.id} answers NOT_CONTROLLER, and Metadata names it as the controller"
         return answer
 

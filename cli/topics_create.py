@@ -193,11 +193,14 @@ async def client_creations(
     trial = await create_topics(cluster, wanted, validate_only=True)
     exist = {row.name for row in trial.values() if if_not_exists and row.error == ErrorCode.TOPIC_ALREADY_EXISTS}
     missing = [each for each in wanted if each.name not in exist]
-    refused = [outcome for each in missing if (outcome := creation_outcome(each.name, trial.get(each.name))).problem]
-    if refused:
+    checked = (creation_outcome(each.name, trial.get(each.name), is_trial=True, may_be_done=False) for each in missing)
+    if refused := [outcome for outcome in checked if outcome.problem is not None]:
         raise Refusal("\n".join(str(outcome.problem) for outcome in refused), exit_of(refused))
     made = {} if dry_run or not missing else await create_topics(cluster, missing, validate_only=False)
-    outcomes = [] if dry_run else [creation_outcome(each.name, made.get(each.name)) for each in missing]
+    outcomes = [
+        creation_outcome(each.name, made.get(each.name), is_trial=False, may_be_done=cluster.may_be_done)
+        for each in ([] if dry_run else missing)
+    ]
     failed = {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}
     placed = {} if dry_run else await replicas_of(cluster, [name for name in made if name not in failed])
     told: dict[str, Told] = {}

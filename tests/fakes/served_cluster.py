@@ -91,6 +91,10 @@ class ServedCluster:
     """The topic that a broker has on its disk, by broker, besides those that there are."""
     not_controller: int = 0
     """How many requests are answered with NOT_CONTROLLER."""
+    loses_control: bool = False
+    """The controller changes what it is asked to, and answers NOT_CONTROLLER, once."""
+    mute_after_change: bool = False
+    """Once something was changed, brokers answer Metadata requests no more."""
     controller: int = 1
     moving: tuple[MovingTopic, ...] = ()
     moving_error: int = ErrorCode.NONE
@@ -99,6 +103,8 @@ class ServedCluster:
     """The controller closes the connection instead of answering."""
     on_create: Callable[[], None] = lambda: None
     """Called where topics are created, before the answer."""
+    changes: int = 0
+    """How many requests were for a change, and not only checked."""
     asked: list[tuple[int, Request]] = field(default_factory=list)
     ports: dict[int, int] = field(default_factory=dict)
 
@@ -112,6 +118,8 @@ class ServedCluster:
     def answer(self, broker: int, request: Request) -> Response | Close:
         self.asked.append((broker, request))
         match request:
+            case MetadataRequest() if self.mute_after_change and self.changes:
+                return Close("told to")
             case MetadataRequest(topics=wanted):
                 names = [name for name in self.topics if name not in self.hidden]
                 if wanted is not None:
@@ -163,6 +171,14 @@ class ServedCluster:
         if broker != self.controller or self.not_controller:
             self.not_controller = max(self.not_controller - 1, 0)
             return topic_error_response(request, ErrorCode.NOT_CONTROLLER)
+        answer = self._answer_of_controller(request)
+        if getattr(request, "validate_only", False):
+            return answer
+        self.changes += 1
+        is_lost, self.loses_control = self.loses_control, False
+        return topic_error_response(request, ErrorCode.NOT_CONTROLLER) if is_lost else answer
+
+    def _answer_of_controller(self, request: TopicRequest) -> Response:
         match request:
             case CreateTopicsRequest(topics=to_create, validate_only=is_trial):
                 return CreateTopicsResponse(tuple(self._create(each, is_trial) for each in to_create))
@@ -202,6 +218,9 @@ class ServedCluster:
         if wanted.name in self.refusals:
             return GrownTopic(wanted.name, *self.refusals[wanted.name])
         found = self.topics[wanted.name]
+        if wanted.total <= len(found.replicas):
+            said = f"Topic already has {wanted.total} partitions."
+            return GrownTopic(wanted.name, ErrorCode.INVALID_PARTITIONS, said)
         added = wanted.assignments or ((2,),) * (wanted.total - len(found.replicas))
         if not is_trial:
             self.topics[wanted.name] = replace(found, replicas=(*found.replicas, *added))

@@ -96,6 +96,28 @@ async def test_a_creation_that_takes_too_long_is_unknown() -> None:
     assert "Created topic new." in str(refused.value)
 
 
+async def test_a_creation_whose_controller_lost_control_is_unknown() -> None:
+    kafka = served()
+    kafka.loses_control = True
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match="whether topic new was created is unknown: ") as refused:
+            await client_creations(cluster, [TopicCreationRequest("new", 1, 1)])
+    assert refused.value.exit is Exit.UNREACHABLE
+    assert "new" in kafka.topics
+
+
+async def test_a_check_that_takes_too_long_leaves_nothing_unknown() -> None:
+    kafka = served()
+    kafka.refusals = {"late": (ErrorCode.REQUEST_TIMED_OUT, None), "orders": (ErrorCode.REQUEST_TIMED_OUT, None)}
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match="topic late is not created: REQUEST_TIMED_OUT") as refused:
+            await client_creations(cluster, [TopicCreationRequest("late", 1, 1)])
+        assert refused.value.exit is Exit.NO
+        with pytest.raises(Refusal, match="topic orders is not changed: REQUEST_TIMED_OUT"):
+            await client_alteration(cluster, TopicChangeRequest(("orders",), 3))
+    assert kafka.changes == 0
+
+
 # --- alter ----------------------------------------------------------------------------------------------------------
 
 
@@ -163,3 +185,13 @@ async def test_partitions_without_a_leader_in_time_are_named() -> None:
         answer = await client_alteration(cluster, TopicChangeRequest(("orders",), 3))
     assert answer.exit is Exit.TIMED_OUT
     assert answer.lines[-1] == "\tPartition 2 has no leader yet."
+
+
+async def test_new_partitions_whose_controller_lost_control_are_unknown() -> None:
+    kafka = served()
+    kafka.loses_control = True
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, TopicChangeRequest(("orders",), 3))
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].startswith("whether topic orders was changed is unknown: a controller answered NOT_CONT")
+    assert len(kafka.topics["orders"].replicas) == 3

@@ -140,6 +140,16 @@ async def test_a_request_without_an_answer_is_unknown_and_not_sent_again() -> No
     assert len(kafka.requests(DeleteTopicsRequest)) == 1
 
 
+async def test_an_answer_that_is_not_understood_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lethe.admin.client_cluster.MAX_ANSWER_BYTES", 2_000)
+    kafka = served()
+    kafka.refusals = {"bills": (ErrorCode.POLICY_VIOLATION, "x" * 3_000)}
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match="whether the controller did delete bills is unknown") as refused:
+            await brokers_deletion(cluster, BrokersDeletion(("bills",)))
+    assert refused.value.exit is Exit.UNREACHABLE
+
+
 async def test_the_controller_is_looked_for_again_after_not_controller() -> None:
     kafka = served()
     kafka.not_controller = 2
@@ -147,6 +157,19 @@ async def test_the_controller_is_looked_for_again_after_not_controller() -> None
         answer = await brokers_deletion(cluster, BrokersDeletion(("bills",)))
     assert answer.exit is Exit.OK
     assert len(kafka.requests(DeleteTopicsRequest)) == 3
+
+
+async def test_a_controller_that_lost_control_may_have_deleted() -> None:
+    kafka = served()
+    kafka.loses_control = True
+    async with cluster_of(kafka) as cluster:
+        answer = await brokers_deletion(cluster, BrokersDeletion(("bills",)))
+        assert (answer.lines, answer.exit) == (("Topic bills is gone already.",), Exit.OK)
+    kafka.not_controller = 10_000
+    async with cluster_of(kafka, timeout_ms=600) as cluster:
+        with pytest.raises(Refusal, match="whether a controller did delete orders is unknown: .* NOT_CONTROLLER"):
+            await brokers_deletion(cluster, BrokersDeletion(("orders",)))
+    assert "orders" in kafka.topics
 
 
 async def test_a_controller_that_clients_do_not_see_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
