@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
+from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.client_topics import ShownTopics, said
 from lethe.admin.outcomes import Outcome
@@ -121,10 +122,14 @@ def creation_outcome(name: str, row: CreatedTopic | None, *, is_trial: bool, may
 
 
 async def replicas_of(cluster: ClientCluster, names: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Return the replicas of each partition of topics that were created, as far as the broker shows them already."""
+    """Return the replicas of each partition of topics that were created, as far as the broker shows them already. If it
+    does not answer, none: the topics are created nevertheless."""
     if not names:
         return {}
-    answer = await cluster.metadata(names)
+    try:
+        answer = await cluster.metadata(names)
+    except (ClientError, ProtocolError):
+        return {}
     rows = {each.name: sorted(each.partitions, key=lambda row: row.partition) for each in answer.topics}
     return {name: tuple(row.replicas for row in rows[name]) for name in names if rows.get(name)}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.admin.client_changes import add_partitions
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.client_topics import Settings, ShownTopics, read_settings, shown_topics, why_unnamed
@@ -88,7 +89,8 @@ class _Found:
 
 
 async def _leaders(cluster: ClientCluster, new: Sequence[TopicPartition], *, waits: bool, quiet: bool) -> _Found:
-    """Return what the broker shows: now, or when all partitions have leaders or the time is over."""
+    """Return what the broker shows: now, or when all partitions have leaders or the time is over. If it does not
+    answer, the leaders are unseen, and the partitions are there nevertheless."""
     found = _Found(new)
     names = tuple(dict.fromkeys(tp.topic for tp in new))
 
@@ -96,8 +98,11 @@ async def _leaders(cluster: ClientCluster, new: Sequence[TopicPartition], *, wai
         found.note(await cluster.metadata(names))
         return len(new) - len(found.missing)
 
-    if waits:
-        await wait_for_all(look, len(new), "new partitions with a leader", timeout_ms=cluster.left_ms, quiet=quiet)
-    elif new:
-        await look()
+    try:
+        if waits:
+            await wait_for_all(look, len(new), "new partitions with a leader", timeout_ms=cluster.left_ms, quiet=quiet)
+        elif new:
+            await look()
+    except (ClientError, ProtocolError) as error:
+        found.missing = dict.fromkeys(found.missing, str(error))
     return found

@@ -118,6 +118,16 @@ async def test_a_check_that_takes_too_long_leaves_nothing_unknown() -> None:
     assert kafka.changes == 0
 
 
+async def test_a_broker_that_says_nothing_more_does_not_undo_a_creation() -> None:
+    kafka = served()
+    kafka.mute_after_change = True
+    async with cluster_of(kafka) as cluster:
+        answer = await client_creations(cluster, [TopicCreationRequest("new", 1, 1)])
+    assert (answer.lines, answer.exit) == (("Created topic new.",), Exit.OK)
+    data: Any = answer.data
+    assert (data["created"], data["replicas"], data["not_shown"]) == (True, None, ["replicas"])
+
+
 # --- alter ----------------------------------------------------------------------------------------------------------
 
 
@@ -195,3 +205,16 @@ async def test_new_partitions_whose_controller_lost_control_are_unknown() -> Non
     assert answer.exit is Exit.UNREACHABLE
     assert answer.lines[0].startswith("whether topic orders was changed is unknown: a controller answered NOT_CONT")
     assert len(kafka.topics["orders"].replicas) == 3
+
+
+@pytest.mark.parametrize("waits,code", [(True, Exit.TIMED_OUT), (False, Exit.OK)])
+async def test_a_broker_that_says_nothing_more_does_not_undo_new_partitions(waits: bool, code: Exit) -> None:
+    kafka = served()
+    kafka.mute_after_change = True
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, TopicChangeRequest(("orders",), 3), waits=waits)
+    assert answer.exit is code
+    assert answer.lines[:2] == ("Changed topic orders:", "\tPartitions: 2 -> 3")
+    assert len(kafka.topics["orders"].replicas) == 3
+    unseen = [line for line in answer.lines if line.startswith("\tThe leader of partition 2 is unseen: ")]
+    assert len(unseen) == waits
