@@ -108,8 +108,9 @@ async def shown_listing(
 
     shown = await shown_topics(cluster)
     names = topics_meant(expressions or (".*",), shown.names, exclude_internal=exclude_internal)
-    reasons = [await why_missing(cluster, shown, each) for each in expressions]
-    missing = [reason.text for reason in reasons if reason is not None]
+    reasons = [reason for each in expressions if (reason := await why_missing(cluster, shown, each)) is not None]
+    missing = [reason.text for reason in reasons]
+    is_absent = any(not reason.may_exist for reason in reasons)
     moving = await moving_partitions(cluster)
     unseen = [f"whether topics are being reassigned is unseen: {moving.unseen}"] if moving.unseen else []
     if shown.hidden is not None and not all(each in shown.names for each in expressions or (".*",)):
@@ -118,7 +119,7 @@ async def shown_listing(
         note(f"lethe: {line}")
     note(f"not shown by brokers: {', '.join(NOT_SHOWN)}")
     rows = [ListedTopic(name, None, None, moving.has(name)) for name in names]
-    code = Exit.NO if missing else Exit.UNREACHABLE if unseen else Exit.OK
+    code = Exit.NO if is_absent else Exit.UNREACHABLE if unseen else Exit.OK
     return _answer(rows, code, not_shown=NOT_SHOWN)
 
 
