@@ -218,8 +218,8 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "topic": progress.name,
         "deleted": progress.is_done,
         "trashed_until_ms": progress.trashed_until_ms if progress.is_trashed else None,
-        "marked": progress.is_marked if waited.has_znodes else None,
-        "znode": progress.has_znode if waited.has_znodes else None,
+        "marked": progress.is_marked,
+        "znode": progress.has_znode,
         "cached_by": [*progress.cached_by],
         "stored_by": [*progress.stored_by],
         "silent": [*progress.silent],
@@ -232,9 +232,7 @@ def _as_json(progress: TopicDeletionProgress, waited: DeletionWaitResult) -> Jso
         "zookeeper_clean_after_ms": waited.zookeeper_ms.get(progress.name),
         "caches_clean_after_ms": waited.caches_ms.get(progress.name),
         "logs_clean_after_ms": waited.logs_ms.get(progress.name),
-        **(
-            {} if waited.has_znodes else {"not_shown": ["marked", "znode", "trashed_until_ms", "owed", "unseen_znodes"]}
-        ),
+        **({} if waited.has_znodes else {**dict.fromkeys(NOT_SHOWN), "not_shown": [*NOT_SHOWN]}),
     }
 
 

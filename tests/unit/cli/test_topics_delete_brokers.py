@@ -198,6 +198,7 @@ async def test_waiting_ends_when_no_broker_has_anything() -> None:
     data: Any = answer.data
     assert (data[0]["deleted"], data[0]["marked"], data[0]["znode"]) == (True, None, None)
     assert data[0]["not_shown"] == ["marked", "znode", "trashed_until_ms", "owed", "unseen_znodes"]
+    assert [data[0][name] for name in data[0]["not_shown"]] == [None] * 5
 
 
 @pytest.mark.parametrize("left", ["cache", "disk"])
