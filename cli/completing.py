@@ -2,6 +2,8 @@
 
 A shell shows whatever is written meanwhile, so nothing is written: no name is offered where the cluster cannot be
 asked, does not answer in LIMIT_S, or the line names two clusters.
+
+A shell inserts what is offered into the line, so only names that a topic may have are offered, whatever a server says.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import typer
 
 from lethe.cli.ways import ZOOKEEPER, chosen_way
 from lethe.protocol.kafka.control import ApiKey
+from lethe.protocol.vocabulary import topic_name_problem
 
 LIMIT_S: Final = 1.0
 """For all that is asked, beside the time that imports take."""
@@ -33,7 +36,8 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
             found = asyncio.run(_names(ctx))
         except Exception:  # noqa: BLE001 -- a shell has no place for errors, whatever they are
             return []
-    return [name for name in found if name.startswith(incomplete) and name not in given][:MOST]
+    fitting = (name for name in found if name.startswith(incomplete) and name not in given)
+    return [name for name in fitting if topic_name_problem(name) is None][:MOST]
 
 
 async def _names(ctx: typer.Context) -> tuple[str, ...]:

@@ -52,6 +52,16 @@ async def test_topics_of_the_brokers_on_the_line_or_in_the_environment() -> None
         assert len(kafka.asked) == asked, "names of new topics are not completed"
 
 
+@pytest.mark.usefixtures("in_time")
+async def test_what_is_no_topic_name_is_not_put_into_the_line() -> None:
+    kafka = served()
+    kafka.topics |= {name: topic(9, (1,)) for name in ("o$(reboot)", "o;reboot", "o\nreboot", "o\x1b]0;", "o reboot")}
+    async with serving(kafka, 1):
+        line = f"lethe topics delete --bootstrap-server {kafka.servers} o"
+        done = await asyncio.to_thread(completed, line)
+    assert names(done) == ["orders", "orders.eu"]
+
+
 def test_nothing_is_written_where_the_cluster_cannot_be_asked() -> None:
     dead = "127.0.0.1:1"
     assert names(completed(f"lethe topics delete --bootstrap-server {dead} o")) == []
