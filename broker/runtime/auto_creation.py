@@ -21,7 +21,7 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 logger = logging.getLogger(__name__)
 
 TIMEOUT_MS: Final = 5_000
-"""Limit for connecting, and for the answer: a client waits meanwhile."""
+"""Limit for the turn, for connecting, and for the answer: a client waits meanwhile."""
 _SHOWN: Final = 5
 
 
@@ -38,15 +38,24 @@ class AutoCreation:
         self._in_flight: dict[str, None] = {}
 
     async def create(self, topics: Sequence[str]) -> dict[str, int]:
-        """Return what the client receives for each topic; one that is being created already is not asked for again."""
+        """Return what the client receives for each topic; one that is being created already is not asked for again.
+
+        If its turn does not come within TIMEOUT_MS, the client asks again, as without an answer.
+        """
         new = [name for name in topics if name not in self._in_flight]
         errors = creation_errors(topics, None)
         if not new:
             return errors
         self._in_flight |= dict.fromkeys(new)
         try:
-            async with self._one_at_a_time:
+            async with asyncio.timeout(TIMEOUT_MS / 1000):
+                await self._one_at_a_time.acquire()
+            try:
                 return errors | creation_errors(new, await self._ask(new))
+            finally:
+                self._one_at_a_time.release()
+        except TimeoutError:
+            return errors
         finally:
             for name in new:
                 del self._in_flight[name]

@@ -62,6 +62,20 @@ async def test_a_topic_is_asked_for_once_at_a_time() -> None:
         await creation.close()
 
 
+async def test_clients_do_not_queue_behind_a_silent_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listed_controller() as controller:
+        creation = AutoCreation(BrokerId(1), PLAINTEXT_REACH, lambda: controller.endpoint)
+        controller.released.clear()
+        controller.answers += [created(a=0), created(c=0)]
+        first = asyncio.create_task(creation.create(("a",)))
+        await reach(lambda: len(controller.asked) == 1)
+        monkeypatch.setattr("lethe.broker.runtime.auto_creation.TIMEOUT_MS", 10)
+        assert await creation.create(("b",)) == {"b": NOBODY_KNOWS}
+        controller.released.set()
+        assert (await first, await creation.create(("c",))) == ({"a": COMES}, {"c": COMES})
+        await creation.close()
+
+
 async def test_without_a_controller_a_client_asks_again() -> None:
     async with listed_controller() as controller:
         nowhere = AutoCreation(BrokerId(1), PLAINTEXT_REACH, lambda: None)
