@@ -10,8 +10,8 @@
     a type that brokers do not describe  INVALID_REQUEST for every resource
 
 What could not be read in ZooKeeper is UNKNOWN_SERVER_ERROR, as is a topic's value that brokers refuse: a setting that
-was not seen is not a default. Passwords,
-and settings that are unknown here, are listed without their values. There are no documentation texts.
+was not seen is not a default. Passwords, and settings that are unknown here, are listed without their values. There are
+no documentation texts.
 """
 
 from __future__ import annotations
@@ -97,12 +97,15 @@ class _Refused(Exception):
         self.message = message
 
 
-def needed_paths(request: DescribeConfigsRequest, broker_id: BrokerId) -> tuple[str, ...]:
-    """Return the configurations in ZooKeeper that the answer needs, each once."""
+def needed_paths(cache: MetadataCache, request: DescribeConfigsRequest, broker_id: BrokerId) -> tuple[str, ...]:
+    """Return the configurations in ZooKeeper that the answer needs, each once.
+
+    Topics that the cache has not are not among them: a request may name as many as it likes.
+    """
     named = (
         paths.config_topic(each.resource_name)
         for each in request.resources
-        if each.resource_type == _TOPIC and topic_name_problem(each.resource_name) is None
+        if each.resource_type == _TOPIC and each.resource_name in cache.topics
     )
     return tuple(dict.fromkeys((*named, paths.config_broker_default(), paths.config_broker(broker_id))))
 
@@ -110,7 +113,7 @@ def needed_paths(request: DescribeConfigsRequest, broker_id: BrokerId) -> tuple[
 def answer_describe_configs(
     cache: MetadataCache, request: DescribeConfigsRequest, own: OwnSettings, stored: Stored
 ) -> DescribeConfigsResponse:
-    """One row for each resource; `stored` has all `needed_paths`."""
+    """One row for each resource; `stored` has all `needed_paths` of the cache as it was before they were read."""
     if any(each.resource_type not in _DESCRIBABLE for each in request.resources):
         error = ErrorCode.INVALID_REQUEST
         return DescribeConfigsResponse(tuple(_refused(each, error, error_message(error)) for each in request.resources))
@@ -173,7 +176,7 @@ def _places(own: OwnSettings, stored: Stored) -> ConfigPlaces:
 def _of_topic(cache: MetadataCache, topic: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntry, ...]:
     if (problem := topic_name_problem(topic)) is not None:
         raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-    if topic not in cache.topics:
+    if topic not in cache.topics or paths.config_topic(topic) not in stored:
         raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         return described_topic(_read(stored, paths.config_topic(topic)), _places(own, stored))

@@ -123,7 +123,7 @@ class Requests:
             case ListGroupsRequest():
                 return ListGroupsResponse(ErrorCode.NONE)
             case DescribeConfigsRequest():
-                stored = await read_configs(self._session(), needed_paths(request, self._own.broker_id))
+                stored = await read_configs(self._session(), needed_paths(cache, request, self._own.broker_id))
                 return answer_describe_configs(cache, request, self._own, stored)
             case DescribeLogDirsRequest():
                 return answer_describe_log_dirs(self._loop.state, request, await asyncio.to_thread(self._space))

@@ -124,10 +124,20 @@ def test_a_value_that_brokers_refuse_is_an_error_of_the_server() -> None:
     assert ask(TOPIC, "t", {OF_T: {"retention.ms": "soon"}}).error == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_each_configuration_is_read_once() -> None:
-    resources = ((TOPIC, "t"), (TOPIC, "t"), (TOPIC, "a/b"), (BROKER, "2"))
+def test_each_configuration_is_read_once_and_none_of_topics_that_are_not_there() -> None:
+    cache = MetadataCache()
+    cache.apply(metadata())
+    resources = ((TOPIC, "t"), (TOPIC, "t"), (TOPIC, "a/b"), (TOPIC, "nope"), (BROKER, "2"))
     request = DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources))
-    assert needed_paths(request, BrokerId(1)) == (OF_T, ALL_BROKERS, OWN)
+    assert needed_paths(cache, request, BrokerId(1)) == (OF_T, ALL_BROKERS, OWN)
+
+
+def test_a_topic_that_came_after_the_reads_is_not_there_yet() -> None:
+    cache = MetadataCache()
+    cache.apply(metadata())
+    request = DescribeConfigsRequest((DescribableConfigs(TOPIC, "t"),))
+    (row,) = answer_describe_configs(cache, request, SETTINGS, {ALL_BROKERS: {}, OWN: {}}).results
+    assert row.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
