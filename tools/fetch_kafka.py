@@ -8,6 +8,7 @@ import sys
 
 from lethe.cluster.class_archive import archive_classes
 from lethe.cluster.daemons import DaemonFailed
+from lethe.cluster.java import JavaUnusable
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
 from lethe.cluster.zookeeper import ZooKeeperStartFailed
 
@@ -30,7 +31,7 @@ def _archive(kafka: KafkaDistribution) -> None:
     """Archive its classes, and say where. Only speed depends on the archive, so a failure is told and no more."""
     try:
         archive = asyncio.run(archive_classes(kafka))
-    except (DaemonFailed, ZooKeeperStartFailed, OSError) as error:
+    except (DaemonFailed, JavaUnusable, ZooKeeperStartFailed, OSError) as error:
         print(f"Brokers of Kafka {kafka.version} start slowly: its classes could not be archived: {error}")
         return
     print(f"Its classes are in {archive}" if archive else "Java has written no archive of its classes", flush=True)
