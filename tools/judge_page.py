@@ -34,6 +34,10 @@ without an application around it.
 
 Not compared, because the same cluster would answer otherwise when it is asked again:
 """
+_RECORDED: Final = """\
+This is the run that was recorded last: `git log -1 docs/judge.json` says when. What has changed since is not in it, and
+what says "not run" is not known.
+"""
 _CLIENTS: Final = {
     Client.TOOLS: "Kafka's command-line tools of 3.9.1",
     Client.OLD_TOOLS: "Kafka's command-line tools of 2.5.1",
@@ -58,6 +62,7 @@ def page() -> str:
         "",
         "## What became of it",
         "",
+        _RECORDED,
         *counts(rows),
         "",
         *_asked(rows),
