@@ -16,8 +16,8 @@ from lethe.admin.deletion_look import BrokersSeen, scope_of
 from lethe.admin.deletion_progress import DeletionTarget, TopicDeletionProgress, UnseenPlace
 from lethe.protocol.kafka.queries import MetadataResponse
 from lethe.protocol.vocabulary import BrokerId
-from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, ask_all
-from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace
+from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, NAMES_NO_LOG_DIR, AskAbout, ask_all
+from lethe.survey.views import BrokerAnswers, BrokerPlace
 
 
 def shown_targets(shown: ShownTopics, names: Sequence[str]) -> list[DeletionTarget]:
@@ -76,5 +76,5 @@ def _has_another(cache: Mapping[str, object] | None, target: DeletionTarget) -> 
 
 def _has_no_disks(unseen: UnseenPlace, target: DeletionTarget, controller: BrokerId) -> bool:
     """Return True for the log directories of a controller that names none and held no replica: Lethe's has none."""
-    is_refusal = unseen.place is BrokerPlace.LOGS and unseen.failure is BrokerFailure.REFUSED
-    return is_refusal and unseen.broker == controller and controller not in target.brokers
+    names_none = unseen.place is BrokerPlace.LOGS and unseen.why.startswith(NAMES_NO_LOG_DIR)
+    return names_none and unseen.broker == controller and controller not in target.brokers

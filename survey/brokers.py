@@ -62,6 +62,8 @@ MAX_AT_ONCE: Final = 16
 MAX_AT_ONCE_BRIEFLY: Final = 64
 """The same for small answers: silent brokers must not delay the others."""
 _GRANT_LOG_DIRS: Final = "grant it Describe on the cluster"
+NAMES_NO_LOG_DIR: Final = "DescribeLogDirs: it names no log directory"
+"""How the reason begins where a broker answers without an error, and with no log directory."""
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -253,7 +255,7 @@ async def _log_dirs(
         return UnansweredQuestion(BrokerFailure.ERROR, why, BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.
-        why = f"DescribeLogDirs: it names no log directory; does it let {connection.principal} ask? {_GRANT_LOG_DIRS}"
+        why = f"{NAMES_NO_LOG_DIR}; does it let {connection.principal} ask? {_GRANT_LOG_DIRS}"
         return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
     ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)
     return tuple(_log_dir(broker, log_dir, scope.topics) for log_dir in ordered)

@@ -89,6 +89,8 @@ class ServedCluster:
     """Topics whose deletion takes longer than any request."""
     still_stored: dict[int, str] = field(default_factory=dict)
     """The topic that a broker has on its disk, by broker, besides those that there are."""
+    no_log_dirs: dict[int, int] = field(default_factory=dict)
+    """Brokers that name no log directory, with the error that they answer instead."""
     not_controller: int = 0
     """How many requests are answered with NOT_CONTROLLER."""
     loses_control: bool = False
@@ -160,6 +162,8 @@ class ServedCluster:
         return DescribedConfigs(0, None, 2, name, (*own, ConfigEntry("cleanup.policy", "delete", source=5)))
 
     def _log_dirs(self, broker: int) -> DescribeLogDirsResponse:
+        if broker in self.no_log_dirs:
+            return DescribeLogDirsResponse((), error=self.no_log_dirs[broker])
         names = [name for name, each in self.topics.items() if any(broker in ids for ids in each.replicas)]
         names += [self.still_stored[broker]] if broker in self.still_stored else []
         rows = tuple(LogDirTopic(name, (LogDirPartition(0, 10, 0, False),)) for name in names)

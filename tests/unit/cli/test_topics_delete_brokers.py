@@ -230,6 +230,21 @@ async def test_a_broker_that_does_not_answer_is_not_clean(unused_tcp_port: int) 
     assert (data[0]["deleted"], data[0]["silent"]) == (False, [3])
 
 
+@pytest.mark.parametrize(
+    "controller,error,code",
+    [
+        (2, ErrorCode.NONE, Exit.OK),
+        (2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, Exit.UNREACHABLE),
+        (1, ErrorCode.NONE, Exit.UNREACHABLE),
+    ],
+)
+async def test_only_a_controller_may_have_no_log_directories(controller: int, error: int, code: Exit) -> None:
+    kafka = ServedCluster({"bills": topic(3, (1,))}, no_log_dirs={2: error}, controller=controller)
+    async with cluster_of(kafka, timeout_ms=800) as cluster:
+        answer = await brokers_deletion(cluster, BrokersDeletion(("bills",), wait=True, timeout_ms=800))
+    assert answer.exit is code
+
+
 async def test_a_broker_with_replicas_that_left_is_not_clean() -> None:
     kafka = served()
     kafka.topics["bills"] = replace(kafka.topics["bills"], replicas=((1, 5),))
