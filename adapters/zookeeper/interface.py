@@ -121,6 +121,8 @@ class ZooKeeperSession(Protocol):
     async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
         """Carry the plan out, several multis in flight, until each group has its outcome.
 
+        A group that is too large for ZooKeeper fails with MARSHALLING, and the others are sent.
+
         If the session is lost on the way, the remaining groups are GroupUnknown. Raises SessionLost only if the session
         is lost at the start.
         """

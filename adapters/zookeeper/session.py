@@ -217,6 +217,8 @@ class Session:
     async def write(self, plan: MultiPlan) -> tuple[GroupOutcome, ...]:
         """See the interface."""
         self._require_session()
+        for refusal in plan.refusals:
+            logger.error("%s", refusal)
         in_flight: _InFlight = deque()
         while not plan.is_done:
             if plan.has_unsent:

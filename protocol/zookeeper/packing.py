@@ -55,6 +55,7 @@ DEFAULT_MAX_BYTES: Final = 24 * 1024
 REQUEST_LIMIT_BYTES: Final = 1_000_000
 """Size limit of a group alone in its multi: slightly below the default `jute.maxbuffer` of 1,048,575."""
 
+_MAX_PATH_SHOWN: Final = 300
 _MULTI_OVERHEAD_BYTES: Final = 4 + 8 + 9
 _OPERATION_BYTES: Final = 9 + 8
 """Header of an operation, the length of its path and its version."""
@@ -118,7 +119,8 @@ class MultiPlan:
     """Plan of multis for a list of groups, and their outcomes so far.
 
     `fence` is checked first in every multi; None for a writer that is no controller. A group of more than
-    `max_operations` gets its own multi. Raises ValueError for an empty group, or one that no request can hold.
+    `max_operations` gets its own multi. One that no request can hold is not sent and fails with MARSHALLING. That is no
+    fault: clients choose how long their settings are. Raises ValueError for an empty group.
     """
 
     def __init__(
@@ -133,11 +135,17 @@ class MultiPlan:
         self.fence: Final = fence
         self._max_bytes = max_bytes
         self._fence_bytes = _MULTI_OVERHEAD_BYTES + (operation_bytes(fence) if fence else 0)
-        self._sizes = [_checked_size(n, g, REQUEST_LIMIT_BYTES - self._fence_bytes) for n, g in enumerate(self.groups)]
-        self._waiting: deque[_Run] = deque([_Run(deque(range(len(self.groups))), max_operations)] if groups else [])
+        self._sizes = [_size(number, group) for number, group in enumerate(self.groups)]
+        limit_bytes = REQUEST_LIMIT_BYTES - self._fence_bytes
+        sent = deque(number for number, size in enumerate(self._sizes) if size <= limit_bytes)
+        self._waiting: deque[_Run] = deque([_Run(sent, max_operations)] if sent else [])
         self._in_flight: list[PlannedMulti] = []
         self._outcomes: list[GroupOutcome | None] = [None] * len(self.groups)
         self._fence_error: ZkError | None = None
+        too_large = [number for number, size in enumerate(self._sizes) if size > limit_bytes]
+        self._conclude(too_large, GroupFailed(-1, ZkError.MARSHALLING))
+        self.refusals: Final = tuple(self._too_large(number, limit_bytes) for number in too_large)
+        """Which groups are not sent because no request can hold them."""
 
     @property
     def controller_moved(self) -> bool:
@@ -261,6 +269,12 @@ class MultiPlan:
         for number in groups:
             self._outcomes[number] = outcome
 
+    def _too_large(self, number: int, limit_bytes: int) -> str:
+        group = self.groups[number]
+        first = f"{type(group[0]).__name__} {group[0].path[:_MAX_PATH_SHOWN]}"
+        takes = f"{counted(self._sizes[number], 'byte')} in {counted(len(group), 'operation')}"
+        return f"group {number}, which begins with {first}, takes {takes}; one request holds {limit_bytes}"
+
 
 def operation_bytes(operation: Operation) -> int:
     """Return the largest size of the operation in a multi request, without a chroot."""
@@ -284,14 +298,7 @@ def _utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _checked_size(number: int, group: Group, limit_bytes: int) -> int:
+def _size(number: int, group: Group) -> int:
     if not group:
         raise ValueError(f"group {number} has no operations")
-    size = _group_bytes(group)
-    if size > limit_bytes:
-        raise ValueError(
-            f"group {number}, which begins with {type(group[0]).__name__} {group[0].path}, "
-            f"takes {counted(size, 'byte')} in "
-            f"{counted(len(group), 'operation')}; one request holds {limit_bytes}"
-        )
-    return size
+    return _group_bytes(group)

@@ -290,6 +290,15 @@ def test_a_refused_write_is_an_error_without_words() -> None:
     assert rows_of(world.ask(altered(broker(change(THROTTLE, "5"))))) == [(OWN, "UNKNOWN_SERVER_ERROR", None)]
 
 
+def test_settings_that_no_write_can_hold_are_refused_alone() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    long = change("leader.replication.throttled.replicas", ",".join(["0:1"] * 260_000))
+    rows = [("t", "UNKNOWN_SERVER_ERROR", None), (OWN, "NONE", None)]
+    assert rows_of(world.ask(altered(of_topic("t", long), broker(change(THROTTLE, "5"))))) == rows
+    assert stored(world) == {THROTTLE: "5"}
+    assert world.context.is_leading
+
+
 @pytest.mark.parametrize("config", [change(THROTTLE, "5"), change(THROTTLE, "x")], ids=["good", "refused"])
 def test_who_has_lost_control_answers_so_and_writes_nothing(config: AlterableConfig) -> None:
     world = cluster()

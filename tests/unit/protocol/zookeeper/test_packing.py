@@ -92,9 +92,25 @@ def test_multis_stay_below_the_size_limit() -> None:
     assert [len(m.groups) for m in multis] == [4, 4, 4, 4, 4]
 
 
-def test_a_group_that_no_request_can_hold_is_named() -> None:
-    with pytest.raises(ValueError, match="group 1, which begins with Create /brokers/topics/t"):
-        MultiPlan([(Delete("/a"),), (Create("/brokers/topics/t", b"x" * 1_000_001),)], FENCE)
+def test_a_group_that_no_request_can_hold_fails_alone() -> None:
+    large: Group = (Create("/brokers/topics/t", b"x" * 1_000_001),)
+    plan = MultiPlan([*deletes(1), large, *deletes(1)], FENCE)
+    (refusal,) = plan.refusals
+    assert refusal.startswith("group 1, which begins with Create /brokers/topics/t, takes 1,000,")
+    (multi,) = drain(plan)
+    assert multi.groups == (0, 2)
+    plan.settle(multi, done(multi))
+    assert [type(each) for each in plan.outcomes] == [GroupDone, GroupFailed, GroupDone]
+    assert plan.outcomes[1] == GroupFailed(-1, ZkError.MARSHALLING)
+
+
+def test_a_plan_of_too_large_groups_is_done_at_once() -> None:
+    plan = MultiPlan([(Create("/t", b"x" * 1_000_001),)], FENCE)
+    assert plan.is_done
+    assert plan.outcomes == (GroupFailed(-1, ZkError.MARSHALLING),)
+
+
+def test_a_group_without_operations_is_named() -> None:
     with pytest.raises(ValueError, match="group 0 has no operations"):
         MultiPlan([()], FENCE)
 
