@@ -14,9 +14,10 @@ between fires at once.
 MultiRead has no Exists; reading the data instead returns the same Stat. For 10,000 znodes without data this took 0.08
 s, one by one 2.8 s. If the data of such a znode must not be read, a true Exists follows, which needs no permission.
 
-After a lost answer its reads (or its watches) are sent again; after one that was too large they are halved. A server
-without multiRead (before 3.6) gets all reads one by one from then on. If watches cannot be armed together, their znodes
-are read again one by one, so that no outcome is returned without its watch.
+After a lost answer its reads (or its watches) are sent again; after one that was too large they are halved. A path
+that is too long for a request is not sent, and its read fails: clients may choose the name of a user. A server without
+multiRead (before 3.6) gets all reads one by one from then on. If watches cannot be armed together, their znodes are
+read again one by one, so that no outcome is returned without its watch.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ _LARGEST_CHUNK: Final = 4000
 _REQUEST_BYTES: Final = 256 * 1024
 _PATH_OVERHEAD_BYTES: Final = 14
 """Size of a path in a multiRead besides its own bytes; in a request that arms watches it is smaller."""
+_HEADER_BYTES: Final = 32
+"""At most so much of a request is not paths."""
 _NOT_READABLE: Final = ReadFailed(ZkError.NO_AUTH)
+_TOO_LONG: Final = ReadFailed(ZkError.MARSHALLING)
 FEWEST_TOGETHER: Final = 8
 """Fewer watched reads, and fewer Exists, are pipelined one by one: that takes one round trip. MultiRead and arming take
 two, and so does a multiRead with a znode that must not be read."""
@@ -74,6 +78,7 @@ class BatchSizer:
         self._target_bytes = reply_target_bytes
         self.request_bytes: Final = min(_REQUEST_BYTES, request_limit_bytes // 2)
         """At this size a request gets no further path."""
+        self._path_limit_bytes = request_limit_bytes // 2 - _HEADER_BYTES
         self._bytes_per_read = reply_target_bytes / _FIRST_CHUNK
         self.path_overhead_bytes: Final = chroot_bytes + _PATH_OVERHEAD_BYTES
         self.knows_multi_read = True
@@ -83,6 +88,10 @@ class BatchSizer:
     def chunk(self) -> int:
         """Number of reads to send together."""
         return max(1, min(int(self._target_bytes / self._bytes_per_read), _LARGEST_CHUNK))
+
+    def takes(self, path: str) -> bool:
+        """Return whether a request can hold the path: ZooKeeper drops the connection for one that is too large."""
+        return len(path.encode()) + self.path_overhead_bytes <= self._path_limit_bytes
 
     def learn(self, bytes_per_read: float) -> None:
         """Adopt a larger size at once, a smaller one gradually."""
@@ -103,6 +112,9 @@ class ReadQueue:
         arms = sizer.arms_watches and watched >= FEWEST_TOGETHER
         finds_out = sum(isinstance(read, Exists) for read in reads) >= FEWEST_TOGETHER
         for place, read in enumerate(reads):
+            if not sizer.takes(read.path):
+                self._outcomes[place] = _TOO_LONG
+                continue
             alone = read.watch and not (arms and isinstance(read, GetData))
             alone = alone or (isinstance(read, Exists) and not finds_out)
             (self._single if alone else self._bulk).append(place)

@@ -102,6 +102,8 @@ class ZooKeeperSession(Protocol):
         Reads are repeated after a reconnect, so they end with an answer or with SessionLost. They are no snapshot: each
         read sees the tree at its own time.
 
+        A path that is too long for ZooKeeper is not sent: its read fails with MARSHALLING.
+
         A requested watch is armed, or has fired already, when this returns. A failed GetData or GetChildren (NO_NODE,
         NO_AUTH) arms none: only Exists watches a missing znode.
         """

@@ -269,6 +269,9 @@ async def test_a_request_above_jute_maxbuffer_is_refused_before_it_is_sent(zooke
         large: Operation = Create("/large", b"x" * 999_000)
         plan = MultiPlan([(Create("/a", None),), (large,), (Create("/b", None),)], None)
         assert all(isinstance(outcome, GroupDone) for outcome in await session.write(plan))
+        long, short = await session.read([GetData("/" + "x" * 1_100_000), GetData("/a")])
+        assert long == ReadFailed(ZkError.MARSHALLING)
+        assert isinstance(short, Data)
         assert session.connected
 
 

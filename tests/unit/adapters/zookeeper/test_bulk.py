@@ -238,3 +238,14 @@ def test_every_read_gets_its_own_outcome_and_its_watch(wanted: list[bool], sourc
     assert sorted(armed) == [place for place, read in enumerate(reads) if read.watch]
     found = [outcome.data for outcome in queue.outcomes if isinstance(outcome, Data)]
     assert found == [read.path.encode().ljust(10) for read in reads]
+
+
+def test_a_path_that_no_request_can_hold_is_not_sent() -> None:
+    long = "/" + "ä" * 300_000
+    reads: list[Read] = [GetData("/a"), GetData(long), Exists(long, watch=True)]
+    queue = ReadQueue(reads, BatchSizer(1_000_000, request_limit_bytes=1_048_575))
+    job = queue.next_job()
+    assert job == Job((0,), RequestMode.TOGETHER)
+    queue.settle(job, answer(reads, job))
+    assert queue.next_job() is None
+    assert queue.outcomes[1:] == [ReadFailed(ZkError.MARSHALLING)] * 2
