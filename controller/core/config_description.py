@@ -5,11 +5,16 @@
     the controller              none: its own settings and those of all brokers; its properties file is not shown
     all brokers                 none: their settings in ZooKeeper
     the controller's log levels none, and there are no loggers of Java
-    a topic                     none: all its settings; UNKNOWN_TOPIC_OR_PARTITION without it
-    another broker, type        INVALID_REQUEST
+    a topic                     none: all its settings; UNKNOWN_TOPIC_OR_PARTITION without it,
+                                INVALID_TOPIC_EXCEPTION for its name
+    another broker,             INVALID_REQUEST
+    metrics of clients
+    of a type that Kafka does   INVALID_REQUEST for all resources
+    not describe
     cannot be read              UNKNOWN_SERVER_ERROR: it is not shown as empty
 
-Secrets are not shown, nor are the values of settings that neither Kafka nor Lethe has, as in Kafka.
+Secrets are not shown, nor are the values of settings that neither Kafka nor Lethe has, as in Kafka. A resource that is
+requested several times in the same way is described once: an answer could be far larger than its request otherwise.
 """
 
 from __future__ import annotations
@@ -27,36 +32,34 @@ from lethe.controller.core.topic_creation_rules import RowRefused
 from lethe.protocol.kafka.admin_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
     DescribableConfigs,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfigs,
+    configs_error_response,
 )
 from lethe.protocol.kafka.broker_configs import broker_config_type, holds_secret
-from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
-from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, ValueType
-from lethe.protocol.kafka.topic_defaults import ConfigSource, effective_configs
+from lethe.protocol.kafka.config_entries import ConfigEntry
+from lethe.protocol.kafka.config_synonyms import ConfigPlaces, ConfigType, described_topic, synonyms_of
+from lethe.protocol.kafka.errors import ErrorCode, error_message
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
+from lethe.protocol.vocabulary import topic_name_problem
 from lethe.protocol.zookeeper.operations import GetData, ReadOutcome
 
 _WHAT: Final = "describing the configuration that a client asked for"
-_TYPES: Final = {
-    ValueType.BOOLEAN: 1,
-    ValueType.STRING: 2,
-    ValueType.INT: 3,
-    ValueType.LONG: 5,
-    ValueType.DOUBLE: 6,
-    ValueType.LIST: 7,
-}
-"""Kafka's numbers."""
-_PASSWORD: Final = 9
+_DESCRIBED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
+_INVALID: Final = ErrorCode.INVALID_REQUEST
 
 
 def begin(step: StepContext, task: DescribeRequestedConfigs) -> None:
-    """Read the configurations in ZooKeeper."""
+    """Read the configurations in ZooKeeper. As in Kafka, an unknown type refuses the whole request."""
     context = step.context
     request = requests.asked(context, task.key, DescribeConfigsRequest)
+    if any(each.resource_type not in _DESCRIBED for each in request.resources):
+        requests.answer(step, task.key, configs_error_response(request, _INVALID, error_message(_INVALID)))
+        return
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC_RESOURCE)
     topics = tuple(name for name in dict.fromkeys(named) if name in context.cluster.topics)
     own = path_of(BROKER_RESOURCE, str(context.config.controller_id))
@@ -75,7 +78,7 @@ def on_configs_to_describe_read(
         (BROKER_RESOURCE, ""): of_all,
         **{(TOPIC_RESOURCE, name): outcome for name, outcome in zip(then.topics, of_topics, strict=True)},
     }
-    rows = tuple(_row(step, request, each, read) for each in request.resources)
+    rows = tuple(_row(step, request, each, read) for each in dict.fromkeys(request.resources))
     requests.answer(step, then.key, DescribeConfigsResponse(rows))
 
 
@@ -87,30 +90,35 @@ def _row(
 ) -> DescribedConfigs:
     kind, name = resource.resource_type, resource.resource_name
     try:
-        entries = _entries(step.context, request, kind, name, read)
+        entries = _entries(step.context, kind, name, read)
     except RowRefused as problem:
         if problem.error is ErrorCode.UNKNOWN_SERVER_ERROR:
             step.refuse("cluster", _WHAT, str(problem))
         return DescribedConfigs(problem.error, problem.message, kind, name, ())
-    shown = tuple(each for each in entries if not resource.names or each.name in resource.names)
-    return DescribedConfigs(ErrorCode.NONE, None, kind, name, shown)
+    shown = (each for each in entries if not resource.names or each.name in resource.names)
+    if not request.include_synonyms:
+        shown = (each._replace(synonyms=()) for each in shown)
+    return DescribedConfigs(ErrorCode.NONE, "", kind, name, tuple(shown))
 
 
-def _entries(
-    context: Context, request: DescribeConfigsRequest, kind: int, name: str, read: _Read
-) -> Sequence[ConfigEntry]:
+def _entries(context: Context, kind: int, name: str, read: _Read) -> Sequence[ConfigEntry]:
+    """Return the settings of a resource with their synonyms. Raises RowRefused in the words of Kafka's ConfigHelper."""
+    own = context.config.controller_id
     if kind == TOPIC_RESOURCE:
         return _of_topic(context, name, read)
-    if kind not in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
-        raise RowRefused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
-    of_all = _settings(read, "")
     if kind == BROKER_RESOURCE and not name:
-        return _of_brokers({}, of_all, with_synonyms=request.include_synonyms)
-    config_rules.check_broker(name, context.config.controller_id, what="Broker")
-    if kind == BROKER_LOGGER_RESOURCE:
+        return _of_brokers(ConfigPlaces({}, _settings(read, ""), {}))
+    if kind == BROKER_RESOURCE:
+        config_rules.check_broker(name, own, what="Broker", or_else=" or empty string,")
+        return _of_brokers(ConfigPlaces(_settings(read, str(own)), _settings(read, ""), {}))
+    if kind == BROKER_LOGGER_RESOURCE and name:
+        config_rules.check_broker(name, own, what="Broker", or_else="")
         return ()
-    own = _settings(read, str(context.config.controller_id))
-    return _of_brokers(own, of_all, with_synonyms=request.include_synonyms)
+    if kind == BROKER_LOGGER_RESOURCE:
+        raise RowRefused(_INVALID, "Broker id must not be empty")
+    if not name:
+        raise RowRefused(_INVALID, "Client metrics subscription name must not be empty")
+    raise RowRefused(_INVALID, "Config type client-metrics is only supported on KRaft clusters")
 
 
 def _settings(read: _Read, broker: str) -> dict[str, str]:
@@ -118,36 +126,31 @@ def _settings(read: _Read, broker: str) -> dict[str, str]:
 
 
 def _of_topic(context: Context, name: str, read: _Read) -> Sequence[ConfigEntry]:
+    if (problem := topic_name_problem(name)) is not None:
+        raise RowRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     outcome = read.get((TOPIC_RESOURCE, name))
     if outcome is None:
-        raise RowRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    path, tiered = path_of(TOPIC_RESOURCE, name), context.config.new_topics.tiered_storage
+        raise RowRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    file = {each: setting.text for each, setting in context.config.new_topics.settings.items()}
+    places = ConfigPlaces(_settings(read, str(context.config.controller_id)), _settings(read, ""), file)
+    path = path_of(TOPIC_RESOURCE, name)
     try:
-        return effective_configs(stored_config(path, outcome), context.broker_settings, tiered_storage=tiered)
-    except InvalidTopicConfig as problem:
-        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=f"{path}: {problem}") from problem
+        return described_topic(stored_config(path, outcome), places)
+    except InvalidTopicConfig as invalid:
+        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=f"{path}: {invalid}") from invalid
 
 
-def _of_brokers(own: Mapping[str, str], of_all: Mapping[str, str], *, with_synonyms: bool) -> Sequence[ConfigEntry]:
-    return tuple(_entry(name, own, of_all, with_synonyms=with_synonyms) for name in sorted({**of_all, **own}))
+def _of_brokers(places: ConfigPlaces) -> Sequence[ConfigEntry]:
+    return tuple(_entry(name, places) for name in sorted({*places.broker, *places.all_brokers}))
 
 
-def _entry(name: str, own: Mapping[str, str], of_all: Mapping[str, str], *, with_synonyms: bool) -> ConfigEntry:
+def _entry(name: str, places: ConfigPlaces) -> ConfigEntry:
     value_type = broker_config_type(name) or own_setting_type(name)
-    is_hidden = value_type is None
-    places = ((own, ConfigSource.BROKER), (of_all, ConfigSource.ALL_BROKERS))
-    found = [
-        ConfigSynonym(name, None if is_hidden else settings[name], source)
-        for settings, source in places
-        if name in settings
-    ]
-    kafkas_type = _PASSWORD if holds_secret(name) else 0
-    return ConfigEntry(
-        name,
-        found[0].value,
-        read_only=is_hidden,
-        source=found[0].source,
-        is_sensitive=is_hidden,
-        synonyms=tuple(found) if with_synonyms else (),
-        type=kafkas_type if value_type is None else _TYPES[value_type],
-    )
+    synonyms = synonyms_of(name, places, {})
+    if value_type is not None:
+        return ConfigEntry(
+            name, synonyms[0].value, source=synonyms[0].source, synonyms=synonyms, type=ConfigType[value_type.value]
+        )
+    hidden = tuple(each._replace(value=None) for each in synonyms)
+    secret = ConfigType.PASSWORD if holds_secret(name) else ConfigType.UNKNOWN
+    return ConfigEntry(name, None, True, hidden[0].source, is_sensitive=True, synonyms=hidden, type=secret)

@@ -66,13 +66,13 @@ def check_form(resource: AlterableResource, times: int) -> None:
         raise RowRefused(_INVALID, f"Null value not supported for : {', '.join(without)}")
 
 
-def check_broker(name: str, controller: int, *, what: str = "Node") -> None:
-    """Raise RowRefused if this is the id of another broker."""
+def check_broker(name: str, controller: int, *, what: str = "Node", or_else: str = ",") -> None:
+    """Raise RowRefused if this is the id of another broker. Kafka's words for it are not the same everywhere."""
     number = _java_int(name)
     if number is None:
         raise RowRefused(_INVALID, f"{what} id must be an integer, but it is: {name}")
     if number != controller:
-        raise RowRefused(_INVALID, f"Unexpected broker id, expected {controller}, but received {name}")
+        raise RowRefused(_INVALID, f"Unexpected broker id, expected {controller}{or_else} but received {name}")
 
 
 def _java_int(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Clients alter and describe the controller's configuration: what they are answered, and what ZooKeeper has then."""
+"""Clients alter the controller's configuration: what they are answered, and what ZooKeeper has then."""
 
 from __future__ import annotations
 
@@ -18,13 +18,8 @@ from lethe.protocol.kafka.admin_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterOperation,
-    DescribableConfigs,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfigs,
     IncrementalAlterConfigsRequest,
 )
-from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lethe.protocol.zookeeper import paths, znodes
@@ -322,65 +317,3 @@ def test_the_journal_names_the_settings_and_no_value() -> None:
     assert record.data["settings"] == "lethe.protected.topics, x"
     assert "hush" not in repr(record)
     assert "hush" not in repr(altered(broker(change("a", "hush"))))
-
-
-# --- describing -----------------------------------------------------------------------------------------------------
-
-
-def described(*resources: tuple[int, str], with_synonyms: bool = False) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest(tuple(DescribableConfigs(*each) for each in resources), with_synonyms)
-
-
-def results_of(answer: object) -> tuple[DescribedConfigs, ...]:
-    assert isinstance(answer, DescribeConfigsResponse)
-    return answer.results
-
-
-def test_what_is_stored_is_described_and_secrets_are_not() -> None:
-    world = cluster()
-    own = {THROTTLE: "5", "listener.name.x.ssl.key.password": "hush", "custom": "hush"}
-    world.write(Create(PATH, znodes.encode_config(own)))
-    world.write(Create(paths.config_broker_default(), znodes.encode_config({THROTTLE: "9", "log.retention.ms": "7"})))
-    (result,) = results_of(world.ask(described((BROKER_RESOURCE, OWN), with_synonyms=True), 4))
-    synonyms = ConfigSynonym(THROTTLE, "5", 2), ConfigSynonym(THROTTLE, "9", 3)
-    assert result == DescribedConfigs(
-        0,
-        None,
-        BROKER_RESOURCE,
-        OWN,
-        (
-            ConfigEntry("custom", None, True, 2, True, (ConfigSynonym("custom", None, 2),)),
-            ConfigEntry(THROTTLE, "5", False, 2, False, synonyms, 5),
-            ConfigEntry(
-                "listener.name.x.ssl.key.password",
-                None,
-                True,
-                2,
-                True,
-                (ConfigSynonym("listener.name.x.ssl.key.password", None, 2),),
-                9,
-            ),
-            ConfigEntry("log.retention.ms", "7", False, 3, False, (ConfigSynonym("log.retention.ms", "7", 3),), 5),
-        ),
-    )
-    (result,) = results_of(world.ask(DescribeConfigsRequest((DescribableConfigs(4, OWN, (THROTTLE,)),)), 4))
-    assert result.entries == (ConfigEntry(THROTTLE, "5", False, 2, False, (), 5),)
-
-
-def test_each_resource_is_described_by_itself() -> None:
-    world = with_topic(cluster(), "t", (1, 2))
-    world.ask(altered(broker(change(THROTTLE, "5"), name=""), of_topic("t", change("retention.ms", "7"))))
-    asked = described((4, OWN), (4, ""), (4, "2"), (8, OWN), (2, "t"), (2, "none"), (16, "m"))
-    own, of_all, other, loggers, topic, none, metrics = results_of(world.ask(asked, 4))
-    throttle = ConfigEntry(THROTTLE, "5", False, 3, False, (), 5)
-    assert (own.entries, of_all.entries, loggers.entries) == ((throttle,), (throttle,), ())
-    assert other[:2] == (42, "Unexpected broker id, expected 1000, but received 2")
-    assert ("retention.ms", "7", 1) in [(each.name, each.value, each.source) for each in topic.entries]
-    assert (none.error, metrics.error) == (3, 42)
-
-
-def test_what_cannot_be_read_is_not_described_as_empty() -> None:
-    world = cluster()
-    world.write(Create(PATH, b"{"))
-    (result,) = results_of(world.ask(described((4, OWN)), 4))
-    assert (result.error, result.entries) == (-1, ())
