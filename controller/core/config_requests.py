@@ -57,6 +57,8 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 MAX_ATTEMPTS: Final = 5
+MAX_PATH_SHOWN: Final = 300
+"""Letters of a path or name in event records: a client chooses the names of users."""
 _WHAT: Final = "altering the configuration that a client requested"
 _OVERTAKEN: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
@@ -160,7 +162,7 @@ def stored_config(path: str, outcome: ReadOutcome) -> dict[str, str]:
         return {}
     if not isinstance(outcome, Data):
         error = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=f"reading {path}: {error}")
+        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=f"reading {path[:MAX_PATH_SHOWN]}: {error}")
     try:
         return znodes.decode_config(path, outcome.data)
     except znodes.MalformedZnode as problem:

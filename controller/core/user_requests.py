@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from lethe.controller.core import requests, user_rules
-from lethe.controller.core.config_requests import MAX_ATTEMPTS, stored_config
+from lethe.controller.core.config_requests import MAX_ATTEMPTS, MAX_PATH_SHOWN, stored_config
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_settings import (
     AlterRequestedUsers,
@@ -94,10 +94,11 @@ def on_users_to_alter_read(step: StepContext, then: UsersToAlterRead, outcomes: 
     request = requests.asked(step.context, then.task.key, AlterUserScramCredentialsRequest)
     rows, writing = list(then.rows), []
     groups: list[tuple[Operation, ...]] = []
+    changes = user_rules.changes_by_user(request)
     for user, outcome in zip(then.users, outcomes, strict=True):
         path = paths.config_user(user)
         try:
-            config = user_rules.altered_user(user, stored_config(path, outcome), request)
+            config = user_rules.altered_user(stored_config(path, outcome), changes[user])
         except RowRefused as problem:
             is_expected = problem.error is not ErrorCode.UNKNOWN_SERVER_ERROR
             refused = AlteredUser(user, problem.error, problem.message)
@@ -145,7 +146,7 @@ def _end(step: StepContext, key: int, rows: Sequence[AlteredUser], *, checked: b
 
 
 def _unexpected(step: StepContext, user: str, why: str) -> AlteredUser:
-    step.refuse("cluster", _ALTERING, why)
+    step.refuse("cluster", _ALTERING, f"user {user[:MAX_PATH_SHOWN]}: {why}")
     return AlteredUser(user, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
 
 
@@ -211,10 +212,10 @@ def _row(step: StepContext, user: str, times: int, outcome: ReadOutcome | None) 
     path = paths.config_user(user)
     try:
         if outcome is None:
-            raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=f"{path} is no path")
+            raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why="this is no path")
         credentials = user_rules.credential_infos(stored_config(path, outcome))
     except RowRefused as problem:
-        step.refuse("cluster", _DESCRIBING, f"{path}: {problem}")
+        step.refuse("cluster", _DESCRIBING, f"{path[:MAX_PATH_SHOWN]}: {problem}")
         return DescribedUser(user, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
     if not credentials:
         return DescribedUser(user, _NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}")

@@ -15,7 +15,7 @@ One change that is refused refuses all changes of its user, and none of another 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lethe.controller.core.topic_creation_rules import RowRefused
@@ -61,17 +61,27 @@ def _problem(change: ScramDeletion | ScramUpsertion) -> tuple[ErrorCode, str] | 
     return ErrorCode.UNACCEPTABLE_CREDENTIAL, words
 
 
-def altered_user(name: str, stored: Mapping[str, str], request: AlterUserScramCredentialsRequest) -> dict[str, str]:
-    """Return the user's configuration after the request, quotas included. Raises RowRefused."""
+Change = ScramDeletion | ScramUpsertion
+
+
+def changes_by_user(request: AlterUserScramCredentialsRequest) -> dict[str, list[Change]]:
+    """Return the changes of each user, deletions first."""
+    found: dict[str, list[Change]] = {}
+    for change in request.changes:
+        found.setdefault(change.name, []).append(change)
+    return found
+
+
+def altered_user(stored: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """Return the user's configuration after these changes of it, quotas included. Raises RowRefused."""
     config = dict(stored)
-    for deletion in request.deletions:
-        if deletion.name == name and config.pop(MECHANISMS[deletion.mechanism].value, None) is None:
+    for change in changes:
+        mechanism = MECHANISMS[change.mechanism]
+        if isinstance(change, ScramUpsertion):
+            config[mechanism.value] = _credential(mechanism, change).text()
+        elif config.pop(mechanism.value, None) is None:
             words = "Attempt to delete a user credential that does not exist"
             raise RowRefused(ErrorCode.RESOURCE_NOT_FOUND, words)
-    for upsertion in request.upsertions:
-        if upsertion.name == name:
-            mechanism = MECHANISMS[upsertion.mechanism]
-            config[mechanism.value] = _credential(mechanism, upsertion).text()
     return config
 
 

@@ -207,6 +207,17 @@ def test_a_user_that_cannot_be_read_is_not_left_out() -> None:
     assert "hush" not in repr(world.recorded(EventRecordType.REFUSAL))
 
 
+def test_a_long_name_is_cut_in_the_records() -> None:
+    world = cluster()
+    name = "x" * 100_000
+    world.refusals[paths.config_user(name)] = ZkError.MARSHALLING
+    assert described(world, name).users == (DescribedUser(name, -1, UNEXPECTED),)
+    assert rows_of(world.ask(altered(upsert(name)), 0)) == [(name, "UNKNOWN_SERVER_ERROR", UNEXPECTED)]
+    records = world.recorded(EventRecordType.REFUSAL)
+    assert len(records) == 2
+    assert all("MARSHALLING" in str(record.data["why"]) and len(repr(record)) < 1_500 for record in records)
+
+
 # --- features -------------------------------------------------------------------------------------------------------
 
 
