@@ -52,10 +52,13 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
     context = step.context
     request = requests.asked(context, task.key, CreatePartitionsRequest)
     sender = requests.sender_of(context, task.key)
-    if too_many := context.config.topic_policy.of_request(_new_partitions(context, request)):
+    if task.left is not None:
+        left, rows = task.left, list(task.rows)
+    elif too_many := context.config.topic_policy.of_request(_new_partitions(context, request, sender)):
         requests.answer(step, task.key, error_response(request, ErrorCode.POLICY_VIOLATION, too_many))
         return
-    left, rows = (task.left, list(task.rows)) if task.left is not None else _first(request)
+    else:
+        left, rows = _first(request)
     growing: list[GrowableTopic] = []
     groups: list[tuple[Operation, ...]] = []
     led: list[PartitionsLed] = []
@@ -80,11 +83,15 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
         _end(step, task.key, rows, task.added)
 
 
-def _new_partitions(context: Context, request: CreatePartitionsRequest) -> int:
-    """Return how many partitions the request would add to topics that exist."""
+def _new_partitions(context: Context, request: CreatePartitionsRequest, sender: Sender) -> int:
+    """Return how many partitions the request would add to topics that exist and that its client may alter: the answer
+    must not tell the size of others."""
     topics = context.cluster.topics
-    known = (topic for topic in request.topics if topic.name in topics)
-    return sum(max(0, topic.total - len(topics[topic.name].partitions)) for topic in known)
+    return sum(
+        max(0, topic.total - len(topics[topic.name].partitions))
+        for topic in request.topics
+        if topic.name in topics and may_change(sender, ApiKey.CREATE_PARTITIONS, topic.name)
+    )
 
 
 def _first(request: CreatePartitionsRequest) -> tuple[tuple[GrowableTopic, ...], list[GrownTopic]]:

@@ -7,10 +7,18 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core.topic_policy import TopicPolicy
-from lethe.protocol.kafka.admin import CreatableAssignment, CreatableTopic, TopicRequest, TopicResponse
+from lethe.protocol.kafka.admin import (
+    CreatableAssignment,
+    CreatableTopic,
+    CreatePartitionsResponse,
+    TopicRequest,
+    TopicResponse,
+)
 from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.security.acls import Operation, ResourceType
 from lethe.protocol.zookeeper import paths
 from tests.fakes.one_controller import OneController
+from tests.scenarios.clients import ann
 from tests.scenarios.plot import cluster, with_topic
 from tests.scenarios.test_clients_add_partitions import grown, growth
 from tests.scenarios.test_clients_create_topics import creation, wanted
@@ -82,6 +90,19 @@ def test_partitions_are_added_by_the_policy(validate_only: bool) -> None:
     whole = "The request asks for 11 new partitions, and lethe.policy.request.partitions.max allows at most 10."
     assert rows(with_topic(strict(), "a", (1,)), growth(grown("a", 12), grown("none", 100))) == [
         (name, "POLICY_VIOLATION", whole) for name in ("a", "none")
+    ]
+
+
+def test_the_policy_does_not_tell_the_size_of_a_topic_that_the_client_may_not_alter() -> None:
+    world = with_topic(with_topic(strict(), "a", (1,)), "hidden", (1,))
+    request = growth(grown("a", 2), grown("hidden", 100), grown("none", 100), validate_only=True)
+    response = world.ask(request, 3, ann((Operation.ALTER, ResourceType.TOPIC, "a")))
+    assert isinstance(response, CreatePartitionsResponse)
+    words = "The topic authorization is failed."
+    assert [(row.name, ErrorCode(row.error).name, row.message) for row in response.topics] == [
+        ("a", "NONE", None),
+        ("hidden", "TOPIC_AUTHORIZATION_FAILED", words),
+        ("none", "TOPIC_AUTHORIZATION_FAILED", words),
     ]
 
 
