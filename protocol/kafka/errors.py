@@ -76,7 +76,7 @@ def error_name(code: int) -> str:
 
 _MESSAGES: Final[Mapping[int, str]] = MappingProxyType(
     {
-        ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+        ErrorCode.UNKNOWN_SERVER_ERROR: UNEXPECTED,
         ErrorCode.NONE: "NONE",
         ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
 
 from lethe.protocol.kafka.admin_cluster import (
     AlterUserScramCredentialsRequest,
@@ -59,9 +58,6 @@ from lethe.protocol.security.acls import Operation
 from lethe.protocol.security.authorizer import Action
 from lethe.protocol.security.rights import config_action, coordinator_action, error_of
 
-_CLUSTER_WORDS: Final = "Cluster authorization failed."
-"""UpdateFeatures has the words of the error; others leave them to the client."""
-
 
 def refused_response(request: Request, action: Action) -> Response:
     """Return the answer to a request that is refused as a whole. Raises KeyError for one that has no such answer."""
@@ -74,7 +70,8 @@ def refused_response(request: Request, action: Action) -> Response:
         case ElectLeadersRequest() | AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
             return error_response(request, error)
         case UpdateFeaturesRequest():
-            return error_response(request, error, _CLUSTER_WORDS)
+            # The others leave the words to the client.
+            return error_response(request, error, error_message(error))
         case AlterUserScramCredentialsRequest() | DescribeUserScramCredentialsRequest():
             return error_response(request, error)
         case DescribeLogDirsRequest():

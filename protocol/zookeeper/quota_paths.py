@@ -3,13 +3,13 @@ own; other names are sanitized as in Kafka."""
 
 from __future__ import annotations
 
-from lethe.protocol.zookeeper.paths import DEFAULT_ENTITY
+from lethe.protocol.zookeeper.paths import CONFIG_USERS, DEFAULT_ENTITY
 from lethe.protocol.zookeeper.sanitizer import sanitized
 
 
 def quota_of_user(user: str | None) -> str:
     """Return the path of the quotas that a user has whatever the client id."""
-    return f"/config/users/{_entity(user)}"
+    return f"{CONFIG_USERS}/{_entity(user)}"
 
 
 def quota_of_client(client_id: str | None) -> str:
