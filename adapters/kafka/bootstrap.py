@@ -13,7 +13,7 @@ from lethe.protocol.vocabulary import Endpoint
 
 CHECK_MS: Final = 5_000
 """Time for each server."""
-_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+):(\d{1,5})")
+_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+):([0-9]{1,5})")
 
 
 def is_server(text: str) -> bool:

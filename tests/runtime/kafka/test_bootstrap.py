@@ -15,7 +15,9 @@ def test_servers_are_parsed_each_once() -> None:
     assert parse_servers("[::1]:9092") == ("[::1]:9092",)
 
 
-@pytest.mark.parametrize("text", ["b1", "b1:", "b1:0", "b1:65536", "b1:9092/kafka", "::1:9092", "b1:9092 b2:9092"])
+@pytest.mark.parametrize(
+    "text", ["b1", "b1:", "b1:0", "b1:65536", "b1:9092/kafka", "::1:9092", "b1:9092 b2:9092", "b1:\uff11\uff12"]
+)
 def test_what_is_no_server_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is no host:port; write host:port"):
         parse_servers(text)
