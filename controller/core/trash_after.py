@@ -33,21 +33,20 @@ from lethe.controller.core.tasks_trash import (
     TrashWritten,
 )
 from lethe.controller.core.trash import RESTORING, put_off
-from lethe.controller.core.trash_frozen import config_change, decoded, thawed
+from lethe.controller.core.trash_frozen import decoded, thawed
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
+from lethe.protocol.zookeeper.config_writes import config_operations
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Check,
-    Create,
     Data,
     GetData,
     Operation,
     ReadOutcome,
-    SetData,
     is_absent,
     read_error,
 )
@@ -226,6 +225,6 @@ def _restored(name: str, entry: TrashEntry, outcome: ReadOutcome) -> tuple[Opera
     if not isinstance(outcome, Data) or present is None:
         # A topic that another process has just removed gets none.
         is_there = Check(paths.topic(name), ANY_VERSION)
-        return (is_there, Create(path, znodes.encode_config(entry.config or {})), config_change(name))
+        return (is_there, *config_operations(path, entry.config or {}, None))
     settings = thawed(entry.config, present)
-    return (SetData(path, znodes.encode_config(settings), outcome.stat.version), config_change(name))
+    return config_operations(path, settings, outcome.stat.version)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create, Data, Operation, ReadOutcome, SetData, is_absent, read_error
-from lethe.protocol.zookeeper.znodes import ConfigChange
+from lethe.protocol.zookeeper.config_writes import config_operations
+from lethe.protocol.zookeeper.operations import Data, Operation, ReadOutcome, is_absent, read_error
 
 FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings under which brokers remove nothing."""
@@ -39,16 +39,10 @@ def frozen_version(name: str, outcome: ReadOutcome) -> int | None:
     return outcome.stat.version if isinstance(outcome, Data) and is_off else None
 
 
-def config_change(name: str) -> Create:
-    """Return the notification of brokers that the topic's settings have changed."""
-    return Create(paths.config_change(), znodes.encode_config_change(ConfigChange(f"topics/{name}")), sequential=True)
-
-
 def frozen_writes(name: str, outcome: ReadOutcome, config: Mapping[str, str] | None) -> tuple[Operation, ...]:
     """Return the writes of these settings with retention off, in place of those that were read."""
-    path, data = paths.config_topic(name), znodes.encode_config({**(config or {}), **FROZEN})
-    write = SetData(path, data, outcome.stat.version) if isinstance(outcome, Data) else Create(path, data)
-    return (write, config_change(name))
+    version = outcome.stat.version if isinstance(outcome, Data) else None
+    return config_operations(paths.config_topic(name), {**(config or {}), **FROZEN}, version)
 
 
 def thawed(before: Mapping[str, str] | None, present: Mapping[str, str]) -> dict[str, str]:
