@@ -171,11 +171,15 @@ def _changed_list(
     old = whole.split(",") if whole else []
     elements = text.split(",")
     if operation == AlterOperation.APPEND:
-        return ",".join([*old, *(each for each in elements if each not in old)])
-    for each in elements:
-        if each in old:
-            old.remove(each)
-    return ",".join(old)
+        present = frozenset(old)
+        return ",".join([*old, *(each for each in elements if each not in present)])
+    left, to_remove = [], Counter(elements)
+    for each in old:
+        if to_remove[each]:
+            to_remove[each] -= 1
+        else:
+            left.append(each)
+    return ",".join(left)
 
 
 # --- which values are accepted ----------------------------------------------------------------------------------------

@@ -136,6 +136,14 @@ def test_settings_that_are_refused(configs: tuple[AlterableConfig, ...], words: 
     assert stored(world) is None
 
 
+def test_an_element_is_removed_as_often_as_it_is_named() -> None:
+    world = cluster()
+    world.ask(altered(broker(change("lethe.protected.topics", "a,b,a,c,a"))))
+    less = change("lethe.protected.topics", "a,c,a,none", AlterOperation.SUBTRACT)
+    assert rows_of(world.ask(altered(broker(less)))) == [(OWN, "NONE", None)]
+    assert stored(world) == {"lethe.protected.topics": "b,a"}
+
+
 @pytest.mark.parametrize(
     "name, value_type",
     [(THROTTLE, "is not allowed for config key: " + THROTTLE), ("a", "Unknown config name: a")],
