@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import shutil
 import sys
@@ -31,7 +30,7 @@ from tests.judge.kept import KEPT, keep, kept
 from tests.judge.run import Row, play, rows_of
 from tests.judge.script import STEPS
 from tests.judge.step import NotRun, Outcome, Side, Step
-from tests.judge.table import failures, lines, record
+from tests.judge.table import as_json, failures, lines, record
 from tools import docs
 
 CANNOT_RUN: Final = 3
@@ -90,8 +89,7 @@ def main() -> int:
     if not options.again:
         keep(KEPT, steps, outcomes[Side.KAFKA])
     rows = completed(steps, outcomes)
-    text = json.dumps([row.document() for row in rows], indent=1, ensure_ascii=False) if options.json else None
-    sys.stdout.write(f"{text or chr(10).join(lines(rows))}\n")
+    sys.stdout.write(as_json(rows) if options.json else "\n".join(lines(rows)) + "\n")
     if options.record:
         record(rows, [step.name for step in STEPS])
         docs.write(next(page for page in docs.PAGES if page.path == "docs/judge.md"))

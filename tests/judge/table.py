@@ -17,13 +17,22 @@ RECORDED: Final = Path(__file__).resolve().parents[2] / "docs" / "judge.json"
 
 def recorded() -> list[Row]:
     """Return the rows that docs/judge.json has; none if there is no such file."""
-    return [Row.read(each) for each in json.loads(RECORDED.read_text())] if RECORDED.exists() else []
+    return rows_from(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else []
 
 
 def record(rows: Sequence[Row], order: Sequence[str]) -> None:
     """Write these rows into docs/judge.json, of which docs/judge.md is made, in the order of these steps."""
-    text = json.dumps([row.document() for row in merged(recorded(), rows, order)], indent=1, ensure_ascii=False)
-    RECORDED.write_text(text + "\n", encoding="utf-8")
+    RECORDED.write_text(as_json(merged(recorded(), rows, order)), encoding="utf-8")
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """Return the rows as a list in JSON with one row on each line, so that a diff shows which steps have changed."""
+    return "[\n" + ",\n".join(json.dumps(row.document(), ensure_ascii=False) for row in rows) + "\n]\n"
+
+
+def rows_from(text: str) -> list[Row]:
+    """Return the rows of `as_json`. Raises ValueError or KeyError for other text."""
+    return [Row.read(each) for each in json.loads(text)]
 
 
 def merged(before: Sequence[Row], rows: Sequence[Row], order: Sequence[str]) -> list[Row]:

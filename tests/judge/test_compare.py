@@ -11,7 +11,7 @@ from tests.judge.differences import DIFFERENCES
 from tests.judge.run import Row, rows_of
 from tests.judge.script import STEPS
 from tests.judge.step import Answer, Client, NotRun, Outcome, Side, Step
-from tests.judge.table import failures, lines, merged
+from tests.judge.table import as_json, failures, lines, merged, rows_from
 
 STEP = Step(Client.TOOLS, ("TopicCommand", "--list"))
 LISTED = Difference("more topics", ("3.9.1 TopicCommand *",), frozenset({Side.LETHE}), "because")
@@ -71,6 +71,14 @@ def test_a_row_has_both_times_and_can_be_read_back() -> None:
     assert (first.kafka_s, first.sides["lethe"].took_s) == (0.1, 0.1)
     assert second.kafka == ("exit code 0", "b")
     assert [Row.read(row.document()) for row in rows()] == rows()
+
+
+def test_the_record_has_one_step_on_each_line() -> None:
+    first, second = as_json(rows()).splitlines()[1:-1]
+    assert '"step": "3.9.1 TopicCommand --list"' in first
+    assert '"step": "kcat -L"' in second
+    assert rows_from(as_json(rows())) == rows()
+    assert rows_from(as_json([])) == []
 
 
 def test_the_table_shows_what_fails() -> None:
