@@ -74,10 +74,12 @@ def compare(step: Step, side: Side, kafka: Outcome, other: Outcome, differences:
     changes = tuple(_changes(_shown(step, kafka), _shown(step, other)))
     if not changes:
         return Compared(Verdict.SAME)
+    if other.hangs:
+        return Compared(Verdict.HANGS, "", changes)
     for difference in differences:
         if difference.covers(step, side):
             return Compared(Verdict.LISTED, difference.title, changes)
-    return Compared(Verdict.HANGS if other.hangs else Verdict.DIFFERS, "", changes)
+    return Compared(Verdict.DIFFERS, "", changes)
 
 
 def _shown(step: Step, answer: Answer) -> list[str]:

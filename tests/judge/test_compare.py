@@ -48,6 +48,10 @@ def test_a_listed_difference_is_no_failure_and_shows_what_differs() -> None:
     assert compared.changes == ("- a", "+ b")
 
 
+def test_no_listed_difference_excuses_a_hang() -> None:
+    assert compare(STEP, Side.LETHE, said("a"), HANG, [LISTED]).verdict is Verdict.HANGS
+
+
 def test_a_listed_difference_counts_on_its_sides_and_for_its_steps_only() -> None:
     assert compare(STEP, Side.AGENTS, said("a"), said("b"), [LISTED]).verdict is Verdict.DIFFERS
     other = Step(Client.OLD_TOOLS, STEP.words)
