@@ -3,8 +3,8 @@
 python -m tests.judge [--only TEXT] [--sides lethe,agents] [--again] [--json] [--record] [--keep]
 
 Exit code 1: a side answers otherwise without a listed reason, hangs, or a listed difference is gone; 3: it cannot run
-here. `--only` plays the steps that have this in their name. `--record` writes these rows into docs/judge.json and
-docs/judge.md.
+here, or some steps were not run, as after Ctrl-C. `--only` plays the steps that have this in their name. `--record`
+writes these rows into docs/judge.json and docs/judge.md.
 """
 
 from __future__ import annotations
@@ -93,13 +93,26 @@ def main() -> int:
     if options.record:
         record(rows, [step.name for step in STEPS])
         docs.write(next(page for page in docs.PAGES if page.path == "docs/judge.md"))
-    found = failures(rows)
-    reasons = [cell.reason for row in rows for cell in row.sides.values()]
-    gone = unfound((each for each in DIFFERENCES if each.sides & set(options.sides)), reasons, steps)
+    return summary(steps, options.sides, rows)
+
+
+def summary(steps: Sequence[Step], sides: Sequence[Side], rows: Sequence[Row]) -> int:
+    """Tell how many steps failed or were not run; return the exit code."""
+    failed = failures(rows)
+    pairs = [(step, side, row.sides[side.value]) for step, row in zip(steps, rows, strict=True) for side in sides]
+    gone = unfound(
+        DIFFERENCES,
+        [cell.reason for _, _, cell in pairs],
+        [(step, side) for step, side, cell in pairs if cell.was_run],
+    )
     for title in gone:
         _say(f"listed in tests/judge/differences.py and not found any more: {title}")
-    _say(f"{len(rows)} steps, {len(found)} answers that differ from Kafka's for no listed reason")
-    return 1 if found or gone or not rows else 0
+    left = sum(not cell.was_run for _, _, cell in pairs)
+    _say(
+        f"{len(rows)} steps on {len(sides)} sides: {len(failed)} answers differ from Kafka's for no listed reason; "
+        f"not compared: {left}"
+    )
+    return 1 if failed or gone or not pairs else CANNOT_RUN if left else 0
 
 
 def _say(text: str) -> None:

@@ -95,11 +95,9 @@ def _changes(kafka: list[str], other: list[str]) -> Iterator[str]:
             yield line
 
 
-def unfound(differences: Iterable[Difference], reasons: Iterable[str], steps: Iterable[Step]) -> list[str]:
-    """Return the titles of listed differences about some of these steps that none of them has any more."""
-    found, asked = set(reasons), list(steps)
-    return [
-        each.title
-        for each in differences
-        if each.title not in found and any(each.covers(step, side) for step in asked for side in each.sides)
-    ]
+def unfound(
+    differences: Iterable[Difference], reasons: Iterable[str], compared: Iterable[tuple[Step, Side]]
+) -> list[str]:
+    """Return the titles of listed differences about some of these steps and sides that none of them has any more."""
+    found, pairs = set(reasons), list(compared)
+    return [each.title for each in differences if each.title not in found and any(each.covers(*pair) for pair in pairs)]

@@ -34,6 +34,10 @@ class Cell:
     def fails(self) -> bool:
         return Verdict(self.verdict).is_failure
 
+    @property
+    def was_run(self) -> bool:
+        return Verdict(self.verdict) is not Verdict.NOT_RUN
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

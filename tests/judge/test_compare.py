@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.judge.__main__ import completed, summary
 from tests.judge.compare import Difference, Verdict, compare, unfound
 from tests.judge.differences import DIFFERENCES
 from tests.judge.run import Row, rows_of
@@ -59,10 +60,31 @@ def test_a_listed_difference_counts_on_its_sides_and_for_its_steps_only() -> Non
 
 
 def test_a_listed_difference_that_no_step_has_is_named() -> None:
-    assert unfound([LISTED], [""], [STEP]) == ["more topics"]
-    assert unfound([LISTED], ["more topics"], [STEP]) == []
-    # A run of other steps says nothing about it.
-    assert unfound([LISTED], [], [Step(Client.PYTHON, ("aiokafka", "list"))]) == []
+    assert unfound([LISTED], [""], [(STEP, Side.LETHE)]) == ["more topics"]
+    assert unfound([LISTED], ["more topics"], [(STEP, Side.LETHE)]) == []
+    # A run of other steps or sides says nothing about it.
+    assert unfound([LISTED], [], [(Step(Client.PYTHON, ("aiokafka", "list")), Side.LETHE)]) == []
+    assert unfound([LISTED], [], [(STEP, Side.AGENTS)]) == []
+
+
+@pytest.mark.parametrize(
+    "answers, code, left",
+    [
+        ([said("a"), said("a")], 0, 0),
+        ([said("a")], 3, 1),
+        ([], 3, 2),
+        ([said("a"), NotRun("no kcat")], 3, 1),
+        ([said("b")], 1, 1),
+        ([HANG, said("a")], 1, 0),
+    ],
+)
+def test_a_run_passes_only_if_every_step_was_compared(
+    answers: list[Outcome], code: int, left: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [STEP, Step(Client.KCAT, ("-L", "-t", "placed"))]
+    rows = completed(steps, {Side.KAFKA: [said("a"), said("a")], Side.AGENTS: answers})
+    assert summary(steps, [Side.AGENTS], rows) == code
+    assert f"not compared: {left}\n" in capsys.readouterr().err
 
 
 def rows() -> list[Row]:
