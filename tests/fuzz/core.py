@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from lethe.controller.core.context import Role
+from lethe.controller.runtime.listener import CONFIGS, OWN
 from lethe.protocol.kafka.codec import decode_request, decode_response, encode_response
 from lethe.protocol.kafka.codec_bindings import BINDINGS
 from lethe.protocol.kafka.control import ApiKey
@@ -22,18 +23,14 @@ from tests.fuzz import seeds
 from tests.fuzz.target import Wrong
 from tests.scenarios.plot import cluster
 
-APIS: Final = tuple(
-    api
-    for api in SPOKEN
-    if api
-    in (
-        *(ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS),
-        *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
-        *(ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS),
-    )
+APIS: Final[tuple[ApiKey, ...]] = tuple(api for api in (*OWN, *CONFIGS) if api is not ApiKey.API_VERSIONS)
+"""What the listener hands to the core."""
+_NAMES: Final = (
+    *("orders", "orders", "moving", "doomed", "orders.eu", "new", "new", "..", "", "x" * 250, "ü", "a\0b"),
+    *("1000", "1000", "leader.replication.throttled.rate", "lethe.protected.topics", "retention.ms", "cleanup.policy"),
 )
-_NAMES: Final = ("orders", "orders", "moving", "doomed", "orders.eu", "new", "new", "..", "", "x" * 250, "ü", "a\0b")
-_NUMBERS: Final = (0, 0, 1, 1, 2, 3, 3, 4, -1, -2, 5, 1000, 100_000, 2**31 - 1, -(2**31))
+"""Of topics, of the controller, of settings. They are their values as well."""
+_NUMBERS: Final = (0, 0, 1, 1, 2, 3, 3, 4, -1, -2, 5, 1000, 4096, 100_000, 2**31 - 1, -(2**31))
 
 
 def _number(draw: random.Random, bits: int) -> int:
@@ -65,13 +62,13 @@ def world() -> OneController:
     return made
 
 
-def requests(draw: random.Random) -> Sequence[bytes]:
-    """Requests to a controller whose values are often those of the world."""
+def requests(draw: random.Random, each: int = 12) -> list[bytes]:
+    """Requests to a controller whose values are often those of the world, of every API and version."""
     return [
         seeds.request(BINDINGS[api][0], api, version, draw, SCALARS)
         for api in APIS
         for version in range(SPOKEN[api].min, SPOKEN[api].max + 1)
-        for _ in range(12)
+        for _ in range(each)
     ]
 
 

@@ -65,7 +65,10 @@ SCALARS: Final[Mapping[str, Draw]] = {
 }
 
 
-BY_NAME: Final[Mapping[str, Draw]] = {"security_protocol": lambda draw: draw.randrange(4)}
+BY_NAME: Final[Mapping[str, Draw]] = {
+    "security_protocol": lambda draw: draw.randrange(4),
+    "resource_type": lambda draw: draw.choice((2, 4, 4, 8, 16, 99)),
+}
 """Of fields of which most values are refused at once."""
 
 

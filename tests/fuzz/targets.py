@@ -126,7 +126,7 @@ def _frames(draw: random.Random) -> list[bytes]:
 
 
 def brokers_answers(data: bytes) -> bool:
-    """A stream of answers at a client that has sent three requests; it is long as it likes."""
+    """A stream of answers, of any length, at a client that has sent three requests."""
     client = ClientConnection("fuzzer")
     for version in (12, 1, 8):
         client.send(MetadataRequest(None), version)
