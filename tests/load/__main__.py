@@ -67,11 +67,18 @@ async def queued(controller: ControllerDaemon) -> dict[float, float]:
     return counts
 
 
-def longest(before: dict[float, float], after: dict[float, float], share: float) -> float:
-    """The bound in seconds within which so large a share of the later events waited."""
+def longest(before: dict[float, float], after: dict[float, float], share: float) -> float | None:
+    """The bound in seconds within which so large a share of the later events waited; None without later events."""
     counts = {bound: count - before.get(bound, 0.0) for bound, count in sorted(after.items())}
     total = max(counts.values(), default=0.0)
-    return next((bound for bound, count in counts.items() if count >= share * total), float("inf"))
+    return next((bound for bound, count in counts.items() if count >= share * total), None) if total else None
+
+
+def queue_line(before: dict[float, float], after: dict[float, float]) -> str:
+    most_s, all_s = (longest(before, after, share) for share in (0.99, 1.0))
+    if most_s is None or all_s is None:
+        return "how long events waited in the queue is unseen: none was counted"
+    return f"events waited in the queue for at most {most_s:g} s (99 %), {all_s:g} s (all)"
 
 
 async def create(address: Address, names: tuple[str, ...]) -> float:
@@ -111,7 +118,7 @@ def tell(options: Options, seen: Seen) -> None:
     for name, took_s in seen.took_s.items():
         if took_s:
             p50_ms, p99_ms = (percentile(took_s, share) * 1000 for share in (0.5, 0.99))
-            say(f"  {name}: {len(took_s)} answers, p50 {p50_ms:.0f} ms, p99 {p99_ms:.0f} ms")
+            say(f"  {name}: {len(took_s)} requests, p50 {p50_ms:.0f} ms, p99 {p99_ms:.0f} ms")
     say(f"  failures of the others: {len(seen.failures)}{''.join(f'; {each}' for each in seen.failures[:3])}")
 
 
@@ -129,9 +136,7 @@ async def run(options: Options) -> int:
         before_mb, events = resident_mb(pid=controller.pid), await queued(controller)
         seen = await let_them_ask(options, address_of(controller))
         tell(options, seen)
-        waited = await queued(controller)
-        most, all_s = (longest(events, waited, share) for share in (0.99, 1.0))
-        say(f"  events waited in the queue for at most {most:g} s (99 %), {all_s:g} s (all)")
+        say(f"  {queue_line(events, await queued(controller))}")
         say(f"  the controller's memory: {before_mb:.0f} MB before, {resident_mb(pid=controller.pid):.0f} MB after")
         began_s = time.perf_counter()
         await delete_topics(address, names, len(names))

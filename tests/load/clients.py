@@ -7,7 +7,7 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lethe.adapters.kafka.client import KafkaConnection
@@ -28,9 +28,19 @@ class Seen:
     """What the clients saw."""
 
     took_s: dict[str, list[float]] = field(default_factory=lambda: {METADATA: [], LIST: []})
+    """How long each request has waited, those included that have no answer."""
     failures: list[str] = field(default_factory=list)
     garbage: int = 0
     """Frames of garbage that were sent."""
+
+    @contextlib.contextmanager
+    def waiting(self, name: str) -> Iterator[None]:
+        """Measure a request, also one that fails or is given up at the end: it has waited so long at least."""
+        began_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.took_s[name].append(time.perf_counter() - began_s)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -48,12 +58,10 @@ async def asks(address: Address, seen: Seen, start_s: float, interval_s: float) 
             await connection.api_versions(60_000)
             await asyncio.sleep(start_s)
             while True:
-                began_s = time.perf_counter()
-                await connection.request(MetadataRequest(None), 8, 60_000)
-                then_s = time.perf_counter()
-                await connection.request(ListPartitionReassignmentsRequest(None, 30_000), 0, 60_000)
-                seen.took_s[METADATA].append(then_s - began_s)
-                seen.took_s[LIST].append(time.perf_counter() - then_s)
+                with seen.waiting(METADATA):
+                    await connection.request(MetadataRequest(None), 8, 60_000)
+                with seen.waiting(LIST):
+                    await connection.request(ListPartitionReassignmentsRequest(None, 30_000), 0, 60_000)
                 await asyncio.sleep(interval_s)
     except (ClientError, ProtocolError) as error:
         seen.failures.append(str(error))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.load.__main__ import longest
-from tests.load.clients import percentile
+from lethe.adapters.kafka.server import Close, Peer
+from lethe.protocol.kafka.codec import RequestHeader
+from lethe.protocol.kafka.queries import MetadataRequest, Request, Response
+from tests.fakes.answering_broker import AnsweringBroker, served
+from tests.fakes.runtime import reach
+from tests.load.__main__ import longest, queue_line
+from tests.load.clients import LIST, METADATA, Seen, asks, percentile
 
 
 @pytest.mark.parametrize(
@@ -26,4 +33,33 @@ def test_only_events_of_the_load_count() -> None:
     after = {0.1: 100.0, 1.0: 105.0, float("inf"): 105.0}
     assert longest(before, after, 0.9) == 0.1
     assert longest(before, after, 1.0) == 1.0
-    assert longest({}, {}, 0.99) == float("inf")
+    assert queue_line(before, after) == "events waited in the queue for at most 0.1 s (99 %), 1 s (all)"
+
+
+def test_without_events_their_wait_is_unseen() -> None:
+    counted = {0.1: 5.0, float("inf"): 5.0}
+    assert longest({}, {}, 0.99) is None
+    assert longest(counted, counted, 0.99) is None
+    assert "unseen" in queue_line(counted, counted)
+
+
+class Silent(AnsweringBroker):
+    """Answers Metadata only."""
+
+    async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        if not isinstance(request, MetadataRequest):
+            await asyncio.Event().wait()
+        return self.answer(request)
+
+
+async def test_a_request_that_has_no_answer_at_the_end_is_measured() -> None:
+    seen = Seen()
+    async with served(Silent()) as broker:
+        client = asyncio.create_task(asks((broker.endpoints[1].host, broker.endpoints[1].port), seen, 0, 30))
+        await reach(lambda: len(seen.took_s[METADATA]) == 1)
+        assert seen.took_s[LIST] == []
+        await asyncio.sleep(0.1)
+        client.cancel()
+        await asyncio.wait([client])
+    assert len(seen.took_s[LIST]) == 1
+    assert seen.took_s[LIST][0] >= 0.09
