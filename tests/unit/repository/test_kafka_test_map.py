@@ -32,7 +32,7 @@ ROWS = {
     "Related classes": 43,
 }
 """How many tests each class has in Kafka 3.9; of the related classes, those that concern controllers and deletion."""
-REASONS = ("Lethe leaves `/feature` alone", "Quotas are taken", "About what brokers answer to clients")
+REASONS = ("Lethe leaves `/feature` alone", "About what brokers answer to clients")
 
 
 @cache
