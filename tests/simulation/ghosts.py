@@ -53,7 +53,8 @@ class Ghosts:
         self._world.note(victim.name, f"is left with a ghost of {name}: {numbers}")
         self.tell(victim, name, topic_id, numbers)
         if topic_id is not None:
-            # Who has removed it has let this broker drop it, and may have told it of the next topic since.
+            # The controller that removed the topic has had this broker drop it, and may tell it of the next topic of
+            # the name in the same term: it cannot see the ghost.
             self._cluster.ledger.by_id[topic_id].removed_in = None
         for controller in self._cluster.controllers:
             if controller.context.holds_controller:
