@@ -17,11 +17,11 @@ PartitionErrors = dict[str, tuple[ErrorCode, str | None]]
 
 
 def ann(*allowed: tuple[Operation, ResourceType, str]) -> Sender:
-    """A client that may do this and nothing else; once to each resource."""
-    acls = {
-        ResourcePattern(resource_type, PatternType.LITERAL, name): (AclEntry(ANN, "*", operation, Permission.ALLOW),)
-        for operation, resource_type, name in allowed
-    }
+    """A client that may do this and nothing else."""
+    acls: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
+    for operation, resource_type, name in allowed:
+        resource = ResourcePattern(resource_type, PatternType.LITERAL, name)
+        acls[resource] = (*acls.get(resource, ()), AclEntry(ANN, "*", operation, Permission.ALLOW))
     return Sender(Client(ANN, "127.0.0.1"), Authorizer(Acls.of(acls)))
 
 

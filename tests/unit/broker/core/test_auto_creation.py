@@ -10,10 +10,10 @@ from lethe.broker.core.queries import RequestContext, answer_metadata
 from lethe.protocol.kafka.admin import CreatableTopic, CreatedTopic, CreateTopicsRequest, CreateTopicsResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic
-from lethe.protocol.security.acls import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from lethe.protocol.security.authorizer import Acls, Authorizer, Sender
+from lethe.protocol.security.acls import Operation, ResourceType
+from tests.fakes.one_controller import ANYONE
+from tests.scenarios.clients import ann
 from tests.unit.broker.core.driver import X, metadata
-from tests.unit.broker.core.test_queries import ANN, ANYONE
 
 
 def cache() -> MetadataCache:
@@ -24,14 +24,6 @@ def cache() -> MetadataCache:
 
 def named(*names: str, allowed: bool = True) -> MetadataRequest:
     return MetadataRequest(tuple(map(MetadataRequestTopic, names)), allowed)
-
-
-def sender(*rights: tuple[Operation, ResourceType, str]) -> Sender:
-    acls: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
-    for operation, kind, name in rights:
-        pattern = ResourcePattern(kind, PatternType.LITERAL, name)
-        acls[pattern] = (*acls.get(pattern, ()), AclEntry(ANN.principal, "*", operation, Permission.ALLOW))
-    return Sender(ANN, Authorizer(Acls.of(acls)))
 
 
 DESCRIBE_A, CREATE_A = ((each, ResourceType.TOPIC, "a") for each in (Operation.DESCRIBE, Operation.CREATE))
@@ -67,7 +59,7 @@ def test_missing_topics_are_those_that_are_named_and_may_exist(
 def test_a_client_creates_what_it_may_describe_and_create(
     rights: tuple[tuple[Operation, ResourceType, str], ...], expected: Missing
 ) -> None:
-    assert missing_topics(cache(), named("a"), sender(*rights)) == expected
+    assert missing_topics(cache(), named("a"), ann(*rights)) == expected
 
 
 def test_the_controller_decides_the_numbers_and_answers_at_once() -> None:

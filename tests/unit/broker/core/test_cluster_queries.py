@@ -20,9 +20,11 @@ from lethe.protocol.kafka.cluster_queries import (
 from lethe.protocol.kafka.consumers import NO_AUTHORIZED_OPERATIONS
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import coordinator_partition
+from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint, TopicId
+from tests.fakes.one_controller import ANYONE
 from tests.unit.broker.core.driver import Y, metadata
-from tests.unit.broker.core.test_queries import ANYONE, ONE, READER, TWO
+from tests.unit.broker.core.test_queries import ONE, READER, TWO
 
 NINE = Broker(BrokerId(9), NO_EPOCH, (Endpoint("IN", "nine", 9),))
 """The controller of every request here."""
@@ -55,8 +57,8 @@ def test_the_cluster_is_described_for_the_listener_that_was_asked(
 
 
 @pytest.mark.parametrize("sender,operations", [(ANYONE, 0b1111110100000), (READER, 0)])
-def test_what_may_be_done_to_the_cluster(sender: object, operations: int) -> None:
-    context = RequestContext("IN", 0, sender)  # type: ignore[arg-type]
+def test_what_may_be_done_to_the_cluster(sender: Sender, operations: int) -> None:
+    context = RequestContext("IN", 0, sender)
     answer = described(cache_of(ONE), DescribeClusterRequest(True), context)
     assert answer.cluster_authorized_operations == operations
 

@@ -18,36 +18,16 @@ from lethe.protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from lethe.protocol.security.acls import (
-    AclEntry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
-from lethe.protocol.security.authorizer import Acls, Authorizer, Client, Sender
-from lethe.protocol.security.principals import Principal
+from lethe.protocol.security.acls import Operation, ResourceType
+from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint
+from tests.fakes.one_controller import ANYONE
+from tests.scenarios.clients import ann
 from tests.unit.broker.core.driver import A, B, Driver, X, Y, become, metadata, stop
 
 ONE = Broker(BrokerId(1), BrokerEpoch(-1), (Endpoint("IN", "one", 1), Endpoint("OUT", "eins", 11)), "r")
 TWO = Broker(BrokerId(2), BrokerEpoch(-1), (Endpoint("IN", "two", 2),))
-ANN = Client(Principal("User", "ann"), "10.0.0.1")
-ANYONE = Sender(ANN)
-"""There is no authorizer."""
-READER = Sender(
-    ANN,
-    Authorizer(
-        Acls.of(
-            {
-                ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t"): (
-                    AclEntry(ANN.principal, "*", Operation.READ, Permission.ALLOW),
-                )
-            }
-        )
-    ),
-)
+READER = ann((Operation.READ, ResourceType.TOPIC, "t"))
 
 
 def ask(
