@@ -135,7 +135,7 @@ explore: $(STAMP) ## every state of a small world with the real core (EXPLORE=--
 	$(BIN)/python -m tests.explore $(EXPLORE)
 
 .PHONY: fuzz
-fuzz: $(STAMP) ## damaged frames at every parser of a peer's bytes (FRAMES=10000000, SEED=1); one seed, the same frames
+fuzz: $(STAMP) ## damaged frames of the Kafka protocol at every parser (FRAMES=10000000, SEED=1); one seed, the same frames
 	$(BIN)/python -m tests.fuzz --frames $(or $(FRAMES),10000000) --seed $(or $(SEED),1)
 
 .PHONY: load

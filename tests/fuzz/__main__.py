@@ -1,4 +1,4 @@
-"""Feed damaged frames to every parser: `python -m tests.fuzz --frames 10000000 --seed 1`."""
+"""Feed damaged frames of the Kafka protocol to every parser: `python -m tests.fuzz --frames 10000000 --seed 1`."""
 
 from __future__ import annotations
 

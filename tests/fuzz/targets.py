@@ -1,4 +1,4 @@
-"""What the fuzzer feeds: each parser of bytes that a peer sends, as the servers use it, and the controller's core."""
+"""What the fuzzer feeds: parsers of the Kafka protocol, as servers and clients use them, and the controller's core."""
 
 from __future__ import annotations
 
