@@ -25,7 +25,7 @@ from lethe.controller.core import config_rules, requests
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_settings import AlterRequestedConfigs, ConfigsToAlterRead, RequestedConfigsWritten
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.controller.core.topic_creation_rules import RowRefused, check_size
 from lethe.protocol.kafka.admin_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -139,21 +139,28 @@ def on_configs_to_alter_read(step: StepContext, then: ConfigsToAlterRead, outcom
         try:
             config = _altered(step.context, request, resource, stored_config(path, outcome))
             _check_right(sender, resource)
+            writes = _writes(resource, path, config, outcome)
+            check_size(writes)
         except RowRefused as problem:
             rows.append(_refused(step, resource, problem))
             continue
         if request.validate_only:
             rows.append(AlteredResource(ErrorCode.NONE, None, *resource.resource))
             continue
-        version = outcome.stat.version if isinstance(outcome, Data) else None
-        is_topic = resource.type == TOPIC_RESOURCE
-        exists = (Check(paths.topic(resource.name), ANY_VERSION),) if is_topic else ()
         writing.append(resource)
-        groups.append((*config_operations(path, config, version), *exists))
+        groups.append(writes)
     if groups:
         step.write(groups, RequestedConfigsWritten(task, tuple(rows), tuple(writing)))
     else:
         _end(step, task.key, rows)
+
+
+def _writes(
+    resource: AlterableResource, path: str, config: Mapping[str, str], before: ReadOutcome
+) -> tuple[Operation, ...]:
+    version = before.stat.version if isinstance(before, Data) else None
+    exists = (Check(paths.topic(resource.name), ANY_VERSION),) if resource.type == TOPIC_RESOURCE else ()
+    return (*config_operations(path, config, version), *exists)
 
 
 def stored_config(path: str, outcome: ReadOutcome) -> dict[str, str]:

@@ -31,7 +31,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_clients import AddRequestedPartitions, PartitionsAdded
 from lethe.controller.core.topic_creation_requests import racks_of
-from lethe.controller.core.topic_creation_rules import Assignment, RowRefused, check_policy
+from lethe.controller.core.topic_creation_rules import Assignment, RowRefused, check_policy, check_size
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreatePartitionsResponse, GrowableTopic, GrownTopic
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -65,6 +65,9 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
     for topic in left:
         try:
             added = _checked(context, topic, sender)
+            znode = _grown(context, topic.name, added)
+            writes = (set_topic(context, topic.name, znode),)
+            check_size(writes)
             if task.attempts == 1 and not request.validate_only:
                 mutation_quotas.pay(step, task.key, len(added))
         except RowRefused as problem:
@@ -73,9 +76,8 @@ def begin(step: StepContext, task: AddRequestedPartitions) -> None:
         if request.validate_only:
             rows.append(GrownTopic(topic.name, ErrorCode.NONE))
             continue
-        znode = _grown(context, topic.name, added)
         growing.append(topic)
-        groups.append((set_topic(context, topic.name, znode),))
+        groups.append(writes)
         led.append(PartitionsLed(topic.name, context.cluster.topics[topic.name].id, tuple(znode.assignments)))
     if groups:
         step.write(groups, PartitionsAdded(task, tuple(rows), tuple(growing), tuple(led)))

@@ -40,6 +40,7 @@ from lethe.controller.core.topic_creation_rules import (
     Surroundings,
     TopicNames,
     already_exists,
+    check_size,
     check_topic,
     configs_of,
     marked_for_deletion,
@@ -101,12 +102,14 @@ def begin(step: StepContext, task: CreateRequestedTopics) -> None:
             continue
         try:
             assignment = check_topic(topic, around)
+            wanted = _new_topic(context, topic, assignment, sender)
+            check_size(_writes(wanted, config_exists=False))
             if not request.validate_only:
                 mutation_quotas.pay(step, task.key, len(assignment))
         except RowRefused as problem:
             rows.append(_refused(step, topic.name, problem))
             continue
-        new.append(_new_topic(context, topic, assignment, sender))
+        new.append(wanted)
         around.topics.add(topic.name)
     if request.validate_only or not new:
         _answer(step, task.key, (*rows, *(topic.row for topic in new)))
@@ -179,6 +182,11 @@ def _new_topic(context: Context, topic: CreatableTopic, assignment: Assignment, 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+def _writes(topic: NewTopic, *, config_exists: bool) -> tuple[Operation, ...]:
+    what = topic.name, topic.topic_id, topic.assignment, dict(topic.configs)
+    return creation_of_topic(*what, config_exists=config_exists)
+
+
 def _look_up(
     step: StepContext,
     key: int,
@@ -200,8 +208,7 @@ def on_new_topics_looked_up(step: StepContext, task: NewTopicsLookedUp, outcomes
     for topic, marker, config in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
         if is_absent(marker):
             new.append(topic)
-            what = topic.name, topic.topic_id, topic.assignment, dict(topic.configs)
-            groups.append(creation_of_topic(*what, config_exists=isinstance(config, Present)))
+            groups.append(_writes(topic, config_exists=isinstance(config, Present)))
         elif isinstance(marker, Present):
             rows.append(_refused(step, topic.name, marked_for_deletion(topic.name)))
         else:

@@ -23,6 +23,8 @@ from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, checked_topic
 from lethe.protocol.kafka.topic_defaults import BrokerSettings, topic_defaults
 from lethe.protocol.vocabulary import metric_name, topic_name_problem
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
+from lethe.protocol.zookeeper.operations import Operation
+from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, operation_bytes
 
 Assignment = dict[int, tuple[int, ...]]
 """Replicas by partition, the preferred one first."""
@@ -37,6 +39,18 @@ class RowRefused(Exception):
         super().__init__(why or message or error.name)
         self.error: Final = error
         self.message: Final = message
+
+
+ROW_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
+"""ZooKeeper takes a megabyte at once; the fence is part of it."""
+
+
+def check_size(writes: Iterable[Operation]) -> None:
+    """Raise RowRefused if ZooKeeper does not take the writes of a row at once."""
+    size = sum(map(operation_bytes, writes))
+    if size > ROW_BYTES:
+        words = f"This takes {counted(size, 'byte')} in ZooKeeper, and one write has room for {ROW_BYTES:,}."
+        raise RowRefused(ErrorCode.INVALID_REQUEST, words)
 
 
 class TopicNames:

@@ -30,7 +30,7 @@ from lethe.controller.core.tasks_settings import (
     UsersToAlterRead,
     UsersToDescribeRead,
 )
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.controller.core.topic_creation_rules import RowRefused, check_size
 from lethe.protocol.kafka.admin_cluster import (
     AlteredUser,
     AlterUserScramCredentialsRequest,
@@ -99,13 +99,15 @@ def on_users_to_alter_read(step: StepContext, then: UsersToAlterRead, outcomes: 
         path = paths.config_user(user)
         try:
             config = user_rules.altered_user(stored_config(path, outcome), changes[user])
+            writes = _writes(path, config, outcome)
+            check_size(writes)
         except RowRefused as problem:
             is_expected = problem.error is not ErrorCode.UNKNOWN_SERVER_ERROR
             refused = AlteredUser(user, problem.error, problem.message)
             rows.append(refused if is_expected else _unexpected(step, user, str(problem)))
             continue
         writing.append(user)
-        groups.append(_writes(path, config, outcome))
+        groups.append(writes)
     if groups:
         step.write(groups, RequestedUsersWritten(then.task, tuple(rows), tuple(writing)))
     else:

@@ -1,0 +1,55 @@
+"""What ZooKeeper does not take in one write is refused to the client, and the controller goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lethe.controller.core.context import Role
+from lethe.protocol.kafka.admin_cluster import AlterUserScramCredentialsRequest, ScramUpsertion
+from lethe.protocol.kafka.admin_configs import (
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    IncrementalAlterConfigsRequest,
+)
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.to_controller import AdminRequest, errors_of
+from tests.scenarios.plot import cluster, with_topic
+from tests.scenarios.test_clients_add_partitions import grown, growth
+from tests.scenarios.test_clients_create_topics import creation, wanted
+
+
+def partitions(validate_only: bool) -> AdminRequest:
+    return growth(grown("orders", 100_000), grown("bills", 2), validate_only=validate_only)
+
+
+def topics(validate_only: bool) -> AdminRequest:
+    return creation(wanted("new", 99_000, 1), wanted("small", 1, 1), validate_only=validate_only)
+
+
+def setting(validate_only: bool) -> AdminRequest:
+    replicas = ",".join(f"{number}:1" for number in range(150_000))
+    config = AlterableConfig("leader.replication.throttled.replicas", replicas)
+    small = AlterableConfig("retention.ms", "5")
+    rows = (("orders", config), ("bills", small))
+    resources = tuple(AlterableResource(TOPIC_RESOURCE, name, (each,)) for name, each in rows)
+    return IncrementalAlterConfigsRequest(resources, validate_only)
+
+
+def credential(_: bool) -> AdminRequest:
+    upsertions = (ScramUpsertion("u", 1, 4096, bytes(1_000_000), b"x"), ScramUpsertion("v", 1, 4096, b"s", b"x"))
+    return AlterUserScramCredentialsRequest((), upsertions)
+
+
+@pytest.mark.parametrize("ask", [partitions, topics, setting, credential])
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_row_that_is_too_large_is_refused_and_no_other(
+    ask: Callable[[bool], AdminRequest], validate_only: bool
+) -> None:
+    world = with_topic(with_topic(cluster(), "orders", (1, 2)), "bills", (1, 2))
+    answer = world.ask(ask(validate_only), 1)
+    assert errors_of(answer) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
+    assert "in ZooKeeper, and one write has room for 980,000." in repr(answer)
+    assert world.context.role is Role.ACTIVE
