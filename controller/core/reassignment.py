@@ -65,7 +65,7 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import znodes
-from lethe.protocol.zookeeper.operations import ZkError
+from lethe.protocol.zookeeper.operations import Operation, ZkError
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 WOULD_LOSE_RECORDS: Final = "no replica that stays is in sync: those that would go are the only ones with every record"
@@ -99,7 +99,7 @@ def start(step: StepContext, task: StartReassignments) -> None:
             continue
         by_topic.setdefault(target.topic_partition.topic, []).append(target)
     if by_topic:
-        groups = [(set_topic(context, name, _with_targets(context, name, mine)),) for name, mine in by_topic.items()]
+        groups = [(start_write(context, name, mine),) for name, mine in by_topic.items()]
         targets = tuple(map(tuple, by_topic.values()))
         step.write(groups, ReassignmentsStarted(tuple(by_topic), targets, task.evicts, task.may_wait))
 
@@ -114,7 +114,8 @@ def would_lose_records(partition: Partition, after: ReplicaAssignment) -> bool:
     return goes and not any(replica in after.replicas for replica in isr)
 
 
-def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> znodes.TopicZnode:
+def start_write(context: Context, name: str, targets: Iterable[Target]) -> Operation:
+    """Return the write of the topic's znode that starts these reassignments of its partitions."""
     znode = znode_of(context, name)
     assignments = dict(znode.assignments)
     for topic_partition, replicas in targets:
@@ -123,7 +124,7 @@ def _with_targets(context: Context, name: str, targets: Iterable[Target]) -> zno
         after = partition.assignment.reassign_to(replicas)
         abandoned = _abandoned(context, topic_partition, partition, after)
         assignments[topic_partition.partition] = after.also_removing(abandoned)
-    return znodes.TopicZnode(assignments, znode.topic_id)
+    return set_topic(context, name, znodes.TopicZnode(assignments, znode.topic_id))
 
 
 def _abandoned(

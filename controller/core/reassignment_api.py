@@ -28,10 +28,11 @@ Listed is what the topics' znodes say. A reassignment ends there when brokers ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from lethe.controller.core import requests
 from lethe.controller.core.context import Context
-from lethe.controller.core.reassignment import WOULD_LOSE_RECORDS, would_lose_records
+from lethe.controller.core.reassignment import WOULD_LOSE_RECORDS, start_write, would_lose_records
 from lethe.controller.core.reassignment_requests import controller_among, write_requested
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import (
@@ -45,6 +46,7 @@ from lethe.controller.core.tasks_clients import (
     SupersededRemoved,
 )
 from lethe.controller.core.tasks_reassignment import StartReassignments, Target
+from lethe.controller.core.topic_creation_rules import RowRefused, check_size
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -85,15 +87,21 @@ def alter(step: StepContext, task: AlterReassignments) -> None:
 
 
 def _judged(context: Context, request: AlterPartitionReassignmentsRequest) -> AlteredRows:
-    targets: list[Target] = []
+    targets: dict[str, list[Target]] = {}
     refused: dict[TopicPartition, RefusedPartition] = {}
     for topic_partition, replicas in _asked(request).items():
         judged = _judge(context, topic_partition, replicas)
         if isinstance(judged, Target):
-            targets.append(judged)
+            targets.setdefault(topic_partition.topic, []).append(judged)
         else:
             refused[topic_partition] = judged
-    return AlteredRows(tuple(targets), refused)
+    for topic, mine in list(targets.items()):
+        try:
+            check_size((start_write(context, topic, mine),))
+        except RowRefused as problem:
+            refused |= {each.topic_partition: RefusedPartition(problem.error, problem.message) for each in mine}
+            del targets[topic]
+    return AlteredRows(tuple(chain.from_iterable(targets.values())), refused)
 
 
 def _asked(request: AlterPartitionReassignmentsRequest) -> dict[TopicPartition, tuple[int, ...] | None]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lethe.controller.core import topic_creation_rules
 from lethe.controller.core.context import Role
 from lethe.protocol.kafka.admin_cluster import AlterUserScramCredentialsRequest, ScramUpsertion
 from lethe.protocol.kafka.admin_configs import (
@@ -16,9 +17,11 @@ from lethe.protocol.kafka.admin_configs import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import AdminRequest, errors_of
+from tests.scenarios.moves import assignment
 from tests.scenarios.plot import cluster, with_topic
 from tests.scenarios.test_clients_add_partitions import grown, growth
 from tests.scenarios.test_clients_create_topics import creation, wanted
+from tests.scenarios.test_reassignment_api import alter
 
 
 def partitions(validate_only: bool) -> AdminRequest:
@@ -52,4 +55,19 @@ def test_a_row_that_is_too_large_is_refused_and_no_other(
     answer = world.ask(ask(validate_only), 1)
     assert errors_of(answer) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
     assert "in ZooKeeper, and one write has room for 980,000." in repr(answer)
+    assert world.context.role is Role.ACTIVE
+
+
+def test_a_move_that_makes_a_znode_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is lowered: a topic of a megabyte takes seconds to make."""
+    world = with_topic(with_topic(cluster(), "orders", (1, 2), (1, 2), (1, 2)), "bills", (1, 2))
+    monkeypatch.setattr(topic_creation_rules, "ROW_BYTES", 220)
+    errors = alter(world, orders_0=(3, 2), orders_1=(3, 2), orders_2=(3, 2), bills_0=(2, 1))
+    assert {at: error.name for at, (error, _) in errors.items()} == {
+        "orders-0": "INVALID_REQUEST",
+        "orders-1": "INVALID_REQUEST",
+        "orders-2": "INVALID_REQUEST",
+        "bills-0": "NONE",
+    }
+    assert not assignment(world, "orders").is_being_reassigned
     assert world.context.role is Role.ACTIVE
