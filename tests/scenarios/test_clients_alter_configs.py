@@ -296,7 +296,8 @@ def test_a_refused_write_is_an_error_without_words() -> None:
 def test_settings_that_no_write_can_hold_are_refused_alone() -> None:
     world = with_topic(cluster(), "t", (1, 2))
     long = change("leader.replication.throttled.replicas", ",".join(["0:1"] * 260_000))
-    rows = [("t", "UNKNOWN_SERVER_ERROR", None), (OWN, "NONE", None)]
+    words = "This takes 1,040,294 bytes in ZooKeeper, and one write has room for 980,000."
+    rows = [("t", "INVALID_REQUEST", words), (OWN, "NONE", None)]
     assert rows_of(world.ask(altered(of_topic("t", long), broker(change(THROTTLE, "5"))))) == rows
     assert stored(world) == {THROTTLE: "5"}
     assert world.context.is_leading
