@@ -16,20 +16,20 @@ no documentation texts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.protocol.kafka.admin_configs import (
-    BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
+    TOPIC_RESOURCE,
     DescribableConfigs,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfigs,
 )
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
+from lethe.protocol.kafka.config_resources import DESCRIBED, described, resource_problem
 from lethe.protocol.kafka.config_synonyms import (
     TOPIC_NAME_DEFAULTS,
     ConfigPlaces,
@@ -43,10 +43,6 @@ from lethe.protocol.kafka.topic_defaults import BROKER_NAMES, ConfigSource
 from lethe.protocol.vocabulary import BrokerId, topic_name_problem
 from lethe.protocol.zookeeper import paths
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
-_TOPIC: Final = 2
-_CLIENT_METRICS: Final = 16
-_DESCRIBABLE: Final = frozenset({_TOPIC, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, _CLIENT_METRICS})
 _RATES: Final = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -105,7 +101,7 @@ def needed_paths(cache: MetadataCache, request: DescribeConfigsRequest, broker_i
     named = (
         paths.config_topic(each.resource_name)
         for each in request.resources
-        if each.resource_type == _TOPIC and each.resource_name in cache.topics
+        if each.resource_type == TOPIC_RESOURCE and each.resource_name in cache.topics
     )
     return tuple(dict.fromkeys((*named, paths.config_broker_default(), paths.config_broker(broker_id))))
 
@@ -114,7 +110,7 @@ def answer_describe_configs(
     cache: MetadataCache, request: DescribeConfigsRequest, own: OwnSettings, stored: Stored
 ) -> DescribeConfigsResponse:
     """One row for each resource; `stored` has all `needed_paths` of the cache as it was before they were read."""
-    if any(each.resource_type not in _DESCRIBABLE for each in request.resources):
+    if any(each.resource_type not in DESCRIBED for each in request.resources):
         error = ErrorCode.INVALID_REQUEST
         return DescribeConfigsResponse(tuple(_refused(each, error, error_message(error)) for each in request.resources))
     return DescribeConfigsResponse(tuple(_described(cache, each, request, own, stored) for each in request.resources))
@@ -127,30 +123,21 @@ def _described(
         entries = _entries(cache, asked, own, stored)
     except _Refused as refused:
         return _refused(asked, refused.error, refused.message)
-    shown = (each for each in entries if not asked.names or each.name in asked.names)
-    if not request.include_synonyms:
-        shown = (each._replace(synonyms=()) for each in shown)
-    return DescribedConfigs(ErrorCode.NONE, "", asked.resource_type, asked.resource_name, tuple(shown))
+    return described(request, asked, entries)
 
 
 def _entries(
     cache: MetadataCache, asked: DescribableConfigs, own: OwnSettings, stored: Stored
 ) -> tuple[ConfigEntry, ...]:
+    if (problem := resource_problem(asked, own.broker_id)) is not None:
+        raise _Refused(ErrorCode.INVALID_REQUEST, problem)
     match asked.resource_type:
-        case x if x == _TOPIC:
+        case x if x == TOPIC_RESOURCE:
             return _of_topic(cache, asked.resource_name, own, stored)
         case x if x == BROKER_RESOURCE:
             return _of_brokers(asked.resource_name, own, stored)
-        case x if x == BROKER_LOGGER_RESOURCE:
-            if not asked.resource_name:
-                raise _Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-            _demand_own(asked.resource_name, own.broker_id, "")
-            return ()
         case _:
-            reason = "Config type client-metrics is only supported on KRaft clusters"
-            if not asked.resource_name:
-                reason = "Client metrics subscription name must not be empty"
-            raise _Refused(ErrorCode.INVALID_REQUEST, reason)
+            return ()
 
 
 def _refused(asked: DescribableConfigs, error: ErrorCode, message: str | None) -> DescribedConfigs:
@@ -187,21 +174,12 @@ def _of_topic(cache: MetadataCache, topic: str, own: OwnSettings, stored: Stored
 # --- brokers ------------------------------------------------------------------------------------------------------
 
 
-def _demand_own(name: str, own: BrokerId, or_else: str) -> None:
-    """Raise _Refused unless this is the agent's id."""
-    if not _INTEGER.fullmatch(name):
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != own:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {own}{or_else} but received {name}")
-
-
 def _of_brokers(name: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntry, ...]:
     known = {each.name: each for each in own.properties}
     if not name:
         everywhere = _read(stored, paths.config_broker_default())
         places = ConfigPlaces({}, everywhere, {})
         return tuple(_broker_entry(known.get(each) or _unlisted(each), places, {}) for each in sorted(everywhere))
-    _demand_own(name, own.broker_id, " or empty string,")
     places = _places(own, stored)
     defaults = {**TOPIC_NAME_DEFAULTS, **{p.name: p.default for p in own.properties if p.default is not None}}
     names = sorted({*known, *places.broker, *places.all_brokers})

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import config_rules, requests
+from lethe.controller.core import requests
 from lethe.controller.core.config_requests import path_of, stored_config
 from lethe.controller.core.context import Context
 from lethe.controller.core.own_settings import own_setting_type
@@ -30,9 +30,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_settings import ConfigsToDescribeRead, DescribeRequestedConfigs
 from lethe.controller.core.topic_creation_rules import RowRefused
 from lethe.protocol.kafka.admin_configs import (
-    BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
     DescribableConfigs,
     DescribeConfigsRequest,
@@ -42,6 +40,7 @@ from lethe.protocol.kafka.admin_configs import (
 )
 from lethe.protocol.kafka.broker_configs import broker_config_type, holds_secret
 from lethe.protocol.kafka.config_entries import ConfigEntry
+from lethe.protocol.kafka.config_resources import DESCRIBED, described, resource_problem
 from lethe.protocol.kafka.config_synonyms import ConfigPlaces, ConfigType, described_topic, synonyms_of
 from lethe.protocol.kafka.errors import ErrorCode, error_message
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
@@ -49,7 +48,6 @@ from lethe.protocol.vocabulary import topic_name_problem
 from lethe.protocol.zookeeper.operations import GetData, ReadOutcome
 
 _WHAT: Final = "describing the configuration that a client asked for"
-_DESCRIBED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE)
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 
 
@@ -57,7 +55,7 @@ def begin(step: StepContext, task: DescribeRequestedConfigs) -> None:
     """Read the configurations in ZooKeeper. As in Kafka, an unknown type refuses the whole request."""
     context = step.context
     request = requests.asked(context, task.key, DescribeConfigsRequest)
-    if any(each.resource_type not in _DESCRIBED for each in request.resources):
+    if any(each.resource_type not in DESCRIBED for each in request.resources):
         requests.answer(step, task.key, configs_error_response(request, _INVALID, error_message(_INVALID)))
         return
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC_RESOURCE)
@@ -90,35 +88,28 @@ def _row(
 ) -> DescribedConfigs:
     kind, name = resource.resource_type, resource.resource_name
     try:
-        entries = _entries(step.context, kind, name, read)
+        entries = _entries(step.context, resource, read)
     except RowRefused as problem:
         if problem.error is ErrorCode.UNKNOWN_SERVER_ERROR:
             step.refuse("cluster", _WHAT, str(problem))
         return DescribedConfigs(problem.error, problem.message, kind, name, ())
-    shown = (each for each in entries if not resource.names or each.name in resource.names)
-    if not request.include_synonyms:
-        shown = (each._replace(synonyms=()) for each in shown)
-    return DescribedConfigs(ErrorCode.NONE, "", kind, name, tuple(shown))
+    return described(request, resource, entries)
 
 
-def _entries(context: Context, kind: int, name: str, read: _Read) -> Sequence[ConfigEntry]:
+def _entries(context: Context, resource: DescribableConfigs, read: _Read) -> Sequence[ConfigEntry]:
     """Return the settings of a resource with their synonyms. Raises RowRefused in the words of Kafka's ConfigHelper."""
     own = context.config.controller_id
-    if kind == TOPIC_RESOURCE:
-        return _of_topic(context, name, read)
-    if kind == BROKER_RESOURCE and not name:
-        return _of_brokers(ConfigPlaces({}, _settings(read, ""), {}))
-    if kind == BROKER_RESOURCE:
-        config_rules.check_broker(name, own, what="Broker", or_else=" or empty string,")
-        return _of_brokers(ConfigPlaces(_settings(read, str(own)), _settings(read, ""), {}))
-    if kind == BROKER_LOGGER_RESOURCE and name:
-        config_rules.check_broker(name, own, what="Broker", or_else="")
-        return ()
-    if kind == BROKER_LOGGER_RESOURCE:
-        raise RowRefused(_INVALID, "Broker id must not be empty")
-    if not name:
-        raise RowRefused(_INVALID, "Client metrics subscription name must not be empty")
-    raise RowRefused(_INVALID, "Config type client-metrics is only supported on KRaft clusters")
+    if (problem := resource_problem(resource, own)) is not None:
+        raise RowRefused(_INVALID, problem)
+    match resource.resource_type, resource.resource_name:
+        case kind, name if kind == TOPIC_RESOURCE:
+            return _of_topic(context, name, read)
+        case kind, "" if kind == BROKER_RESOURCE:
+            return _of_brokers(ConfigPlaces({}, _settings(read, ""), {}))
+        case kind, _ if kind == BROKER_RESOURCE:
+            return _of_brokers(ConfigPlaces(_settings(read, str(own)), _settings(read, ""), {}))
+        case _:
+            return ()
 
 
 def _settings(read: _Read, broker: str) -> dict[str, str]:

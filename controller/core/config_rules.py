@@ -40,6 +40,7 @@ from lethe.protocol.kafka.broker_configs import (
     check_broker_config,
     not_dynamic,
 )
+from lethe.protocol.kafka.config_resources import broker_problem
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_configs import (
     TOPIC_CONFIGS,
@@ -66,18 +67,10 @@ def check_form(resource: AlterableResource, times: int) -> None:
         raise RowRefused(_INVALID, f"Null value not supported for : {', '.join(without)}")
 
 
-def check_broker(name: str, controller: int, *, what: str = "Node", or_else: str = ",") -> None:
-    """Raise RowRefused if this is the id of another broker. Kafka's words for it are not the same everywhere."""
-    number = _java_int(name)
-    if number is None:
-        raise RowRefused(_INVALID, f"{what} id must be an integer, but it is: {name}")
-    if number != controller:
-        raise RowRefused(_INVALID, f"Unexpected broker id, expected {controller}{or_else} but received {name}")
-
-
-def _java_int(text: str) -> int | None:
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 10 else None
+def check_broker(name: str, controller: int) -> None:
+    """Raise RowRefused if a client alters this broker: it is another one."""
+    if (problem := broker_problem(name, controller, what="Node", or_else=",")) is not None:
+        raise RowRefused(_INVALID, problem)
 
 
 def check_type(resource: AlterableResource, *, incremental: bool) -> None:
