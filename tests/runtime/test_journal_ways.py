@@ -148,6 +148,7 @@ def test_losses_are_told_though_no_further_fact_comes(tmp_path: Path, start: Sta
     outlet.refusing = None
     reach(lambda: lost_and_failing(journal) == (3, None))
     assert [gap.record.data["count"] for gap in outlet.gaps] == [3]
+    journal.close(limit_s=30)
     assert journal.counts.written == 3, "the files lack nothing, and say nothing of it"
 
 
