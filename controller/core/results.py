@@ -260,6 +260,8 @@ def _read(  # noqa: C901 - as flat as `_run`
             trash_after.on_saved_offsets_read(step, then, outcomes)
         case tasks_trash.SettingsToRestoreRead():
             trash_after.on_settings_to_restore_read(step, then, outcomes)
+        case tasks_trash.PurgedSettingsRead():
+            trash_end.on_settings_read(step, then, outcomes)
         case _:
             assert_never(then)
 

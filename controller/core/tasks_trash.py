@@ -197,6 +197,13 @@ class SettingsToRestoreRead:
 
 
 @dataclass(frozen=True, slots=True)
+class PurgedSettingsRead:
+    """With each topic the version of the request for it, if any."""
+
+    requests: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicsPurged:
     """With each topic the version of the request for it, if any."""
 
@@ -212,6 +219,7 @@ TrashReadContinuation = (
     | ReturnChecked
     | SavedOffsetsRead
     | SettingsToRestoreRead
+    | PurgedSettingsRead
 )
 TrashWriteContinuation = (
     TopicRequestsAnswered | TrashWritten | TopicsTrashed | SettingsFrozenAgain | TopicsBroughtBack | TopicsPurged

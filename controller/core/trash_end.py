@@ -4,6 +4,10 @@ The topic's znodes are created again with a marker, and the entry is removed, in
 marked topic is: replicas on brokers that are away are waited for or owed, every answer is awaited, and any controller
 can go on. The topic is not announced, so no broker serves it meanwhile. While deletion is disabled, or the topic is
 protected, it stays in the trash.
+
+The same multi restores the settings: the marker may be removed before the deletion begins, by hand or since deletion
+was disabled just then. Then it is in service again, under any controller, and nothing would switch its retention on
+again. Its offsets are gone.
 """
 
 from __future__ import annotations
@@ -21,16 +25,21 @@ from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
     LoadPurged,
+    PurgedSettingsRead,
     QueuePurged,
     ReadTopicRequests,
     TopicsPurged,
 )
 from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.trash import PURGING
+from lethe.controller.core.trash_frozen import decoded
+from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import next_state, refuse, topic_creates
+from lethe.controller.core.trash_settings import restored
 from lethe.protocol.journal_trash import EXPIRED, PURGED
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Create, Delete, Operation, ZkError
+from lethe.protocol.zookeeper.config_writes import config_operations
+from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, Operation, ReadOutcome, ZkError
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashPhase
 
@@ -44,29 +53,54 @@ def forbidden(context: Context, name: str) -> str | None:
 
 def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
     """Mark these topics of the trash for deletion. With each topic the version of the request for it, if any."""
-    context = step.context
+    chosen = {name: version for name, version in requests.items() if _may_be_marked(step, name)}
+    if chosen:
+        step.read((GetData(paths.config_topic(name)) for name in chosen), PurgedSettingsRead(chosen))
+
+
+def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequence[ReadOutcome]) -> None:
+    """Write the markers."""
     groups: list[tuple[Operation, ...]] = []
     names: list[str] = []
-    for name, version in requests.items():
-        found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
-        if found is None or found.is_asked:
-            continue
-        if (why := forbidden(context, name)) is not None:
-            trash.put_off(step, name, PURGING, why)
-            continue
-        states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
-        orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
-        groups.append(
-            (
-                *topic_creates(name, found.entry, states),
-                Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
-                *trash.entry_deletes(name, found.entry),
-                *(() if version is None else (Delete(paths.request(name), version),)),
-            )
-        )
-        names.append(name)
+    for (name, version), settings in zip(task.requests.items(), outcomes, strict=True):
+        if _may_be_marked(step, name):
+            groups.append(_end(step.context, name, version, settings))
+            names.append(name)
     if groups:
-        step.write(groups, TopicsPurged({name: requests[name] for name in names}))
+        step.write(groups, TopicsPurged({name: task.requests[name] for name in names}))
+
+
+def _may_be_marked(step: StepContext, name: str) -> bool:
+    found = step.context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
+    if found is None or found.is_asked:
+        return False
+    if (why := forbidden(step.context, name)) is not None:
+        trash.put_off(step, name, PURGING, why)
+        return False
+    return True
+
+
+def _end(context: Context, name: str, version: int | None, settings: ReadOutcome) -> tuple[Operation, ...]:
+    found = context.cluster.trash.topics[name]
+    states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
+    orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
+    return (
+        *topic_creates(name, found.entry, states),
+        *_settings(found, name, settings),
+        Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
+        *trash.entry_deletes(name, found.entry),
+        *(() if version is None else (Delete(paths.request(name), version),)),
+    )
+
+
+def _settings(found: TrashedTopic, name: str, outcome: ReadOutcome) -> tuple[Operation, ...]:
+    """Return the writes that restore the settings. None that nobody can read keep a topic in the trash."""
+    present = decoded(name, outcome)
+    if isinstance(present, str):
+        return ()
+    settings = restored(found, present) or {}
+    version = outcome.stat.version if isinstance(outcome, Data) else None
+    return () if settings == present else config_operations(paths.config_topic(name), settings, version)
 
 
 def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[GroupOutcome]) -> None:
@@ -119,7 +153,8 @@ def queue(step: StepContext, task: QueuePurged) -> None:
 
 def listed(step: StepContext, marked: Collection[str]) -> None:
     """Serve the topics that have left the trash and are marked no more: deletion was disabled, or the topic protected,
-    before it was queued, or somebody has removed the marker. Their records are there, and nothing else would end them.
+    before it was queued, or somebody has removed the marker. Their records and settings are there, and nothing else
+    would end them.
     """
     cluster = step.context.cluster
     spared = tuple(

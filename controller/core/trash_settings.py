@@ -88,7 +88,7 @@ def compare(step: StepContext, names: Sequence[str], outcomes: Sequence[ReadOutc
         is_older = isinstance(read, Data) and read.stat.mzxid <= left_zxid
         is_ours = found.frozen_again is not None and found.frozen_again.version == version
         if present is None or not is_frozen(present) or not (is_older or is_ours):
-            config = _restored(found, present, is_older=is_older)
+            config = restored(found, present, is_older=is_older)
             is_free = (Check(paths.trashed(name), ANY_VERSION), *absence_check(paths.topic(name)))
             groups.append((*is_free, *frozen_writes(name, read, config)))
             again[name] = FrozenAgain(step.now_ms, version + 1, config)
@@ -105,8 +105,12 @@ def _noticed_at_ms(step: StepContext, again: FrozenAgain) -> int:
     return again.at_ms + step.context.config.trash_freeze_ms
 
 
-def _restored(found: TrashedTopic, present: Mapping[str, str] | None, *, is_older: bool) -> Mapping[str, str] | None:
-    """Return the settings that the topic gets in the end; see the second table."""
+def restored(
+    found: TrashedTopic, present: Mapping[str, str] | None, *, is_older: bool = False
+) -> Mapping[str, str] | None:
+    """Return the settings that the topic gets in the end; see the second table.
+
+    `is_older`: the present settings were written while the topic was in service."""
     before = to_restore(found).config
     if present is None or not (is_older or present.get(_OURS) == FROZEN[_OURS]):
         return before

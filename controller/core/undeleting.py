@@ -55,7 +55,7 @@ from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, Trash
 BRINGING_BACK: Final = "bringing the topic back"
 """The refused action in the event record. Old journals contain it: never change it."""
 INHERITED: Final = "it was marked before this controller took over, and replicas may be deleted already"
-ENDING: Final = "it has left the trash to be deleted, and its offsets and settings are gone"
+ENDING: Final = "it has left the trash to be deleted, and its offsets are gone"
 _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 

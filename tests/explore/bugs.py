@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from lethe.controller.core import debts, debts_written, trash_out, undeleting
+from lethe.controller.core import debts, debts_written, undeleting
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LeaderAndIsrResponseReceived
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.trash_memory import DirectoryLook
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.zookeeper.operations import ReadOutcome
@@ -58,19 +57,6 @@ def old_marker_counts() -> AbstractContextManager[object]:
     return method(undeleting, "drop_markers", lambda step, names: None)
 
 
-def unasked_when_seen() -> AbstractContextManager[object]:
-    """A topic that is being brought back may be deleted from the end of the wait for brokers on."""
-    end_if_complete = trash_out._end_if_complete
-
-    def unasked(step: StepContext, looking: DirectoryLook) -> None:
-        end_if_complete(step, looking)
-        if looking not in step.context.cluster.trash.looks:
-            for name in looking.requests:
-                step.context.cluster.trash.topics[name].is_asked = False
-
-    return method(trash_out, "_end_if_complete", unasked)
-
-
 class Planted(NamedTuple):
     """A bug, a world in which it shows, and how its problem begins."""
 
@@ -106,7 +92,6 @@ BUGS: Final[Mapping[str, Planted]] = {
         Planted(bugs_trash.settings_left_frozen, _NONE, "settled", _TRASH),
         Planted(bugs_trash.refused_marker_leaves_it_frozen, _NONE, _STUCK, _TRASH),
         Planted(bugs_trash.not_announced_after_failover, _CRASH, "hidden", _TRASH),
-        Planted(unasked_when_seen, _ABSENCE, "due", _TRASH),
         Planted(old_marker_counts, _NONE, "S2", Scene(undelete=True, again=True)),
     )
 }

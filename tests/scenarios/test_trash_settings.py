@@ -6,6 +6,8 @@ is removed                                            waits until brokers have n
 is replaced, with those of another topic              the same; the other topic's settings are gone
 is changed, and retention is still off                the same; the changed settings stay
 cannot be read                                        stays in the trash
+
+The same settings are there when its deletion is called off before it begins.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import pytest
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.trash import NAME_IS_TAKEN
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, led, refusals, text, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 from tests.scenarios.test_trash import (
     DAY_MS,
     FREEZE_MS,
@@ -26,6 +28,7 @@ from tests.scenarios.test_trash import (
     made_by_another,
     mark,
     phase_of,
+    purge,
     settings,
     state_written,
     trashed,
@@ -208,3 +211,43 @@ def test_topic_whose_changed_settings_do_not_fit_is_refused() -> None:
     request(world, "orders")
     world.advance(FREEZE_MS)
     assert led(world, "orders") == (1, 1, (1, 2))
+
+
+@pytest.mark.parametrize(
+    "write, wanted",
+    [
+        pytest.param(None, OWN, id="left alone"),
+        pytest.param(Delete(CONFIG), OWN, id="removed"),
+        pytest.param(SetData(CONFIG, encode_config({"retention.ms": "1"}), ANY_VERSION), OWN, id="replaced"),
+        pytest.param(
+            SetData(CONFIG, encode_config({**OFF, "segment.bytes": "7"}), ANY_VERSION),
+            {**OWN, "segment.bytes": "7"},
+            id="changed",
+        ),
+    ],
+)
+def test_topic_whose_deletion_is_called_off_before_it_begins_has_its_settings(
+    write: Operation | None, wanted: dict[str, str]
+) -> None:
+    """Its entry, which had them, went when it left the trash: nothing would ever switch its retention on again."""
+    world = with_settings()
+    if write is not None:
+        world.write(write)
+
+    def call_off(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and world.exists(paths.delete_topic("orders")):
+            world.meanwhile = lambda _: None
+            world.write(Delete(paths.delete_topic("orders")))
+
+    world.meanwhile = call_off
+    purge(world)
+    assert led(world, "orders") == (1, 2, (1, 2))
+    assert phase_of(world) is None
+    assert settings(world) == wanted
+
+
+def test_settings_that_cannot_be_read_keep_no_topic_in_the_trash() -> None:
+    world = with_settings()
+    world.write(SetData(CONFIG, b"{", ANY_VERSION))
+    purge(world)
+    assert is_gone(world, "orders")

@@ -430,7 +430,7 @@ def test_topic_that_left_the_trash_for_its_deletion_is_not_brought_back_while_th
     purge(world)
     assert causes(world, "orders") == [(None, None, "PACE")]
     request(world, "orders")
-    assert refused(world, "orders") == "it has left the trash to be deleted, and its offsets and settings are gone"
+    assert refused(world, "orders") == "it has left the trash to be deleted, and its offsets are gone"
     world.write(Delete(paths.request("orders")))
     world.advance(1_000)
     assert is_gone(world, "orders")

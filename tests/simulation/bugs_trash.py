@@ -18,6 +18,7 @@ from lethe.controller.core import (
     coordinators,
     trash,
     trash_after,
+    trash_end,
     trash_in,
     trash_out,
     trash_settings,
@@ -49,6 +50,11 @@ def retention_not_awaited() -> AbstractContextManager[object]:
         return max(found.entry.since_ms + found.entry.grace_ms if found.entry.partitions else 0, found.retry_at_ms)
 
     return everywhere(trash.due_at_ms, due_at_ms)
+
+
+def retention_stays_off() -> AbstractContextManager[object]:
+    """Topics leave the trash for their deletion without their settings, and may be spared it."""
+    return method(trash_end, "_settings", lambda found, name, outcome: ())
 
 
 def retention_not_compared() -> AbstractContextManager[object]:
@@ -240,6 +246,7 @@ def plan_carried_out_in_part() -> AbstractContextManager[object]:
 
 ALL = (
     retention_not_awaited,
+    retention_stays_off,
     retention_not_compared,
     retention_not_awaited_again,
     trashed_replicas_deleted,

@@ -269,9 +269,7 @@ def _end_problem(cluster: Cluster, operations: Sequence[Operation], name: str) -
     book = cluster.ledger.trash
     entry, living = book.entries[name], cluster.ledger.living.get(name)
     if name in book.kept:
-        created = {each.path for each in operations if isinstance(each, Create)}
-        is_deleted = {paths.topic(name), paths.delete_topic(name)} <= created
-        return None if is_deleted else f"removes the entry of {book.kept[name]}, which is in the trash"
+        return _deletion_problem(cluster, operations, book.kept[name], entry)
     if living is None or living.topic_id != entry.topic_id or entry.phase is TrashPhase.FREEZING:
         return None
     if not living.condemned and (lost := list(missing_offsets(cluster, living))):
@@ -279,6 +277,23 @@ def _end_problem(cluster: Cluster, operations: Sequence[Operation], name: str) -
     settings, before = _settings(cluster, name), entry.config or {}
     are_back = all(settings.get(key) == before.get(key) for key in FROZEN)
     return None if are_back else f"removes the entry of {living}, and its settings are {settings}, not {before}"
+
+
+def _deletion_problem(
+    cluster: Cluster, operations: Sequence[Operation], incarnation: Incarnation, entry: TrashEntry
+) -> str | None:
+    """Why a topic may not leave the trash like this, other than into service. Its deletion may be called off before it
+    begins: then it has its settings, and gave its offsets up."""
+    name, path = incarnation.name, paths.config_topic(incarnation.name)
+    created = {each.path for each in operations if isinstance(each, Create)}
+    if not {paths.topic(name), paths.delete_topic(name)} <= created:
+        return f"removes the entry of {incarnation}, which is in the trash"
+    cluster.ledger.trash.offsets.pop(incarnation.number, None)
+    written = next((each for each in operations if isinstance(each, Create | SetData) and each.path == path), None)
+    settings = _settings(cluster, name) if written is None else znodes.decode_config(path, written.data)
+    before = entry.config or {}
+    are_back = all(settings.get(key) == before.get(key) for key in FROZEN)
+    return None if are_back else f"marks {incarnation}, and its settings are {settings}, not {before}"
 
 
 def missing_offsets(cluster: Cluster, incarnation: Incarnation) -> Iterator[str]:

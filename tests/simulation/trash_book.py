@@ -26,7 +26,8 @@ class TrashBook:
         self.kept: dict[str, Incarnation] = {}
         """Out of service: nothing of these topics is left in ZooKeeper but entry and settings."""
         self.offsets: dict[int, dict[str, dict[int, int]]] = {}
-        """What was saved when a topic last went in, by the incarnation's number, group and partition."""
+        """What was saved when a topic last went in, by the incarnation's number, group and partition. It is given up
+        where the topic leaves the trash for its deletion, also if that is called off."""
         self.requests: dict[str, TopicRequest] = {}
         """What is asked for, answered or not."""
 
