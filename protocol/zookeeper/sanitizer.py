@@ -15,8 +15,9 @@ def sanitized(name: str) -> str:
 
 
 def desanitized(name: str) -> str:
-    """Return `CN=a b` for `CN%3Da%20b`. A text that is not encoded so is returned as it is."""
+    """Return `CN=a b` for `CN%3Da%20b`, and for `CN%3Da+b`, as Java does. A text that is not encoded so is returned as
+    it is."""
     try:
-        return _ENCODED.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), name)
+        return _ENCODED.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(), name.replace("+", " "))
     except UnicodeDecodeError:
         return name

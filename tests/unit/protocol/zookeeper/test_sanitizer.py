@@ -15,3 +15,7 @@ def test_a_name_is_found_again_in_its_path(name: str) -> None:
 @pytest.mark.parametrize("text", ["<default>", "100%", "%zz", "%FF"])
 def test_what_is_not_encoded_stays(text: str) -> None:
     assert desanitized(text) == text
+
+
+def test_a_plus_is_a_space_as_java_decodes_it() -> None:
+    assert desanitized("a+b%2B") == "a b+"
