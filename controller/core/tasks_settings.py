@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lethe.protocol.kafka.admin_cluster import AlteredUser
+from lethe.protocol.kafka.admin_cluster import AlteredUser, DescribedUser
 from lethe.protocol.kafka.admin_configs import AlterableResource, AlteredResource
+
+
+class UserZnode(NamedTuple):
+    """A user, and the znode that has its configuration."""
+
+    user: str
+    path: str
+
 
 # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -43,9 +52,13 @@ class AlterRequestedUsers:
 
 @dataclass(frozen=True, slots=True)
 class DescribeRequestedUsers:
-    """Answer the DescribeUserScramCredentials request with this key."""
+    """Answer the DescribeUserScramCredentials request with this key.
+
+    Once the users are known: `left` are those to be read, `rows` what the others have."""
 
     key: int
+    left: tuple[UserZnode, ...] | None = None
+    rows: tuple[DescribedUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +126,12 @@ class UsersListed:
 
 @dataclass(frozen=True, slots=True)
 class UsersToDescribeRead:
-    """After reading the configurations of these users."""
+    """After reading these users' configurations; the others are those of DescribeRequestedUsers."""
 
     key: int
-    users: tuple[str, ...]
+    znodes: tuple[UserZnode, ...]
+    left: tuple[UserZnode, ...]
+    rows: tuple[DescribedUser, ...]
 
 
 SettingReadContinuation = (

@@ -2,6 +2,7 @@
 
     the row                                     error
     ------------------------------------------  ---------------------------------------------------------------------
+    is one of more than MOST_USERS              INVALID_REQUEST for the whole request
     fails a check                               `user_rules`
     its znode cannot be read or understood      UNKNOWN_SERVER_ERROR, and nothing is written over it
     its znode has changed since it was read     it is read again; after some attempts UNKNOWN_SERVER_ERROR
@@ -10,6 +11,17 @@
 As in Kafka, a user's znode goes with its last setting, unless quotas of its clients lie below it. The client sends the
 salted password, so neither side sends the password. No record of the journal has a salt, a key or a salted password.
 Delegation tokens are no credentials of users: Kafka keeps them elsewhere, and lets any broker change them.
+
+Without names in the request all users are described, USERS_AT_ONCE of them in one read. The parent has two kinds of
+znodes that are no user's: `<default>`, which has the quotas of all users without their own, and names that others have
+encoded in another way. As in Kafka, both are described under the decoded name if they have credentials:
+
+    znodes                                           described as `<default>`
+    -----------------------------------------------  ----------------------------------------------------------------
+    `<default>` with quotas only                     not at all
+    and `%3Cdefault%3E` with a credential            that credential: it is the user's, to logins and to changes too
+    `<default>` with a credential, `%3Cdefault%3E`   the user's; Kafka shows the one that comes last in a hash map
+    with another
 """
 
 from __future__ import annotations
@@ -29,6 +41,7 @@ from lethe.controller.core.tasks_settings import (
     UsersListed,
     UsersToAlterRead,
     UsersToDescribeRead,
+    UserZnode,
 )
 from lethe.controller.core.topic_creation_rules import RowRefused, check_size
 from lethe.protocol.kafka.admin_cluster import (
@@ -40,6 +53,7 @@ from lethe.protocol.kafka.admin_cluster import (
     DescribeUserScramCredentialsResponse,
 )
 from lethe.protocol.kafka.errors import UNEXPECTED, ErrorCode
+from lethe.protocol.kafka.to_controller import error_response
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.config_writes import config_notification, config_operations
 from lethe.protocol.zookeeper.operations import (
@@ -69,6 +83,9 @@ def alter(step: StepContext, task: AlterRequestedUsers) -> None:
     request = requests.asked(step.context, task.key, AlterUserScramCredentialsRequest)
     if task.left is not None:
         _read(step, task, list(task.rows), task.left)
+        return
+    if (too_many := user_rules.too_many(request.changes)) is not None:
+        requests.answer(step, task.key, error_response(request, ErrorCode.INVALID_REQUEST, too_many))
         return
     refused = user_rules.refused_users(request)
     users = dict.fromkeys(each.name for each in request.changes if each.name not in refused)
@@ -154,71 +171,95 @@ def _unexpected(step: StepContext, user: str, why: str) -> AlteredUser:
 
 # --- describing -------------------------------------------------------------------------------------------------------
 
+USERS_AT_ONCE: Final = 1_000
+"""Users whose znodes are in memory together: a cluster may have a hundred thousand, and a znode may have a megabyte."""
+_NOT_FOUND: Final = ErrorCode.RESOURCE_NOT_FOUND
+
 
 def describe(step: StepContext, task: DescribeRequestedUsers) -> None:
-    """Read the configurations of the users, or first which users there are."""
-    users = requests.asked(step.context, task.key, DescribeUserScramCredentialsRequest).users
+    """Read the configurations of the users that were named, or find out first which users there are."""
+    if task.left is not None:
+        _describe_next(step, task.key, task.left, task.rows)
+        return
+    request = requests.asked(step.context, task.key, DescribeUserScramCredentialsRequest)
+    users = request.users
     if not users:
         step.read((GetChildren(paths.CONFIG_USERS),), UsersListed(task.key))
-        return
-    named = Counter(users)
-    found = {user: paths.config_user(user) for user in named if named[user] == 1}
-    _read_to_describe(step, task.key, {user: path for user, path in found.items() if not paths.path_problem(path)})
+    elif (too_many := user_rules.too_many(users)) is not None:
+        # A row for each name would make the answer far larger than its request.
+        response = DescribeUserScramCredentialsResponse((), ErrorCode.INVALID_REQUEST, too_many)
+        requests.answer(step, task.key, response)
+    else:
+        _describe_named(step, task.key, Counter(users))
+
+
+def _describe_named(step: StepContext, key: int, named: Mapping[str, int]) -> None:
+    left, rows = [], []
+    for user, times in named.items():
+        path = paths.config_user(user)
+        if not user:
+            rows.append(DescribedUser(user, _NOT_FOUND, user_rules.NO_NAME))
+        elif times > 1:
+            words = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+            rows.append(DescribedUser(user, ErrorCode.DUPLICATE_RESOURCE, words))
+        elif (problem := paths.path_problem(path)) is not None:
+            rows.append(_not_described(step, UserZnode(user, path), problem))
+        else:
+            left.append(UserZnode(user, path))
+    _describe_next(step, key, tuple(left), tuple(rows))
 
 
 def on_users_listed(step: StepContext, then: UsersListed, outcomes: Sequence[ReadOutcome]) -> None:
     """Read each user's configuration. If they cannot be listed, that is an error: nobody is left out."""
     (listed,) = outcomes
     if isinstance(listed, Children):
-        found = {desanitized(name): f"{paths.CONFIG_USERS}/{name}" for name in listed.names}
-        _read_to_describe(step, then.key, {user: found[user] for user in sorted(found)})
+        found = (UserZnode(desanitized(name), f"{paths.CONFIG_USERS}/{name}") for name in listed.names)
+        _describe_next(step, then.key, tuple(sorted(found, key=_place)), ())
     elif is_absent(listed):
         requests.answer(step, then.key, DescribeUserScramCredentialsResponse(()))
     else:
         step.refuse("cluster", _DESCRIBING, f"listing {paths.CONFIG_USERS}: {listed}")
-        requests.answer(
-            step, then.key, DescribeUserScramCredentialsResponse((), ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
-        )
+        request = requests.asked(step.context, then.key, DescribeUserScramCredentialsRequest)
+        requests.answer(step, then.key, error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED))
 
 
-def _read_to_describe(step: StepContext, key: int, users: Mapping[str, str]) -> None:
-    """Read these users' configurations, by their paths."""
-    then = UsersToDescribeRead(key, tuple(users))
-    if users:
-        step.read(map(GetData, users.values()), then)
-    else:
-        on_users_to_describe_read(step, then, ())
+def _place(znode: UserZnode) -> tuple[str, bool, str]:
+    """Return the order of znodes: by user, and the user's own before others of that name."""
+    return znode.user, znode.path != paths.config_user(znode.user), znode.path
+
+
+def _describe_next(step: StepContext, key: int, left: tuple[UserZnode, ...], rows: tuple[DescribedUser, ...]) -> None:
+    """Read the next users' configurations; answer if there are none."""
+    if left:
+        now, later = left[:USERS_AT_ONCE], left[USERS_AT_ONCE:]
+        step.read((GetData(each.path) for each in now), UsersToDescribeRead(key, now, later, rows))
+        return
+    users = requests.asked(step.context, key, DescribeUserScramCredentialsRequest).users
+    # A user's own znode was read before others of that name.
+    by_user = {row.user: row for row in reversed(rows)}
+    named = tuple(dict.fromkeys(users)) if users else sorted(by_user)
+    requests.answer(step, key, DescribeUserScramCredentialsResponse(tuple(by_user[user] for user in named)))
 
 
 def on_users_to_describe_read(step: StepContext, then: UsersToDescribeRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Answer: with the users that were named, or with all that have credentials."""
-    users = requests.asked(step.context, then.key, DescribeUserScramCredentialsRequest).users
-    read = dict(zip(then.users, outcomes, strict=True))
-    if users:
-        named = Counter(users)
-        rows = [_row(step, user, times, read.get(user)) for user, times in named.items()]
-    else:
-        rows = [row for user in then.users if (row := _row(step, user, 1, read[user])).error != _NOT_FOUND]
-    requests.answer(step, then.key, DescribeUserScramCredentialsResponse(tuple(rows)))
+    """Go on to the next users. One without credentials is an error only if it was named."""
+    is_named = bool(requests.asked(step.context, then.key, DescribeUserScramCredentialsRequest).users)
+    found = (_row(step, znode, outcome) for znode, outcome in zip(then.znodes, outcomes, strict=True))
+    rows = (*then.rows, *(row for row in found if is_named or row.error != _NOT_FOUND))
+    step.do(DescribeRequestedUsers(then.key, then.left, rows))
 
 
-_NOT_FOUND: Final = ErrorCode.RESOURCE_NOT_FOUND
-
-
-def _row(step: StepContext, user: str, times: int, outcome: ReadOutcome | None) -> DescribedUser:
-    if not user:
-        return DescribedUser(user, _NOT_FOUND, user_rules.NO_NAME)
-    if times > 1:
-        words = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-        return DescribedUser(user, ErrorCode.DUPLICATE_RESOURCE, words)
-    path = paths.config_user(user)
+def _row(step: StepContext, znode: UserZnode, outcome: ReadOutcome) -> DescribedUser:
+    user, path = znode
     try:
-        if outcome is None:
-            raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why="this is no path")
         credentials = user_rules.credential_infos(stored_config(path, outcome))
     except RowRefused as problem:
-        step.refuse("cluster", _DESCRIBING, f"{path[:MAX_PATH_SHOWN]}: {problem}")
-        return DescribedUser(user, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+        return _not_described(step, znode, str(problem))
     if not credentials:
         return DescribedUser(user, _NOT_FOUND, f"Attempt to describe a user credential that does not exist: {user}")
     return DescribedUser(user, ErrorCode.NONE, None, credentials)
+
+
+def _not_described(step: StepContext, znode: UserZnode, why: str) -> DescribedUser:
+    step.refuse("cluster", _DESCRIBING, f"{znode.path[:MAX_PATH_SHOWN]}: {why}")
+    return DescribedUser(znode.user, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)

@@ -15,10 +15,11 @@ One change that is refused refuses all changes of its user, and none of another 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from typing import Final
 
 from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin_cluster import (
     AlteredUser,
     AlterUserScramCredentialsRequest,
@@ -33,7 +34,16 @@ MECHANISMS: Final = {1: ScramMechanism.SHA_256, 2: ScramMechanism.SHA_512}
 """By Kafka's numbers."""
 MAX_ITERATIONS: Final = 16_384
 """More are refused to clients; whoever writes to ZooKeeper may store them."""
+MOST_USERS: Final = 10_000
+"""Users or changes in one request. Kafka has no limit; to change so many takes the controller a second (measured)."""
 NO_NAME: Final = "Username must not be empty"
+
+
+def too_many(asked: Sized) -> str | None:
+    """Return why a request about so many users or changes is refused; None if it is not."""
+    if len(asked) <= MOST_USERS:
+        return None
+    return f"The request is about {counted(len(asked), 'user')}, and one request may be about {MOST_USERS:,} at most."
 
 
 def refused_users(request: AlterUserScramCredentialsRequest) -> dict[str, AlteredUser]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from lethe.controller.core import user_requests, user_rules
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.admin_cluster import (
@@ -216,6 +219,72 @@ def test_a_long_name_is_cut_in_the_records() -> None:
     records = world.recorded(EventRecordType.REFUSAL)
     assert len(records) == 2
     assert all("MARSHALLING" in str(record.data["why"]) and len(repr(record)) < 1_500 for record in records)
+
+
+def test_users_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_requests, "USERS_AT_ONCE", 2)
+    world = cluster()
+    names = ("a", "b", "c", "d", "e")
+    world.ask(altered(*map(upsert, names)), 0)
+    world.write(Create(paths.config_user("quota"), znodes.encode_config({"producer_byte_rate": "5"})))
+    reads: list[int] = []
+    world.meanwhile = lambda effect: reads.append(len(effect.reads)) if isinstance(effect, ReadZnodes) else None
+    everybody = tuple(DescribedUser(name, 0, None, (ScramInfo(2, 4096),)) for name in names)
+    assert described(world).users == everybody
+    assert reads == [1, 2, 2, 2]
+    assert described(world, *reversed(names)).users == everybody[::-1]
+    assert reads[4:] == [2, 2, 1]
+
+
+def test_a_request_about_too_many_users_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_rules, "MOST_USERS", 2)
+    world = cluster()
+    words = "The request is about 3 users, and one request may be about 2 at most."
+    refused = [(name, "INVALID_REQUEST", words) for name in ("u", "v", "w")]
+    assert rows_of(world.ask(altered(upsert("u"), ScramDeletion("v", 2), ScramDeletion("w", 2)), 0)) == refused
+    assert stored(world, "u") is None
+    answer = DescribeUserScramCredentialsResponse((), ErrorCode.INVALID_REQUEST, words)
+    assert described(world, "a", "b", "c") == answer
+    assert rows_of(world.ask(altered(upsert("u"), upsert("v")), 0)) == [("u", "NONE", None), ("v", "NONE", None)]
+
+
+QUOTA = {"producer_byte_rate": "5"}
+
+
+@pytest.mark.parametrize(
+    "of_all, others, iterations",
+    [
+        (QUOTA, {}, 4096),
+        ({"SCRAM-SHA-512": 8192}, {}, 4096),
+        (QUOTA, {"%3cdefault%3e": {"SCRAM-SHA-512": 8192}}, 4096),
+        ({"SCRAM-SHA-512": 8192}, None, 8192),
+        (QUOTA, None, None),
+    ],
+)
+def test_the_znode_of_all_users_does_not_hide_a_user_of_its_name(
+    of_all: Mapping[str, object], others: Mapping[str, Mapping[str, object]] | None, iterations: int | None
+) -> None:
+    """`others` are further znodes of that name; None: the user itself has no znode either."""
+    world = cluster()
+    world.write(Create("/config/users/<default>", user_config(of_all)))
+    for name, config in (others or {}).items():
+        world.write(Create(f"/config/users/{name}", user_config(config)))
+    if others is not None:
+        world.ask(altered(upsert("<default>")), 0)
+    expected = () if iterations is None else (DescribedUser("<default>", 0, None, (ScramInfo(2, iterations),)),)
+    assert described(world).users == expected
+    assert stored(world, "<default>") is None or others is not None
+
+
+def user_config(config: Mapping[str, object]) -> bytes:
+    """A number stands for a credential of so many iterations."""
+    texts = {
+        name: ScramCredential.of(ScramMechanism(name), "hush", SALT, value).text()
+        if isinstance(value, int)
+        else str(value)
+        for name, value in config.items()
+    }
+    return znodes.encode_config(texts)
 
 
 # --- features -------------------------------------------------------------------------------------------------------
