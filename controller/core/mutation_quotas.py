@@ -12,8 +12,11 @@ A request costs what passes its checks, as in Kafka, also if a write fails after
 (`throttle_time_ms`), and the listener reads no further request of that connection meanwhile.
 
 Kafka keeps all quotas in memory. This controller reads the eight znodes that can apply to the client, together, with
-each request: clusters may have many thousands of users, such requests are rare, and a change counts at once. Stored is
-what is left of the quotas that were used, until they are full again; a new term begins with full ones.
+each request: clusters may have many thousands of users, such requests are rare, and a change counts at once.
+
+A bucket is stored until it is full again, which is the same, but no longer than an hour after its last use, as in
+Kafka: with a rate of 0 it is never full. Since clients choose their ids, at most MOST_BUCKETS are stored, those used
+last. A new term begins with full ones.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from typing import Final
 
 from lethe.controller.core import requests
 from lethe.controller.core.mutation_quota_rules import (
+    QuotaClients,
+    TokenBucket,
     UnknownQuota,
     charge,
     quota_among,
@@ -36,6 +41,9 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControllerRequest, error_response
 from lethe.protocol.zookeeper.operations import GetData, ReadOutcome
 
+MOST_BUCKETS: Final = 10_000
+"""Kafka has no limit."""
+_IDLE_MS: Final = 3_600_000
 _SHOWN: Final = 300
 """Letters of a path or value in the log: a client's id may be long."""
 
@@ -67,7 +75,7 @@ def read(step: StepContext, task: ReadMutationQuota) -> None:
 def on_quota_read(step: StepContext, task: MutationQuotaRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Store the quota with the request, and go on; refuse the request if the quota is unknown."""
     context, key = step.context, task.then.key
-    _forget_full(step)
+    _forget_unused(step)
     asked = context.cluster.unanswered[key]
     since = _strict_since(asked.request)
     is_strict = since is not None and asked.version >= since
@@ -88,14 +96,26 @@ def pay(step: StepContext, key: int, partitions: int) -> None:
     if asked.quota is None:
         return
     charged = charge(cluster.mutation_buckets.get(asked.quota.clients), asked.quota, partitions, step.now_ms)
-    cluster.mutation_buckets[asked.quota.clients] = charged.bucket
+    _store(cluster.mutation_buckets, asked.quota.clients, charged.bucket)
     if charged.throttle_ms:
         cluster.unanswered[key] = asked._replace(throttled_until_ms=step.now_ms + charged.throttle_ms)
     if charged.is_refused:
         raise RowRefused(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
-def _forget_full(step: StepContext) -> None:
-    cluster = step.context.cluster
-    left = {whose: each for whose, each in cluster.mutation_buckets.items() if each.full_at_ms > step.now_ms}
-    cluster.mutation_buckets = left
+def _store(buckets: dict[QuotaClients, TokenBucket], clients: QuotaClients, bucket: TokenBucket) -> None:
+    """Store the bucket as the one used last, in place of the first one if there are too many."""
+    buckets.pop(clients, None)
+    if len(buckets) >= MOST_BUCKETS:
+        del buckets[next(iter(buckets))]
+    buckets[clients] = bucket
+
+
+def _forget_unused(step: StepContext) -> None:
+    """Drop buckets that are full, or were not used for an hour."""
+    cluster, now_ms = step.context.cluster, step.now_ms
+    cluster.mutation_buckets = {
+        clients: bucket
+        for clients, bucket in cluster.mutation_buckets.items()
+        if now_ms < min(bucket.full_at_ms, bucket.updated_ms + _IDLE_MS)
+    }

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lethe.controller.core import mutation_quotas
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.mutation_quota_rules import QuotaClients
 from lethe.protocol.journal import EventRecordType
@@ -22,7 +23,7 @@ from lethe.protocol.security.authorizer import Client, Sender
 from lethe.protocol.security.principals import Principal
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData, ZkError
-from lethe.protocol.zookeeper.quota_paths import quota_of_user_client
+from lethe.protocol.zookeeper.quota_paths import quota_of_client, quota_of_user_client
 from lethe.protocol.zookeeper.znodes import encode_config
 from tests.fakes.one_controller import OneController
 from tests.scenarios import clients
@@ -170,6 +171,25 @@ def test_full_buckets_are_forgotten_with_the_next_request() -> None:
     world.advance(2_000)
     answer(world, creation(wanted("b", 1, 1)), 7, UNBOUNDED)
     assert world.context.cluster.mutation_buckets == {}
+
+
+def test_a_bucket_that_never_fills_is_forgotten_an_hour_after_its_last_use() -> None:
+    """A refused try is no use of it, as in Kafka."""
+    world = limited("0")
+    assert rows(answer(world, creation(wanted("a", 1, 1), wanted("b", 1, 1)), 7)) == SECOND_REFUSED
+    world.advance(3_599_999)
+    assert rows(answer(world, creation(wanted("c", 1, 1)), 7)) == [("c", "THROTTLING_QUOTA_EXCEEDED", None)]
+    world.advance(1)
+    assert rows(answer(world, creation(wanted("c", 1, 1)), 7)) == [("c", "NONE", None)]
+
+
+def test_buckets_of_ids_that_clients_make_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_quotas, "MOST_BUCKETS", 2)
+    world = limited("1", Create(quota_of_client(None), encode_config({"controller_mutation_rate": "0"})))
+    for client_id in ("a", "b", "a", "c"):
+        world.request(creation(wanted(f"t{len(world.context.cluster.topics)}", 1, 1)), 0, UNBOUNDED, client_id)
+        world.run()
+    assert list(world.context.cluster.mutation_buckets) == [QuotaClients("", "a"), QuotaClients("", "c")]
 
 
 @pytest.mark.parametrize("ask", [creating(1), deleting, growing])
