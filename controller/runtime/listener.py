@@ -161,7 +161,7 @@ class BrokerListener:
         self._max_wait_ms = max_wait_ms
         self._request_slots = asyncio.Semaphore(max_at_once)
         self._proxy = proxy
-        claims = OwnApis(CONFIGS, functools.partial(_is_about, str(controller_id)))
+        claims = OwnApis(CONFIGS, functools.partial(_is_about, str(controller_id)), str(controller_id).encode())
         self._inbound = inbound
         self._server = KafkaServer(
             inbound.guarded(self._handle),

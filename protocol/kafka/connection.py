@@ -226,9 +226,11 @@ class ServerConnection:
         """Return the head if the request is to be forwarded; None if it is ours to answer, or incomplete."""
         if head.size > MAX_CLAIMED_BYTES:
             return head
-        frame = self._decoder.peek(head.size + 4)
-        if len(frame) < head.size + 4:
+        if self.pending_bytes < head.size + 4:
             return None
+        frame = self._decoder.peek(head.size + 4)
+        if self._claims.mark not in frame:
+            return head
         try:
             request = decode_request(frame[4:], self._claims.apis)
         except ProtocolError:

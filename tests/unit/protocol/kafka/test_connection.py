@@ -2,6 +2,13 @@ import struct
 
 import pytest
 
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.codec import Decoded, UnsupportedVersion, encode_control_body, encode_request
 from lethe.protocol.kafka.connection import (
     Buffers,
@@ -12,6 +19,7 @@ from lethe.protocol.kafka.connection import (
     highest_common_version,
 )
 from lethe.protocol.kafka.control import ApiKey, UpdateMetadataRequest, UpdateMetadataResponse
+from lethe.protocol.kafka.forwarding import MAX_CLAIMED_BYTES, OwnApis
 from lethe.protocol.kafka.framing import FrameError, ProtocolError
 from lethe.protocol.kafka.queries import (
     ApiVersion,
@@ -20,6 +28,7 @@ from lethe.protocol.kafka.queries import (
     DescribeLogDirsRequest,
     MetadataRequest,
     MetadataResponse,
+    Request,
 )
 from lethe.protocol.kafka.versions import VersionRange
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch
@@ -169,3 +178,45 @@ def test_the_limit_of_requests_can_change_and_a_refusal_names_its_property() -> 
         connection.next_head()
     connection.limit(1_000, "socket.request.max.bytes")
     assert connection.next_head() == (101, ApiKey.SASL_HANDSHAKE, 1, 7)
+
+
+def altering(resource_type: int, name: str, settings: int) -> bytes:
+    """A frame of a request that sets so many settings, each to a text of 30,000 letters."""
+    configs = tuple(AlterableConfig(f"s{number}", "x" * 30_000) for number in range(settings))
+    request = IncrementalAlterConfigsRequest((AlterableResource(resource_type, name, configs),), False)
+    payload = encode_request(request, 1, 0, "me")
+    return struct.pack(">i", len(payload)) + payload
+
+
+@pytest.mark.parametrize(
+    "frame, is_ours, decoded",
+    [
+        (altering(BROKER_RESOURCE, "1001", 1), True, 1),
+        (altering(BROKER_RESOURCE, "1001", 30), True, 1),
+        (altering(TOPIC_RESOURCE, "1001", 1), False, 1),
+        (altering(TOPIC_RESOURCE, "orders", 30), False, 0),
+        (altering(BROKER_RESOURCE, "1001", 35), False, 0),
+    ],
+)
+def test_a_request_about_the_owner_is_answered_and_others_are_forwarded(
+    frame: bytes, is_ours: bool, decoded: int
+) -> None:
+    """Only what may be about the owner is decoded for that, once it is complete."""
+    seen: list[Request] = []
+
+    def are_ours(request: Request) -> bool:
+        seen.append(request)
+        assert isinstance(request, IncrementalAlterConfigsRequest)
+        return request.resources[0].resource == (BROKER_RESOURCE, "1001")
+
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    server = ServerConnection({}, passes_on=True, claims=OwnApis({api: VersionRange(0, 1)}, are_ours, b"1001"))
+    server.receive(frame[:-1])
+    assert (server.foreign_head() is None) == (len(frame) <= MAX_CLAIMED_BYTES + 4)
+    assert not seen
+    server.receive(frame[-1:])
+    head = server.foreign_head()
+    assert (head is None, len(seen)) == (is_ours, decoded)
+    assert server.pending_bytes == len(frame)
+    if is_ours:
+        assert taken(server).header.api is api
