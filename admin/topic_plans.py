@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lethe.admin.topic_config import topic_config_problem
-from lethe.controller.core.replica_assignment import MOST_PARTITIONS, RacksIncomplete, ReplicaAssignmentError
+from lethe.controller.core.replica_assignment import RacksIncomplete, ReplicaAssignmentError
 from lethe.protocol.vocabulary import (
     CLUSTER_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -23,7 +23,9 @@ from lethe.protocol.vocabulary import (
 )
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Operation
+from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES
 from lethe.protocol.zookeeper.topic_creation import creation_of_topic
+from lethe.protocol.zookeeper.znodes import most_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,9 @@ def partition_count_problem(partitions: int) -> str | None:
     """Return why no topic can have this number of partitions, as a message for users; None if it can."""
     if partitions < 1:
         return f"--partitions must be larger than 0, not {partitions}"
-    if partitions > MOST_PARTITIONS:
-        return f"--partitions is {partitions}, but a topic's znode has no room for more than {MOST_PARTITIONS}"
+    most = most_partitions(1, REQUEST_LIMIT_BYTES)
+    if partitions > most:
+        return f"--partitions is {partitions}, but a topic's znode has no room for more than {most}"
     return None
 
 

@@ -39,7 +39,7 @@ def check_growth(
         )
     if not existing:
         raise RowRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
-    added = _added(topic, len(existing))
+    added = _added(topic, existing)
     given = None if topic.assignments is None else _given(topic.assignments, len(existing), added, brokers)
     if sorted(existing) != list(range(len(existing))):
         raise RowRefused(
@@ -54,16 +54,17 @@ def check_growth(
     return dict(enumerate(placed(brokers, added, len(first), start, start, len(existing)), start=len(existing)))
 
 
-def _added(topic: GrowableTopic, existing: int) -> int:
-    if topic.total < existing:
+def _added(topic: GrowableTopic, existing: Mapping[int, ReplicaAssignment]) -> int:
+    if topic.total < len(existing):
         raise RowRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {existing} partitions, which is higher than the requested {topic.total}.",
+            f"Topic currently has {len(existing)} partitions, which is higher than the requested {topic.total}.",
         )
-    if topic.total == existing:
-        raise RowRefused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partitions.")
-    check_room(topic.total)
-    return topic.total - existing
+    if topic.total == len(existing):
+        raise RowRefused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {len(existing)} partitions.")
+    # They may differ, and have fewer replicas than the new partitions would: the bound is not exact.
+    check_room(topic.total, min(len(each.replicas) for each in existing.values()))
+    return topic.total - len(existing)
 
 
 def _given(

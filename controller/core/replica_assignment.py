@@ -11,10 +11,7 @@ replica assignment. Given the same two numbers the result is Kafka's, replica fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
-
-MOST_PARTITIONS: Final = 100_000
-"""Limit per topic: the assignment of more partitions exceeds a znode of one mebibyte, however short the broker ids."""
+from typing import NamedTuple
 
 
 class ReplicaAssignmentError(ValueError):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lethe.controller.core.config import NewTopics
-from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack, RacksIncomplete, place_replicas
+from lethe.controller.core.replica_assignment import BrokerRack, RacksIncomplete, place_replicas
 from lethe.controller.core.topic_policy import NO_POLICY, TopicPolicy
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
@@ -25,6 +25,7 @@ from lethe.protocol.vocabulary import metric_name, topic_name_problem
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
 from lethe.protocol.zookeeper.operations import Operation
 from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, operation_bytes
+from lethe.protocol.zookeeper.znodes import most_partitions
 
 Assignment = dict[int, tuple[int, ...]]
 """Replicas by partition, the preferred one first."""
@@ -180,16 +181,19 @@ def check_counts(partitions: int, replication_factor: int, brokers: int) -> None
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor: {replication_factor} larger than available brokers: {brokers}.",
         )
-    check_room(partitions)
+    check_room(partitions, replication_factor)
 
 
-def check_room(partitions: int) -> None:
-    """Raise RowRefused where a topic's znode has no room for so many partitions."""
-    if partitions > MOST_PARTITIONS:
+def check_room(partitions: int, replication_factor: int) -> None:
+    """Raise RowRefused where a topic's znode has no room for so many partitions, whatever the brokers' ids are.
+
+    It is for numbers that would take memory and time to assign; `check_size` refuses what is too large exactly."""
+    most = most_partitions(replication_factor, ROW_BYTES)
+    if partitions > most:
         raise RowRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"{counted(partitions, 'partition')} are too many: the znode of a topic has no room for more than "
-            f"{MOST_PARTITIONS}.",
+            f"{counted(partitions, 'partition')} are too many: with {counted(replication_factor, 'replica')} each, the "
+            f"znode of a topic has no room for more than {most}.",
         )
 
 
@@ -217,7 +221,7 @@ def _check_assignment(assignment: Mapping[int, tuple[int, ...]]) -> None:
         raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     for partition, replicas in assignment.items():
         check_replicas(partition, replicas)
-    check_room(len(assignment))
+    check_room(len(assignment), *sizes)
 
 
 def check_replicas(partition: int, replicas: tuple[int, ...]) -> None:

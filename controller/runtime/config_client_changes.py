@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
-from lethe.controller.core.replica_assignment import MOST_PARTITIONS
 from lethe.controller.core.topic_policy import (
+    DEFAULT_OF_REQUEST,
     MAX_OF_REQUEST,
     MAX_PARTITIONS,
     MAX_REPLICATION_FACTOR,
@@ -76,9 +76,9 @@ CLIENT_CHANGES: Final = (
     Property(
         MAX_OF_REQUEST,
         PropertyKind.INTEGER,
-        str(MOST_PARTITIONS),
+        str(DEFAULT_OF_REQUEST),
         "How many new partitions one CreateTopics or CreatePartitions request may ask for; a larger one is refused "
-        "before it takes memory or time. The default is the most that one topic can have. 0: no limit.",
+        "before it takes memory or time. The default is more than one topic can have. 0: no limit.",
         unit="partitions",
         minimum=0,
         maximum=MAX_INT,

@@ -52,7 +52,14 @@ from lethe.protocol.zookeeper.znodes_lethe import (
     encode_deletion_marker,
     encode_deletions_paused,
 )
-from lethe.protocol.zookeeper.znodes_topic import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
+from lethe.protocol.zookeeper.znodes_topic import (
+    TopicZnode,
+    decode_state,
+    decode_topic,
+    encode_state,
+    encode_topic,
+    most_partitions,
+)
 from lethe.protocol.zookeeper.znodes_trash import (
     RequestedAction,
     SavedPartition,
@@ -125,5 +132,6 @@ __all__ = [
     "encode_topic_request",
     "encode_trash",
     "is_controller_registration",
+    "most_partitions",
     "registered_at_ms",
 ]

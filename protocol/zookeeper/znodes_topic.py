@@ -69,6 +69,21 @@ def encode_topic(znode: TopicZnode, *, version: int = 3) -> bytes:
     return dump(fields)
 
 
+def most_partitions(replicas: int, max_bytes: int) -> int:
+    """Return how many partitions the data of a topic can have at most in so many bytes, with so many replicas each.
+
+    That is with the shortest broker ids, of one digit: `"17":[1,2],` for partition 17. With longer ones there is room
+    for fewer, so a topic that passes this may still be too large."""
+    found, digits, left = 0, 1, max_bytes
+    while True:
+        of_one = digits + 2 * replicas + len('"":[],') - 1
+        fitting = min(left // of_one, 10**digits - found)
+        found, left = found + fitting, left - fitting * of_one
+        if found < 10**digits:
+            return found
+        digits += 1
+
+
 def decode_topic(topic: str, data: bytes | None) -> TopicZnode:
     """Decode the data of `/brokers/topics/<topic>`, in any version; raises MalformedZnode.
 

@@ -8,6 +8,7 @@ import pytest
 
 from lethe.controller.core import topic_creation_rules
 from lethe.controller.core.context import Role
+from lethe.controller.core.topic_creation_rules import ROW_BYTES
 from lethe.protocol.kafka.admin_cluster import AlterUserScramCredentialsRequest, ScramUpsertion
 from lethe.protocol.kafka.admin_configs import (
     TOPIC_RESOURCE,
@@ -17,6 +18,7 @@ from lethe.protocol.kafka.admin_configs import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import AdminRequest, errors_of
+from lethe.protocol.zookeeper.znodes import most_partitions
 from tests.scenarios.moves import assignment
 from tests.scenarios.plot import cluster, with_topic
 from tests.scenarios.test_clients_add_partitions import grown, growth
@@ -25,11 +27,12 @@ from tests.scenarios.test_reassignment_api import alter
 
 
 def partitions(validate_only: bool) -> AdminRequest:
-    return growth(grown("orders", 100_000), grown("bills", 2), validate_only=validate_only)
+    """As many as one write has room for, if nothing else were in it; so are the `topics`."""
+    return growth(grown("orders", most_partitions(2, ROW_BYTES)), grown("bills", 2), validate_only=validate_only)
 
 
 def topics(validate_only: bool) -> AdminRequest:
-    return creation(wanted("new", 99_000, 1), wanted("small", 1, 1), validate_only=validate_only)
+    return creation(wanted("new", most_partitions(1, ROW_BYTES), 1), wanted("small", 1, 1), validate_only=validate_only)
 
 
 def setting(validate_only: bool) -> AdminRequest:

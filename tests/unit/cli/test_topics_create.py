@@ -29,7 +29,7 @@ from tests.fakes.zookeeper import FakeSession
         (("a", 0, 1, None, None), "--partitions must be larger than 0, not 0"),
         (
             ("a", 10**9, 1, None, None),
-            "--partitions is 1000000000, but a topic's znode has no room for more than 100000",
+            "--partitions is 1000000000, but a topic's znode has no room for more than 84259",
         ),
         (("a", 1, -1, None, None), "--replication-factor must be larger than 0, not -1"),
         (("a", 1, 1, None, ["retention.m=1"]), "Unknown topic config name: retention.m"),

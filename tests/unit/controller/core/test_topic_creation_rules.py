@@ -10,8 +10,15 @@ from dataclasses import dataclass
 import pytest
 
 from lethe.controller.core.config import NewTopics
-from lethe.controller.core.replica_assignment import MOST_PARTITIONS, BrokerRack
-from lethe.controller.core.topic_creation_rules import RowRefused, Surroundings, TopicNames, check_topic, configs_of
+from lethe.controller.core.replica_assignment import BrokerRack
+from lethe.controller.core.topic_creation_rules import (
+    RowRefused,
+    Surroundings,
+    TopicNames,
+    check_room,
+    check_topic,
+    configs_of,
+)
 from lethe.protocol.kafka.admin import CreatableAssignment, CreatableConfig, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_defaults import BrokerSetting, ConfigSource
@@ -161,8 +168,15 @@ def test_more_partitions_than_a_znode_has_room_for_are_refused_before_they_are_a
         raise AssertionError(limit)
 
     with pytest.raises(RowRefused, match="are too many") as refused:
-        check_topic(topic(partitions=MOST_PARTITIONS + 1), AROUND._replace(draw=no_draw))
+        check_topic(topic(partitions=1_000_000), AROUND._replace(draw=no_draw))
     assert refused.value.error is ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize("replicas, most", [(1, 82_592), (3, 61_944)])
+def test_a_znode_has_room_for_fewer_partitions_with_more_replicas(replicas: int, most: int) -> None:
+    check_room(most, replicas)
+    with pytest.raises(RowRefused, match=f"the znode of a topic has no room for more than {most}."):
+        check_room(most + 1, replicas)
 
 
 def test_what_the_brokers_set_counts_for_the_checks() -> None:

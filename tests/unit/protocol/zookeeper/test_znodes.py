@@ -336,3 +336,14 @@ def test_configuration_is_written_and_read() -> None:
 def test_other_malformed_znodes_are_refused(decode: Callable[[bytes], Any], data: bytes) -> None:
     with pytest.raises(MalformedZnode):
         decode(data)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("room", [50, 1_000, 5_000, 20_000])
+def test_a_topic_of_most_partitions_fills_the_room(replicas: int, room: int) -> None:
+    def size(partitions: int) -> int:
+        assignments = {each: ReplicaAssignment(tuple(range(replicas))) for each in range(partitions)}
+        return len(znodes.encode_topic(znodes.TopicZnode(assignments))) - len(znodes.encode_topic(znodes.TopicZnode()))
+
+    most = znodes.most_partitions(replicas, room)
+    assert size(most) <= room <= size(most + 1)
