@@ -32,6 +32,7 @@ ASK_TIMEOUT_MS: Final = 5_000
 PROTECTION_UNSEEN: Final = (
     "note: brokers do not show which topics are protected; a controller of Lethe refuses to delete those"
 )
+_UNSEEN: Final = ("marked", "was_marked", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +87,24 @@ def _asked_answer(asked: Asked, detail: Detail) -> Answer:
     data: list[JsonValue] = [
         {
             "topic": each.name,
-            "marked": None,
-            "was_marked": None,
-            "deleted": each.problem is None and each.name not in asked.late,
+            # Without --wait no broker was looked at: the controller's word is not seen by anybody.
+            **dict.fromkeys(_UNSEEN),
+            "controller_says": _said(each, asked),
             "was_gone": each.was_done,
             "problem": each.problem,
-            "not_shown": ["marked", "was_marked"],
+            "not_shown": [*_UNSEEN],
         }
         for each in asked.outcomes
     ]
     code = exit_of(asked.outcomes)
     return Answer(data, _asked_lines(asked, detail), exit=Exit.TIMED_OUT if asked.late and code is Exit.OK else code)
+
+
+def _said(outcome: Outcome, asked: Asked) -> str | None:
+    """Return what the controller said of the deletion, for programs; None where `problem` says it."""
+    if outcome.problem is not None:
+        return None
+    return "in progress" if outcome.name in asked.late else "deleted"
 
 
 def _asked_lines(asked: Asked, detail: Detail) -> tuple[str, ...]:

@@ -37,10 +37,11 @@ async def test_topics_are_deleted_by_their_ids(capsys: pytest.CaptureFixture[str
             "topic": "orders",
             "marked": None,
             "was_marked": None,
-            "deleted": True,
+            "deleted": None,
+            "controller_says": "deleted",
             "was_gone": False,
             "problem": None,
-            "not_shown": ["marked", "was_marked"],
+            "not_shown": ["marked", "was_marked", "deleted"],
         }
     ]
     assert PROTECTION_UNSEEN in capsys.readouterr().err
@@ -117,6 +118,9 @@ async def test_refusals_are_told_in_the_words_of_the_controller() -> None:
     said = "topic bills is not deleted: POLICY_VIOLATION: Topic bills is protected."
     assert answer.lines == ("Topic orders is deleted, says the controller.", said)
     assert answer.exit is Exit.NO
+    data: Any = answer.data
+    assert [(each["topic"], each["controller_says"]) for each in data] == [("bills", None), ("orders", "deleted")]
+    assert data[0]["problem"] == said
 
 
 async def test_a_deletion_that_takes_longer_is_not_called_done() -> None:
@@ -127,7 +131,7 @@ async def test_a_deletion_that_takes_longer_is_not_called_done() -> None:
     assert answer.lines == ("Topic bills is not deleted in the time of the request, and may be later.",)
     assert answer.exit is Exit.TIMED_OUT
     data: Any = answer.data
-    assert data[0]["deleted"] is False
+    assert (data[0]["deleted"], data[0]["controller_says"]) == (None, "in progress")
 
 
 async def test_a_request_without_an_answer_is_unknown_and_not_sent_again() -> None:
