@@ -1,6 +1,7 @@
 """A process of clients that answers one line of JSON with another: Kafka's tools in a JVM, Python's libraries.
 
-Its first line says that it is ready. One that does not answer in time is killed; the next question starts another.
+Its first line says that it is ready. One that does not answer in time is killed; the next question starts another. One
+that is not ready in time is no answer of a client: it counts as ended.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ LINE_BYTES: Final = 16 * 1024 * 1024
 
 
 class ClientsEnded(Exception):
-    """The process has ended without an answer; the message has the end of its log."""
+    """The process has ended without an answer, or was never ready; the message has the end of its log."""
 
 
 class Conversation:
     """Questions and answers, one after the other. What the process writes to standard error goes to `log`."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, start_limit_s: float = START_LIMIT_S) -> None:
         self._command = command
         self._log = log
+        self._start_limit_s = start_limit_s
         self._process: asyncio.subprocess.Process | None = None
 
     async def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any] | None:
@@ -63,13 +65,19 @@ class Conversation:
                     stderr=errors,
                     limit=LINE_BYTES,
                 )
-            await self._line(self._process, START_LIMIT_S)
+            try:
+                await self._line(self._process, self._start_limit_s)
+            except TimeoutError:
+                await self.close()
+                raise ClientsEnded(self._last_words(f"was not ready within {self._start_limit_s:g} s")) from None
         return self._process
 
     async def _line(self, process: asyncio.subprocess.Process, limit_s: float) -> dict[str, Any]:
         assert process.stdout is not None
         line = await asyncio.wait_for(process.stdout.readline(), limit_s)
         if not line:
-            tail = self._log.read_text(errors="replace")[-2000:]
-            raise ClientsEnded(f"{self._command[0]} has ended:\n{tail}")
+            raise ClientsEnded(self._last_words("has ended"))
         return dict(json.loads(line))
+
+    def _last_words(self, what: str) -> str:
+        return f"{self._command[0]} {what}:\n{self._log.read_text(errors='replace')[-2000:]}"

@@ -34,7 +34,7 @@ RULES: Final = (
 """For every line of every step."""
 _ISR: Final = re.compile(r"(?<=Isr: )\d+(?:,\d+)+|(?<=isr \[)\d+(?:, \d+)+")
 ISR_ORDER: Final = "the order of an ISR, in which replicas have caught up"
-_LEFT_OUT: Final = re.compile(r"^\s+at \S|^\s+\.\.\. \d+ more$")
+_LEFT_OUT: Final = re.compile(r"^(?:stderr: )?\s+(?:at \S|\.\.\. \d+ more$)")
 """Frames of a stack trace: the exceptions are compared, not where Java's code stood."""
 _PLACEMENT: Final = re.compile(r"(Leader: |Replicas: |Isr: |leader |replicas \[|isr \[)(\d+(?:, ?\d+)*)")
 _CONTROLLER: Final = re.compile(r" \(controller\)| \(from broker [^)]*\)")

@@ -51,3 +51,10 @@ async def test_a_process_that_ends_is_no_answer(tmp_path: Path) -> None:
     async with conversation(tmp_path) as asked:
         with pytest.raises(ClientsEnded, match="the last words"):
             await asked.ask({"do": "end"}, LIMIT_S)
+
+
+async def test_a_process_that_is_never_ready_is_ended_and_named(tmp_path: Path) -> None:
+    asked = Conversation([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", start_limit_s=0.05)
+    with pytest.raises(ClientsEnded, match="was not ready within 0.05 s"):
+        await asked.ask({"do": "answer"}, LIMIT_S)
+    assert not asked.is_running

@@ -40,9 +40,11 @@ def test_what_clients_are_told_stays_as_it_is(said: str) -> None:
     assert normalised([said], frozenset()) == (said,)
 
 
-def test_frames_of_a_stack_trace_are_left_out_and_its_exceptions_stay() -> None:
-    said = ["Error: java.lang.X: no", "\tat a.B.c(B.java:7)", "Caused by: java.lang.Y: why", "\t... 12 more", ""]
-    assert normalised(said, frozenset()) == ("Error: java.lang.X: no", "Caused by: java.lang.Y: why")
+@pytest.mark.parametrize("stream", ["", "stderr: "])
+def test_frames_of_a_stack_trace_are_left_out_and_its_exceptions_stay(stream: str) -> None:
+    said = ["Error: java.lang.X: no", "\tat a.B.c(B.java:7)", "Caused by: java.lang.Y: why", "\t... 12 more"]
+    shown = ("Error: java.lang.X: no", "Caused by: java.lang.Y: why")
+    assert normalised([f"{stream}{line}" for line in said], frozenset()) == tuple(f"{stream}{line}" for line in shown)
 
 
 def test_a_free_placement_leaves_the_number_of_replicas() -> None:
