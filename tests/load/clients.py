@@ -32,6 +32,8 @@ class Seen:
     failures: list[str] = field(default_factory=list)
     garbage: int = 0
     """Frames of garbage that were sent."""
+    slow: int = 0
+    """Connections of slow and silent clients, each of which connects again when it is closed."""
 
     @contextlib.contextmanager
     def waiting(self, name: str) -> Iterator[None]:
@@ -67,11 +69,12 @@ async def asks(address: Address, seen: Seen, start_s: float, interval_s: float) 
         seen.failures.append(str(error))
 
 
-async def is_slow(address: Address, *, drips: bool) -> None:
+async def is_slow(address: Address, seen: Seen, *, drips: bool) -> None:
     """Connect and send nothing, or a request by single bytes; again when the server has closed."""
     while True:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection(*address)
+            seen.slow += 1
             try:
                 for byte in b"\0\0\x10\0" + bytes(4096) if drips else b"":
                     writer.write(bytes((byte,)))

@@ -11,8 +11,8 @@ from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.queries import MetadataRequest, Request, Response
 from tests.fakes.answering_broker import AnsweringBroker, served
 from tests.fakes.runtime import reach
-from tests.load.__main__ import longest, queue_line
-from tests.load.clients import LIST, METADATA, Seen, asks, percentile
+from tests.load.__main__ import Memory, longest, queue_line
+from tests.load.clients import LIST, METADATA, Seen, asks, is_slow, percentile
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,26 @@ def test_without_events_their_wait_is_unseen() -> None:
     assert longest({}, {}, 0.99) is None
     assert longest(counted, counted, 0.99) is None
     assert "unseen" in queue_line(counted, counted)
+
+
+def test_memory_with_all_clients_is_told_apart_from_that_without() -> None:
+    resident = iter([10.0, 30.0, 20.0])
+    memory = Memory(lambda: next(resident))
+    memory.look()
+    memory.look()
+    assert memory.line() == "10 MB before, 30 MB with all clients connected, 20 MB after"
+
+
+async def test_the_connections_of_slow_clients_are_counted() -> None:
+    """A load without them would show nothing of them."""
+    seen = Seen()
+    async with served(AnsweringBroker()) as broker:
+        address = (broker.endpoints[1].host, broker.endpoints[1].port)
+        clients = [asyncio.create_task(is_slow(address, seen, drips=drips)) for drips in (False, True)]
+        await reach(lambda: seen.slow == 2)
+        for client in clients:
+            client.cancel()
+        await asyncio.wait(clients)
 
 
 class Silent(AnsweringBroker):
