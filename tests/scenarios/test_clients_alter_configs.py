@@ -108,6 +108,75 @@ def test_the_older_request_replaces_the_configuration() -> None:
     assert rows_of(world.ask(request, 2)) == [(OWN, "INVALID_REQUEST", "Unknown resource type 8")]
 
 
+def test_kafkas_own_steps_of_incremental_changes() -> None:
+    """PlaintextAdminIntegrationTest.testValidIncrementalAlterConfigs."""
+    world = with_topic(with_topic(cluster(), "a", (1,)), "b", (1,))
+    policy = "cleanup.policy"
+    world.ask(altered(of_topic("a", change("retention.ms", "60000000"), change(policy, "compact"))))
+
+    def done(*resources: AlterableResource, validate_only: bool = False) -> None:
+        rows = rows_of(world.ask(altered(*resources, validate_only=validate_only)))
+        assert rows == [(each.name, "NONE", None) for each in resources]
+
+    more = change(policy, "compact", AlterOperation.APPEND)
+    done(
+        of_topic(
+            "a", change("flush.ms", "1000"), change(policy, "delete", AlterOperation.APPEND), gone("retention.ms")
+        ),
+        of_topic("b", change("min.cleanable.dirty.ratio", "0.9"), change("compression.type", "lz4"), more),
+    )
+    assert stored(world, paths.config_topic("a")) == {"flush.ms": "1000", policy: "compact,delete"}
+    b = {"min.cleanable.dirty.ratio": "0.9", "compression.type": "lz4"}
+    assert stored(world, paths.config_topic("b")) == {**b, policy: "delete,compact"}
+    done(
+        of_topic(
+            "a", *(change(name, value, AlterOperation.SUBTRACT) for name, value in ((policy, "compact"), (AT, "0")))
+        ),
+        of_topic("b", change(policy, "compact,delete", AlterOperation.SUBTRACT)),
+    )
+    after = {"flush.ms": "1000", policy: "delete", AT: ""}
+    assert stored(world, paths.config_topic("a")) == after
+    assert stored(world, paths.config_topic("b")) == {**b, policy: ""}
+    done(of_topic("a", more), validate_only=True)
+    zip_ = altered(of_topic("a", change("compression.type", "zip")), validate_only=True)
+    ((_, error, words),) = rows_of(world.ask(zip_))
+    assert (error, (words or "")[:34]) == ("INVALID_CONFIG", "Invalid config value for resource ")
+    assert stored(world, paths.config_topic("a")) == after
+
+
+AT = "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    "before, operation, value, expected",
+    [
+        (None, AlterOperation.APPEND, "0:0", "0:0"),
+        ("1:1", AlterOperation.APPEND, "0:0", "1:1,0:0"),
+        ("0:0", AlterOperation.APPEND, "0:0", "0:0"),
+        ("0:0", AlterOperation.SUBTRACT, "0:1,0:2", "0:0"),
+    ],
+)
+def test_replicas_are_added_to_a_throttle_once_and_removed_if_they_are_there(
+    before: str | None, operation: AlterOperation, value: str, expected: str
+) -> None:
+    world = with_topic(cluster(), "t", (1,))
+    if before is not None:
+        world.ask(altered(of_topic("t", change(AT, before))))
+    assert rows_of(world.ask(altered(of_topic("t", change(AT, value, operation))))) == [("t", "NONE", None)]
+    assert stored(world, paths.config_topic("t")) == {AT: expected}
+
+
+def test_settings_of_a_broker_are_set_and_deleted_together() -> None:
+    world = cluster()
+    follower, disks = "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"
+    world.ask(altered(broker(change(THROTTLE, "123"), change(follower, "456"))))
+    assert stored(world) == {THROTTLE: "123", follower: "456"}
+    world.ask(altered(broker(gone(THROTTLE), change(follower, "654"), change(disks, "987"))))
+    assert stored(world) == {follower: "654", disks: "987"}
+    world.ask(altered(broker(gone(THROTTLE), gone(follower), gone(disks))))
+    assert stored(world) == {}
+
+
 STATIC = "Cannot update these configs dynamically: "
 PASSWORD = "listener.name.x.ssl.keystore.password"
 GRACE = "lethe.deletion.grace"

@@ -27,7 +27,7 @@ ROWS = {
     "ControllerIntegrationTest": 54,
     "CreateTopicsRequestTest": 7,
     "DeleteTopicsRequestTest": 20,
-    "PlaintextAdminIntegrationTest": 24,
+    "PlaintextAdminIntegrationTest": 40,
     "ReassignPartitionsIntegrationTest": 11,
     "Related classes": 43,
 }
