@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,7 +29,6 @@ _VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
 _FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e\t\r\n]+\x01)*)\x01"
 )
-_REFUSAL: Final = b'{"status":"invalid_token"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +91,6 @@ class OAuthBearerClient:
             return None
         self._refusal = _status(challenge)
         return _CONFIRMATION
-
-
-class OAuthBearerServer:
-    """The server's side of one exchange. `check` returns the principal that a token is for; None if it is not valid."""
-
-    __slots__ = ("_check", "_has_refused", "principal")
-
-    def __init__(self, check: Callable[[str], str | None]) -> None:
-        self.principal: str | None = None
-        self._check = check
-        self._has_refused = False
-
-    def answer(self, response: bytes) -> bytes:
-        """Return nothing for an accepted token, else the refusal, after which it raises AuthenticationFailed."""
-        if self._has_refused or self.principal is not None:
-            raise AuthenticationFailed("the token is not valid" if self._has_refused else "the exchange is over")
-        message = BearerToken.decode(response)
-        principal = self._check(message.token)
-        if principal is None:
-            self._has_refused = True
-            return _REFUSAL
-        if message.authorization_id not in ("", principal):
-            raise AuthenticationFailed("the client asks to act as another user than the one that the token is for")
-        self.principal = principal
-        return b""
 
 
 def _status(challenge: bytes) -> str:

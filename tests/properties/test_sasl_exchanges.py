@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from lethe.protocol.security.exchange import AuthenticationFailed, SaslClient, SaslServer
 from lethe.protocol.security.jaas import JaasError, parse_config, parse_file
-from lethe.protocol.security.oauthbearer import OAuthBearerClient, OAuthBearerServer
+from lethe.protocol.security.oauthbearer import OAuthBearerClient
 from lethe.protocol.security.plain import PlainClient, PlainServer
 from lethe.protocol.security.scram import ScramClient, ScramCredential, ScramMechanism, ScramServer
+from tests.fakes.oauthbearer_server import OAuthBearerServer
 
 PASSWORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 NAMES = st.text(st.characters(min_codepoint=1, max_codepoint=127), min_size=1, max_size=20)

@@ -30,10 +30,10 @@ from lethe.adapters.security.tokens import TokenCommand, TokenFile
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import MetadataRequest
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
-from lethe.protocol.security.oauthbearer import OAuthBearerServer
 from lethe.protocol.security.plain import PlainServer
 from lethe.protocol.security.scram import ScramMechanism
 from tests.fakes.certificates import Authority, Leaf
+from tests.fakes.oauthbearer_server import OAuthBearerServer
 from tests.fakes.secure_broker import METADATA, SecureBroker, scram
 
 LIMIT_S = 30

@@ -3,7 +3,8 @@
 import pytest
 
 from lethe.protocol.security.exchange import AuthenticationFailed
-from lethe.protocol.security.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer
+from lethe.protocol.security.oauthbearer import BearerToken, OAuthBearerClient
+from tests.fakes.oauthbearer_server import OAuthBearerServer
 
 TOKEN = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="
 MESSAGE = b"n,,\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01"
