@@ -74,14 +74,14 @@ def most_partitions(replicas: int, max_bytes: int) -> int:
 
     That is with the shortest broker ids, of one digit: `"17":[1,2],` for partition 17. With longer ones there is room
     for fewer, so a topic that passes this may still be too large."""
-    found, digits, left = 0, 1, max_bytes
+    found, left, digits, end = 0, max_bytes, 1, 10
     while True:
         of_one = digits + 2 * replicas + len('"":[],') - 1
-        fitting = min(left // of_one, 10**digits - found)
+        fitting = min(left // of_one, end - found)
         found, left = found + fitting, left - fitting * of_one
-        if found < 10**digits:
+        if found < end:
             return found
-        digits += 1
+        digits, end = digits + 1, end * 10
 
 
 def decode_topic(topic: str, data: bytes | None) -> TopicZnode:
