@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 from pathlib import Path
@@ -15,6 +16,7 @@ from benchmarks.world.measure import PARTS, Cost, measure
 from benchmarks.world.plan import QUICK, Size
 
 
+@functools.cache
 def costs(size: Size) -> dict[str, Cost]:
     return {cost.phase: cost for part in PARTS for cost in measure(size, part)}
 
