@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
@@ -11,11 +15,19 @@ from tools.browser import MISSING, find_browser, open_browser, open_page
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.timeout(600),
     pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
 HOSTILE = "</script><script>alert(1)</script><img src=http://127.0.0.1:1/x onerror=alert(1)>"
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests; each page has a profile of its own."""
+    async with open_browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="module", params=["usual", "hostile", "several days"])
@@ -30,27 +42,26 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return out.as_uri()
 
 
-async def test_the_page_asks_for_nothing_complains_of_nothing_and_fits(url: str) -> None:
+async def test_the_page_asks_for_nothing_complains_of_nothing_and_fits(browser: Browser, url: str) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    async with open_browser() as browser:
-        for width, height, dark in ((1440, 900, False), (390, 844, True)):
-            async with open_page(url, width=width, height=height, dark=dark, browser=browser) as view:
-                assert view.requests == []
-                assert view.complaints == []
-                assert await view.page.evaluate(WIDE) <= 0
-                assert (await view.page.evaluate(ground) == "rgb(255, 255, 255)") is not dark
-                await view.page.evaluate("document.querySelector('.theme').click()")
-                assert (await view.page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
-        async with open_page(url, width=794, height=1123, browser=browser) as printed:
-            await printed.page.emulate_media(media="print")
-            assert printed.complaints == []
-            assert await printed.page.evaluate(WIDE) <= 0
-            table = "getComputedStyle(document.querySelector('.scroll.long')).maxHeight"
-            assert await printed.page.evaluate(table) == "none"
+    for width, height, dark in ((1440, 900, False), (390, 844, True)):
+        async with open_page(url, width=width, height=height, dark=dark, browser=browser) as view:
+            assert view.requests == []
+            assert view.complaints == []
+            assert await view.page.evaluate(WIDE) <= 0
+            assert (await view.page.evaluate(ground) == "rgb(255, 255, 255)") is not dark
+            await view.page.evaluate("document.querySelector('.theme').click()")
+            assert (await view.page.evaluate(ground) == "rgb(16, 22, 28)") is not dark
+    async with open_page(url, width=794, height=1123, browser=browser) as printed:
+        await printed.page.emulate_media(media="print")
+        assert printed.complaints == []
+        assert await printed.page.evaluate(WIDE) <= 0
+        table = "getComputedStyle(document.querySelector('.scroll.long')).maxHeight"
+        assert await printed.page.evaluate(table) == "none"
 
 
-async def test_rows_are_sorted_and_filtered(url: str) -> None:
-    async with open_page(url, width=1440, height=900) as view:
+async def test_rows_are_sorted_and_filtered(browser: Browser, url: str) -> None:
+    async with open_page(url, width=1440, height=900, browser=browser) as view:
         rows = "[...document.querySelectorAll('.timelines tbody tr')]"
         took = f"{rows}.map(row => Number(row.cells[2].dataset.sort ?? -1))"
         await view.page.evaluate("document.querySelector('.timelines thead th:nth-child(3) button').click()")
