@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
+from lethe.protocol.own_settings import REMOVED_BYTES_PER_SECOND, REMOVED_FILES_PER_SECOND, own_setting_problem
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData, is_absent
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_config
 
 logger = logging.getLogger(__name__)
 
-FILES_PER_SECOND: Final = "lethe.delete.files.per.second"
-BYTES_PER_SECOND: Final = "lethe.delete.bytes.per.second"
 REREAD_S: Final = 30.0
 NO_SESSION_S: Final = 1.0
 
@@ -66,8 +65,8 @@ class RemovalPace:
             elif not is_absent(outcome):
                 raise ValueError(f"reading {path} failed")
         return RemovalLimits(
-            _number(merged, FILES_PER_SECOND, self._configured.files),
-            _number(merged, BYTES_PER_SECOND, self._configured.bytes),
+            _number(merged, REMOVED_FILES_PER_SECOND, self._configured.files),
+            _number(merged, REMOVED_BYTES_PER_SECOND, self._configured.bytes),
         )
 
 
@@ -75,6 +74,6 @@ def _number(config: dict[str, str], name: str, otherwise: int) -> int:
     text = config.get(name)
     if text is None:
         return otherwise
-    if not (text.strip().isascii() and text.strip().isdigit()):
-        raise ValueError(f"{name} is {text[:60]!r}, which is no number")
+    if (problem := own_setting_problem(name, text)) is not None:
+        raise ValueError(f"{name}: {problem}")
     return int(text)

@@ -23,12 +23,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lethe.controller.core import requests
-from lethe.controller.core.config_requests import path_of, stored_config
 from lethe.controller.core.context import Context
-from lethe.controller.core.own_settings import own_setting_type
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_settings import ConfigsToDescribeRead, DescribeRequestedConfigs
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
+from lethe.protocol.config_alteration import path_of, stored_config
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -44,6 +43,7 @@ from lethe.protocol.kafka.config_resources import DESCRIBED, described, resource
 from lethe.protocol.kafka.config_synonyms import ConfigPlaces, ConfigType, described_topic, synonyms_of
 from lethe.protocol.kafka.errors import ErrorCode, error_message
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
+from lethe.protocol.own_settings import own_setting_type
 from lethe.protocol.vocabulary import topic_name_problem
 from lethe.protocol.zookeeper.operations import GetData, ReadOutcome
 

@@ -30,20 +30,13 @@ from typing import NamedTuple
 from lethe.controller.core import pace, trash
 from lethe.controller.core.config import DynamicConfig, UnreadableConfiguration
 from lethe.controller.core.context import Context
-from lethe.controller.core.own_settings import (
-    DELETE_TOPIC,
-    OFFLINE_REPLICAS,
-    UNCLEAN_ELECTION,
-    own_setting_problem,
-)
-from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.pausing import note_begun
 from lethe.controller.core.protection import note_queued
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_deletion import ListDeletions, ReadPause, ResumeDeletions
 from lethe.controller.core.tasks_partitions import BringOnline
 from lethe.controller.core.tasks_requests import ConfigurationRead, ReadConfiguration
-from lethe.controller.core.trash_memory import FREE_PERCENT
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule, parse_grace
 from lethe.protocol.journal import EventRecordType
@@ -55,6 +48,15 @@ from lethe.protocol.kafka.topic_defaults import (
     BrokerSettings,
     ConfigSource,
     broker_setting_value,
+)
+from lethe.protocol.own_settings import (
+    BYTES_PER_SECOND,
+    DELETE_TOPIC,
+    FREE_PERCENT,
+    OFFLINE_REPLICAS,
+    TOPICS_PER_SECOND,
+    UNCLEAN_ELECTION,
+    own_setting_problem,
 )
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes

@@ -35,7 +35,7 @@ from lethe.controller.core.mutation_quota_rules import (
 )
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import MutationQuotaRead, ReadMutationQuota
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControllerRequest, error_response

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from lethe.protocol.vocabulary import BrokerId
 
-TOPICS_PER_SECOND: Final = "lethe.deletion.topics.per.second"
-BYTES_PER_SECOND: Final = "lethe.deletion.bytes.per.second"
 MICRO: Final = 1_000_000
 """Buckets count in millionths of a topic or byte: a rate in thousandths per second adds that many in a millisecond."""
 

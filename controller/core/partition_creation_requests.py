@@ -31,7 +31,8 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadModifiedTopics
 from lethe.controller.core.tasks_clients import AddRequestedPartitions, PartitionsAdded
 from lethe.controller.core.topic_creation_requests import racks_of
-from lethe.controller.core.topic_creation_rules import Assignment, RowRefused, check_policy, check_size
+from lethe.controller.core.topic_creation_rules import Assignment, check_policy
+from lethe.protocol.client_rows import RowRefused, check_size
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreatePartitionsResponse, GrowableTopic, GrownTopic
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode

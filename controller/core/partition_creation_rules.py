@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from lethe.controller.core.replica_assignment import BrokerRack
 from lethe.controller.core.topic_creation_rules import (
     Assignment,
-    RowRefused,
     bad_assignment,
     check_counts,
     check_replicas,
     check_room,
     placed,
 )
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin import GrowableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import ReplicaAssignment

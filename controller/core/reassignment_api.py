@@ -46,7 +46,7 @@ from lethe.controller.core.tasks_clients import (
     SupersededRemoved,
 )
 from lethe.controller.core.tasks_reassignment import StartReassignments, Target
-from lethe.controller.core.topic_creation_rules import RowRefused, check_size
+from lethe.protocol.client_rows import RowRefused, check_size
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -36,15 +36,14 @@ from lethe.controller.core.tasks_clients import (
 )
 from lethe.controller.core.topic_creation_rules import (
     Assignment,
-    RowRefused,
     Surroundings,
     TopicNames,
     already_exists,
-    check_size,
     check_topic,
     configs_of,
     marked_for_deletion,
 )
+from lethe.protocol.client_rows import RowRefused, check_size
 from lethe.protocol.kafka.admin import (
     BROKERS_DEFAULT,
     CreatableTopic,

@@ -11,11 +11,12 @@ impossible to write: a partition without replicas, a broker id below 0, and more
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lethe.controller.core.config import NewTopics
 from lethe.controller.core.replica_assignment import BrokerRack, RacksIncomplete, place_replicas
 from lethe.controller.core.topic_policy import NO_POLICY, TopicPolicy
+from lethe.protocol.client_rows import ROW_BYTES, RowRefused
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin import BROKERS_DEFAULT, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
@@ -23,35 +24,12 @@ from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, checked_topic
 from lethe.protocol.kafka.topic_defaults import BrokerSettings, topic_defaults
 from lethe.protocol.vocabulary import metric_name, topic_name_problem
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
-from lethe.protocol.zookeeper.operations import Operation
-from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, operation_bytes
 from lethe.protocol.zookeeper.znodes import most_partitions
 
 Assignment = dict[int, tuple[int, ...]]
 """Replicas by partition, the preferred one first."""
 Draw = Callable[[int], int]
 """Return a random number below the argument."""
-
-
-class RowRefused(Exception):
-    """One row of a client's request is refused with this error; the message is Kafka's, None where it has none."""
-
-    def __init__(self, error: ErrorCode, message: str | None = None, *, why: str | None = None) -> None:
-        super().__init__(why or message or error.name)
-        self.error: Final = error
-        self.message: Final = message
-
-
-ROW_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
-"""ZooKeeper takes a megabyte at once; the fence is part of it."""
-
-
-def check_size(writes: Iterable[Operation]) -> None:
-    """Raise RowRefused if ZooKeeper does not take the writes of a row at once."""
-    size = sum(map(operation_bytes, writes))
-    if size > ROW_BYTES:
-        words = f"This takes {counted(size, 'byte')} in ZooKeeper, and one write has room for {ROW_BYTES:,}."
-        raise RowRefused(ErrorCode.INVALID_REQUEST, words)
 
 
 class TopicNames:

@@ -27,7 +27,7 @@ from lethe.controller.core.client_wait_memory import TopicDropped
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import DeleteRequestedTopics, MarkedTopic, RequestedMarkersWritten
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode

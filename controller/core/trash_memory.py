@@ -16,8 +16,6 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
-FREE_PERCENT: Final = "lethe.trash.free.percent"
-
 
 class FrozenAgain(NamedTuple):
     """Retention was switched off once more for a topic that is to come back: see `trash_settings`."""

@@ -32,7 +32,6 @@ from functools import partial
 from typing import Final
 
 from lethe.controller.core import requests, user_rules
-from lethe.controller.core.config_requests import MAX_ATTEMPTS, MAX_PATH_SHOWN, stored_config
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_settings import (
     AlterRequestedUsers,
@@ -43,7 +42,8 @@ from lethe.controller.core.tasks_settings import (
     UsersToDescribeRead,
     UserZnode,
 )
-from lethe.controller.core.topic_creation_rules import RowRefused, check_size
+from lethe.protocol.client_rows import RowRefused, check_size
+from lethe.protocol.config_alteration import MAX_ATTEMPTS, MAX_PATH_SHOWN, stored_config
 from lethe.protocol.kafka.admin_cluster import (
     AlteredUser,
     AlterUserScramCredentialsRequest,

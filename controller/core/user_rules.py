@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sized
 from typing import Final
 
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.admin_cluster import (
     AlteredUser,

@@ -31,9 +31,8 @@ from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_betwee
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.controller.core.config import NewTopics, Takeover
-from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND, PaceLimits
+from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.topic_policy import TopicPolicy
-from lethe.controller.core.trash_memory import FREE_PERCENT
 from lethe.controller.runtime.config_client_changes import (
     CLIENT_CHANGES,
     check_java_policies,
@@ -44,6 +43,7 @@ from lethe.controller.runtime.config_new_topics import NEW_TOPICS, read_new_topi
 from lethe.controller.runtime.config_rules import read_grace, read_patterns, read_rate
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
+from lethe.protocol.own_settings import BYTES_PER_SECOND, FREE_PERCENT, TOPICS_PER_SECOND
 from lethe.protocol.topic_globs import PROTECTED_TOPICS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas

@@ -19,11 +19,12 @@ from lethe.broker.runtime.log_dirs import LogDirs
 from lethe.broker.runtime.metrics import METRICS, AgentCounts, AgentMetrics
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.broker.runtime.recorder import Recorder
-from lethe.broker.runtime.removal_pace import BYTES_PER_SECOND, FILES_PER_SECOND, RemovalLimits, RemovalPace
+from lethe.broker.runtime.removal_pace import RemovalLimits, RemovalPace
 from lethe.broker.runtime.remover import Remover
 from lethe.broker.runtime.sessions import Sessions
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.kafka.directory_names import deletion_name
+from lethe.protocol.own_settings import REMOVED_BYTES_PER_SECOND, REMOVED_FILES_PER_SECOND
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, SetData
@@ -73,14 +74,14 @@ async def test_limits_of_removal_are_followed_in_zookeeper() -> None:
         await pace.refresh(session)
         assert pace.limits == (5, 6)
         for path, config in (
-            (paths.config_broker_default(), {BYTES_PER_SECOND: "10", FILES_PER_SECOND: "7"}),
-            (paths.config_broker(1), {BYTES_PER_SECOND: "20"}),
+            (paths.config_broker_default(), {REMOVED_BYTES_PER_SECOND: "10", REMOVED_FILES_PER_SECOND: "7"}),
+            (paths.config_broker(1), {REMOVED_BYTES_PER_SECOND: "20"}),
         ):
             await session.ensure_path(path)
             await session.multi([SetData(path, encode_config(config), -1)])
         await pace.refresh(session)
         assert pace.limits == (7, 20)
-        for unclear in (b"{", encode_config({BYTES_PER_SECOND: "many"})):
+        for unclear in (b"{", encode_config({REMOVED_BYTES_PER_SECOND: "many"})):
             await session.multi([SetData(paths.config_broker(1), unclear, -1)])
             await pace.refresh(session)
             assert pace.limits == (7, 20), "what cannot be read changes nothing"

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lethe.controller.core import topic_creation_rules
 from lethe.controller.core.context import Role
-from lethe.controller.core.topic_creation_rules import ROW_BYTES
+from lethe.protocol import client_rows
 from lethe.protocol.kafka.admin_cluster import AlterUserScramCredentialsRequest, ScramUpsertion
 from lethe.protocol.kafka.admin_configs import (
     TOPIC_RESOURCE,
@@ -28,11 +27,15 @@ from tests.scenarios.test_reassignment_api import alter
 
 def partitions(validate_only: bool) -> AdminRequest:
     """As many as one write has room for, if nothing else were in it; so are the `topics`."""
-    return growth(grown("orders", most_partitions(2, ROW_BYTES)), grown("bills", 2), validate_only=validate_only)
+    return growth(
+        grown("orders", most_partitions(2, client_rows.ROW_BYTES)), grown("bills", 2), validate_only=validate_only
+    )
 
 
 def topics(validate_only: bool) -> AdminRequest:
-    return creation(wanted("new", most_partitions(1, ROW_BYTES), 1), wanted("small", 1, 1), validate_only=validate_only)
+    return creation(
+        wanted("new", most_partitions(1, client_rows.ROW_BYTES), 1), wanted("small", 1, 1), validate_only=validate_only
+    )
 
 
 def setting(validate_only: bool) -> AdminRequest:
@@ -64,7 +67,7 @@ def test_a_row_that_is_too_large_is_refused_and_no_other(
 def test_a_move_that_makes_a_znode_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is lowered: a topic of a megabyte takes seconds to make."""
     world = with_topic(with_topic(cluster(), "orders", (1, 2), (1, 2), (1, 2)), "bills", (1, 2))
-    monkeypatch.setattr(topic_creation_rules, "ROW_BYTES", 220)
+    monkeypatch.setattr(client_rows, "ROW_BYTES", 220)
     errors = alter(world, orders_0=(3, 2), orders_1=(3, 2), orders_2=(3, 2), bills_0=(2, 1))
     assert {at: error.name for at, (error, _) in errors.items()} == {
         "orders-0": "INVALID_REQUEST",

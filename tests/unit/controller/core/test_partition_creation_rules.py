@@ -9,7 +9,7 @@ import pytest
 
 from lethe.controller.core.partition_creation_rules import check_growth
 from lethe.controller.core.replica_assignment import BrokerRack
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin import GrowableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import ReplicaAssignment

@@ -12,13 +12,13 @@ import pytest
 from lethe.controller.core.config import NewTopics
 from lethe.controller.core.replica_assignment import BrokerRack
 from lethe.controller.core.topic_creation_rules import (
-    RowRefused,
     Surroundings,
     TopicNames,
     check_room,
     check_topic,
     configs_of,
 )
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin import CreatableAssignment, CreatableConfig, CreatableTopic
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.topic_defaults import BrokerSetting, ConfigSource

@@ -1,6 +1,9 @@
-"""Settings of the controller's own that may be altered in ZooKeeper while it runs, and which values it can use.
+"""Lethe's own settings that may be altered in ZooKeeper while a controller or agent runs, and which values it can use.
 
-`configuration` says what each of them does; `config_requests` refuses other values to clients."""
+To Kafka they are custom configurations. `controller.core.configuration` and `broker.runtime.removal_pace` follow them;
+`config_alteration_rules` refuses other values to clients. Controllers and agents take each other's for all brokers,
+since a client may send these to either.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lethe.controller.core.pace_memory import BYTES_PER_SECOND, TOPICS_PER_SECOND
-from lethe.controller.core.trash_memory import FREE_PERCENT
 from lethe.protocol.deletion_grace import DELETION_GRACE, parse_grace
 from lethe.protocol.kafka.config_values import parse_boolean, parse_thousandths
 from lethe.protocol.kafka.topic_configs import ValueType
@@ -19,7 +20,13 @@ from lethe.protocol.zookeeper.znodes import OfflineReplicas
 DELETE_TOPIC: Final = "delete.topic.enable"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 OFFLINE_REPLICAS: Final = "lethe.deletion.offline.replicas"
+TOPICS_PER_SECOND: Final = "lethe.deletion.topics.per.second"
+BYTES_PER_SECOND: Final = "lethe.deletion.bytes.per.second"
+FREE_PERCENT: Final = "lethe.trash.free.percent"
+REMOVED_FILES_PER_SECOND: Final = "lethe.delete.files.per.second"
+REMOVED_BYTES_PER_SECOND: Final = "lethe.delete.bytes.per.second"
 _MAX_SHOWN: Final = 60
+_MAX_DIGITS: Final = 18
 
 
 def _boolean(text: str) -> str | None:
@@ -55,7 +62,14 @@ def _percent(text: str) -> str | None:
     return f"{text[:_MAX_SHOWN]!r} is not a number from 0 to 99"
 
 
-_CHECKS: Final[Mapping[str, tuple[ValueType, Callable[[str], str | None]]]] = MappingProxyType(
+def _count(text: str) -> str | None:
+    digits = text.strip()
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS
+    return None if is_number else f"{text[:_MAX_SHOWN]!r} is not a number, such as 1000; 0 sets no limit"
+
+
+_Setting = tuple[ValueType, Callable[[str], str | None]]
+_OF_CONTROLLERS: Final[Mapping[str, _Setting]] = MappingProxyType(
     {
         DELETE_TOPIC: (ValueType.BOOLEAN, _boolean),
         UNCLEAN_ELECTION: (ValueType.BOOLEAN, _boolean),
@@ -67,13 +81,19 @@ _CHECKS: Final[Mapping[str, tuple[ValueType, Callable[[str], str | None]]]] = Ma
         FREE_PERCENT: (ValueType.INT, _percent),
     }
 )
+_OF_AGENTS: Final[Mapping[str, _Setting]] = MappingProxyType(
+    {REMOVED_FILES_PER_SECOND: (ValueType.LONG, _count), REMOVED_BYTES_PER_SECOND: (ValueType.LONG, _count)}
+)
+_CHECKS: Final = {**_OF_CONTROLLERS, **_OF_AGENTS}
+OF_CONTROLLERS: Final = frozenset(_OF_CONTROLLERS)
+OF_AGENTS: Final = frozenset(_OF_AGENTS)
 
 
 def own_setting_type(name: str) -> ValueType | None:
-    """Return the type of one of the controller's own settings; None for another one."""
+    """Return the type of one of Lethe's own settings; None for another one."""
     return _CHECKS[name][0] if name in _CHECKS else None
 
 
 def own_setting_problem(name: str, text: str) -> str | None:
-    """Return why the controller cannot use this value of its setting; None if it can. Raises KeyError for others."""
+    """Return why no process can use this value of the setting; None if it can. Raises KeyError for others."""
     return _CHECKS[name][1](text)

@@ -5,25 +5,24 @@
     is named twice                                        INVALID_REQUEST
     has a setting twice, or one without a value           INVALID_REQUEST
     is another broker, or of an unknown type              INVALID_REQUEST
-    is the controller's log levels                        INVALID_CONFIG: it has no loggers of Java
+    is the process's log levels                           INVALID_CONFIG: it has no loggers of Java
     may not be altered by the client                      CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
     is a topic that does not exist                        UNKNOWN_TOPIC_OR_PARTITION
     is to have a setting of brokers that is not dynamic   INVALID_REQUEST (`broker_configs`)
     is to have a value that is none                       INVALID_REQUEST for brokers, INVALID_CONFIG for topics
 
 Two rules differ from Kafka's. Only the settings that a request changes are checked: what is stored already stays, where
-Kafka drops stored settings that it cannot read. And the controller refuses values of its own settings that it cannot
-use, which Kafka stores as custom ones.
+Kafka drops stored settings that it cannot read. And values of Lethe's own settings that no process can use are
+refused, which Kafka stores as custom ones. A process takes its own ones only, for all brokers also others'.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core.own_settings import own_setting_problem, own_setting_type
-from lethe.controller.core.topic_creation_rules import RowRefused
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.kafka.admin_configs import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -48,6 +47,7 @@ from lethe.protocol.kafka.topic_configs import (
     ValueType,
     checked_topic_configs,
 )
+from lethe.protocol.own_settings import own_setting_problem, own_setting_type
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _NAMES_OF_OPERATIONS: Final = {AlterOperation.APPEND: "append", AlterOperation.SUBTRACT: "subtract"}
@@ -67,9 +67,9 @@ def check_form(resource: AlterableResource, times: int) -> None:
         raise RowRefused(_INVALID, f"Null value not supported for : {', '.join(without)}")
 
 
-def check_broker(name: str, controller: int) -> None:
+def check_broker(name: str, own: int) -> None:
     """Raise RowRefused if a client alters this broker: it is another one."""
-    if (problem := broker_problem(name, controller, what="Node", or_else=",")) is not None:
+    if (problem := broker_problem(name, own, what="Node", or_else=",")) is not None:
         raise RowRefused(_INVALID, problem)
 
 
@@ -110,7 +110,9 @@ def replaced(configs: Sequence[AlterableConfig]) -> dict[str, str]:
 
 def altered_broker(stored: Mapping[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str]:
     """Return a broker's configuration after IncrementalAlterConfigs. Raises RowRefused."""
-    return _altered(stored, configs, _type_at_brokers, broker_config_default)
+    return _altered(
+        stored, configs, lambda name: broker_config_type(name) or own_setting_type(name), broker_config_default
+    )
 
 
 def altered_topic(stored: Mapping[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str]:
@@ -120,10 +122,6 @@ def altered_topic(stored: Mapping[str, str], configs: Sequence[AlterableConfig])
         return TOPIC_CONFIGS[name].type if name in TOPIC_CONFIGS else None
 
     return _altered(stored, configs, type_of, lambda name: TOPIC_CONFIGS[name].default)
-
-
-def _type_at_brokers(name: str) -> ValueType | None:
-    return broker_config_type(name) or own_setting_type(name)
 
 
 def _altered(
@@ -178,9 +176,10 @@ def _changed_list(
 # --- which values are accepted ----------------------------------------------------------------------------------------
 
 
-def check_broker_configs(settings: Mapping[str, str]) -> None:
-    """Raise RowRefused if a client may not give the controller, or all brokers, one of these settings."""
-    refused = [name for name in settings if _type_at_brokers(name) is None]
+def check_broker_configs(settings: Mapping[str, str], own: Container[str]) -> None:
+    """Raise RowRefused if a client may not give the process, or all brokers, one of these settings. `own`: Lethe's own
+    settings that have an effect there."""
+    refused = [name for name in settings if broker_config_type(name) is None and name not in own]
     if refused:
         raise RowRefused(_INVALID, not_dynamic(refused))
     for name, text in settings.items():
