@@ -259,6 +259,14 @@ def after_write(
     return rows.step()
 
 
+def all_failed(resources: Iterable[AlterableResource], why: str) -> AlterationStep:
+    """Return the step that ends all of them with UNKNOWN_SERVER_ERROR: they could not be read, or not be written."""
+    rows = _Rows()
+    for resource in resources:
+        rows.refused(resource, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=why))
+    return rows.step()
+
+
 def response_of(request: AlterRequest, rows: Iterable[AlteredResource]) -> AlterConfigsResponse:
     """Return the response with the rows in the order of the request."""
     by_resource = {(row.type, row.name): row for row in rows}

@@ -17,7 +17,7 @@ no documentation texts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.protocol.kafka.admin_configs import (
@@ -28,6 +28,7 @@ from lethe.protocol.kafka.admin_configs import (
     DescribeConfigsResponse,
     DescribedConfigs,
 )
+from lethe.protocol.kafka.broker_configs import broker_config_type
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
 from lethe.protocol.kafka.config_resources import DESCRIBED, described, resource_problem
 from lethe.protocol.kafka.config_synonyms import (
@@ -38,25 +39,11 @@ from lethe.protocol.kafka.config_synonyms import (
     synonyms_of,
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_message
-from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
-from lethe.protocol.kafka.topic_defaults import BROKER_NAMES, ConfigSource
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, ValueType
+from lethe.protocol.kafka.topic_defaults import ConfigSource
+from lethe.protocol.own_settings import own_setting_type
 from lethe.protocol.vocabulary import BrokerId, topic_name_problem
 from lethe.protocol.zookeeper import paths
-
-_RATES: Final = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
-"""Settings that tools write for brokers whose replicas move."""
-_DYNAMIC: Final = frozenset(
-    {
-        *_RATES,
-        *("lethe.delete.files.per.second", "lethe.delete.bytes.per.second"),
-        *(names[0] for names in BROKER_NAMES.values() if names[0] != "log.message.format.version"),
-    }
-)
-"""Settings that count without a restart; of several names for one setting, the first one."""
 
 
 class BrokerProperty(NamedTuple):
@@ -188,7 +175,13 @@ def _of_brokers(name: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntr
 
 def _unlisted(name: str) -> BrokerProperty:
     """Return a setting that only ZooKeeper has."""
-    return BrokerProperty(name, ConfigType.LONG if name in _RATES else ConfigType.UNKNOWN)
+    known = _alterable_type(name)
+    return BrokerProperty(name, ConfigType.UNKNOWN if known is None else ConfigType[known.value])
+
+
+def _alterable_type(name: str) -> ValueType | None:
+    """Return the type of a setting that clients may alter; None for another one."""
+    return broker_config_type(name) or own_setting_type(name)
 
 
 def _broker_entry(prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[str, str]) -> ConfigEntry:
@@ -200,7 +193,7 @@ def _broker_entry(prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[
     return ConfigEntry(
         prop.name,
         value,
-        prop.name not in _DYNAMIC,
+        _alterable_type(prop.name) is None,
         synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         is_secret,
         synonyms,

@@ -7,6 +7,7 @@ To clients an agent is a broker that has topics and no records. What it offers i
     Metadata, DescribeCluster, FindCoordinator          from the metadata cache
     DescribeLogDirs                                     from the replicas
     DescribeConfigs                                     from the agent's file and ZooKeeper
+    AlterConfigs, IncrementalAlterConfigs               written to ZooKeeper
     ListGroups                                          none: an agent coordinates no groups
     requests that only a controller answers             NOT_CONTROLLER, so that clients look for the controller
 
@@ -18,12 +19,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from lethe.adapters.kafka.server import Close, Handler, Peer
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.broker.core.auto_creation import missing_topics
 from lethe.broker.core.cluster_queries import answer_describe_cluster, answer_find_coordinator
+from lethe.broker.core.config_alteration import alterer
 from lethe.broker.core.config_queries import OwnSettings, answer_describe_configs, needed_paths
 from lethe.broker.core.queries import (
     NOTHING_CREATED,
@@ -34,9 +37,12 @@ from lethe.broker.core.queries import (
 from lethe.broker.runtime.auto_creation import AutoCreation
 from lethe.broker.runtime.log_dirs import Space
 from lethe.broker.runtime.loop import AgentLoop, RequestRefused
-from lethe.broker.runtime.stored_configs import read_configs
+from lethe.broker.runtime.stored_configs import StoredConfigs
 from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    ConfigsRequest,
     DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
 )
 from lethe.protocol.kafka.cluster_queries import DescribeClusterRequest, FindCoordinatorRequest
 from lethe.protocol.kafka.codec import RequestHeader
@@ -66,9 +72,11 @@ SERVED: Final[Mapping[ApiKey, VersionRange]] = {
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.DESCRIBE_CLUSTER,
@@ -94,7 +102,7 @@ class Requests:
         self._auto_creation = auto_creation
         self._loop = loop
         self._own = own
-        self._session = session
+        self._stored = StoredConfigs(session, own)
         self._cluster_id = cluster_id
         self._space = space
 
@@ -102,7 +110,7 @@ class Requests:
         """Return the handler of the requests on this listener."""
 
         async def handle(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
-            if isinstance(request, AdminRequest) and not isinstance(request, DescribeConfigsRequest):
+            if isinstance(request, AdminRequest) and not isinstance(request, ConfigsRequest):
                 return error_response(request, ErrorCode.NOT_CONTROLLER)
             answer = await self._answer(request, RequestContext(listener, header.version, peer.sender))
             return answer or Close(f"{peer} asked {header.api.name}, which an agent does not answer")
@@ -123,8 +131,11 @@ class Requests:
             case ListGroupsRequest():
                 return ListGroupsResponse(ErrorCode.NONE)
             case DescribeConfigsRequest():
-                stored = await read_configs(self._session(), needed_paths(cache, request, self._own.broker_id))
+                stored = await self._stored.read(needed_paths(cache, request, self._own.broker_id))
                 return answer_describe_configs(cache, request, self._own, stored)
+            case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
+                by = partial(alterer, cache, self._own, context.sender)
+                return await self._stored.alter(request, by, client=context.sender.client.principal)
             case DescribeLogDirsRequest():
                 return answer_describe_log_dirs(self._loop.state, request, await asyncio.to_thread(self._space))
             case _:

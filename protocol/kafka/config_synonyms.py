@@ -93,13 +93,18 @@ def described_topic(configs: Mapping[str, str], places: ConfigPlaces) -> tuple[C
     As in Kafka, settings of the topic that brokers do not know are listed without a value. Raises InvalidTopicConfig if
     brokers refuse a value.
     """
-    defaults = topic_defaults(_valid_settings(places))
+    defaults = defaults_of_topics(places)
     entries = [_topic_entry(name, configs, defaults, places) for name in TOPIC_CONFIGS]
     for name in configs:
         if name not in TOPIC_CONFIGS:
             own = (ConfigSynonym(name, None, ConfigSource.TOPIC),)
             entries.append(ConfigEntry(name, None, source=ConfigSource.TOPIC, is_sensitive=True, synonyms=own))
     return tuple(sorted(entries))
+
+
+def defaults_of_topics(places: ConfigPlaces) -> dict[str, str]:
+    """Return what brokers with these settings set for topics, by the names of topic settings."""
+    return topic_defaults(_valid_settings(places))
 
 
 def _topic_entry(

@@ -18,9 +18,15 @@ from lethe.protocol.kafka.admin import (
 )
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     DescribableConfigs,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
 )
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
@@ -117,3 +123,19 @@ async def test_configurations_come_from_zookeeper_and_from_the_file(
         answer = await agent.ask(wanted)
         assert isinstance(answer, DescribeConfigsResponse)
         assert [result.error for result in answer.results] == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+
+
+async def test_configurations_are_altered_and_then_described(agent: KafkaConnection, zookeeper: FakeZooKeeper) -> None:
+    async with zookeeper.open_session(ignore_watch) as session:
+        await session.ensure_path("/brokers/topics/t")
+    mine = AlterableResource(BROKER_RESOURCE, "1", (AlterableConfig("leader.replication.throttled.rate", "9"),))
+    of_topic = AlterableResource(TOPIC_RESOURCE, "t", (AlterableConfig("retention.ms", "5"),))
+    for request in (AlterConfigsRequest((mine,)), IncrementalAlterConfigsRequest((of_topic,))):
+        answer = await agent.ask(request)
+        assert isinstance(answer, AlterConfigsResponse)
+        assert errors_of(answer) == (ErrorCode.NONE,)
+    wanted = DescribableConfigs(TOPIC_RESOURCE, "t", ("retention.ms",)), DescribableConfigs(BROKER_RESOURCE, "1")
+    described = await agent.ask(DescribeConfigsRequest(wanted))
+    assert isinstance(described, DescribeConfigsResponse)
+    found = {entry.name: entry.value for row in described.results for entry in row.entries}
+    assert (found["retention.ms"], found["leader.replication.throttled.rate"]) == ("5", "9")
