@@ -1,4 +1,4 @@
-"""Changes of topics that a client asks the controller for, and what its answer means.
+"""Changes of topics that a client asks for, of the controller or any broker, and what the answer means.
 
     the controller answers                    meaning
     ----------------------------------------  ----------------------------------------------------------
@@ -8,6 +8,9 @@
     another error                             refused, in Kafka's words; unknown, if the answer before it was
                                               NOT_CONTROLLER: TOPIC_ALREADY_EXISTS may be about our own topic
     no row for the topic                      unknown
+    UNKNOWN_SERVER_ERROR to new settings      unknown: a broker may fail between two writes
+
+Settings are changed by any broker, which writes them, or passes them on to its controller (KRaft).
 
 With `validate_only` nothing is changed, so nothing is unknown either: the topic is refused, or not.
 
@@ -17,13 +20,14 @@ the name since is another one, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.client_topics import ShownTopics, said
 from lethe.admin.outcomes import Outcome
+from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.protocol.counting import listed
 from lethe.protocol.kafka.admin import (
@@ -42,6 +46,15 @@ from lethe.protocol.kafka.admin import (
     DeleteTopicsResponse,
     GrowableTopic,
     GrownTopic,
+)
+from lethe.protocol.kafka.admin_configs import (
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    AlterConfigsResponse,
+    AlteredResource,
+    AlterOperation,
+    IncrementalAlterConfigsRequest,
 )
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
@@ -150,15 +163,56 @@ async def add_partitions(
     return {each.name: _outcome(each.name, rows.get(each.name), "changed", **doubts) for each in topics}
 
 
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+async def alter_settings(
+    cluster: ClientCluster,
+    names: Sequence[str],
+    config: Mapping[str, str],
+    delete: Collection[str],
+    *,
+    validate_only: bool,
+) -> dict[str, Outcome]:
+    """Set and delete these settings of each topic, and leave the others; or only ask whether that would be done. Return
+    the outcomes by name. Raises Refusal where the outcome is unknown of all."""
+    changes = (
+        *(AlterableConfig(name, value) for name, value in config.items()),
+        *(AlterableConfig(name, None, AlterOperation.DELETE) for name in delete),
+    )
+    resources = tuple(AlterableResource(TOPIC_RESOURCE, name, changes) for name in names)
+    try:
+        answer = cast(AlterConfigsResponse, await cluster.ask(IncrementalAlterConfigsRequest(resources, validate_only)))
+    except (ClientError, ProtocolError) as error:
+        if validate_only:
+            raise
+        unknown = f"whether the settings of {listed(names, 3)} were changed is unknown: {error}"
+        raise Refusal(unknown, Exit.UNREACHABLE) from error
+    rows = {row.name: row for row in answer.resources}
+    return {name: _settings_outcome(name, rows.get(name), is_trial=validate_only) for name in names}
+
+
+def _settings_outcome(name: str, row: AlteredResource | None, *, is_trial: bool) -> Outcome:
+    if row is not None and row.error == ErrorCode.UNKNOWN_SERVER_ERROR and not is_trial:
+        said_so = said(row.error, row.message)
+        return Outcome(name, f"whether topic {name} was changed is unknown: {said_so}", is_unknown=True)
+    return _outcome(name, row, "changed", is_trial=is_trial, may_be_done=False)
+
+
 # --- all of them --------------------------------------------------------------------------------------------------
 
 
 def _outcome(
-    name: str, row: CreatedTopic | DeletedTopic | GrownTopic | None, done: str, *, is_trial: bool, may_be_done: bool
+    name: str,
+    row: CreatedTopic | DeletedTopic | GrownTopic | AlteredResource | None,
+    done: str,
+    *,
+    is_trial: bool,
+    may_be_done: bool,
 ) -> Outcome:
     if row is not None and row.error == ErrorCode.NONE:
         return Outcome(name)
-    why = "the controller's answer does not name it" if row is None else said(row.error, row.message)
+    why = "the answer does not name it" if row is None else said(row.error, row.message)
     is_open = row is None or row.error == ErrorCode.REQUEST_TIMED_OUT
     if is_trial or not (is_open or may_be_done):
         return Outcome(name, f"topic {name} is not {done}: {why}")

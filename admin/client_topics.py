@@ -16,6 +16,7 @@ from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
 from lethe.protocol.kafka.admin_configs import (
+    TOPIC_RESOURCE,
     DescribableConfigs,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -40,8 +41,6 @@ from lethe.protocol.vocabulary import (
     topic_name_problem,
 )
 
-TOPIC_RESOURCE: Final = 2
-"""Kafka's number for the configuration of a topic."""
 SET_FOR_THE_TOPIC: Final = 1
 """Source of a setting that the topic overrides (DYNAMIC_TOPIC_CONFIG)."""
 REQUESTS_UNSEEN: Final = "brokers do not show reassignments that the controller has not begun"

@@ -1,24 +1,29 @@
-"""`lethe topics alter --bootstrap-server`: the controller adds partitions, and brokers show their leaders.
+"""`lethe topics alter --bootstrap-server`: a broker changes settings, the controller adds partitions, and brokers show
+their leaders.
 
-The controller is asked first whether it would add all of them, so no topic is changed where one cannot be.
+Both are asked first whether they would do all of it, so no topic is changed where one cannot be. Settings come first: a
+topic whose settings are not changed gets no partitions. One that gets none keeps its new settings, and the answer says
+so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
-from lethe.admin.client_changes import add_partitions
+from lethe.admin.client_changes import add_partitions, alter_settings
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.client_topics import Settings, ShownTopics, read_settings, shown_topics, why_unnamed
-from lethe.admin.outcomes import exit_of
-from lethe.admin.refusal import Refusal
+from lethe.admin.outcomes import Outcome, exit_of
+from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_alteration import TopicChangeRequest
-from lethe.admin.topic_changes import placement_problem
+from lethe.admin.topic_changes import changed_config, placement_problem
 from lethe.cli.answer import Answer
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.topics_alter import KEYS_MOVE, Altered, alteration_answer
+from lethe.protocol.counting import listed
 from lethe.protocol.kafka.admin import GrowableTopic
 from lethe.protocol.kafka.queries import MetadataPartition, MetadataResponse
 from lethe.protocol.vocabulary import TopicPartition
@@ -33,22 +38,55 @@ async def client_alteration(
     for name in wanted.names:
         if name not in shown.names:
             raise (await why_unnamed(cluster, shown, name)).refusal()
-    topics = [_growth(shown, name, wanted) for name in wanted.names]
-    note(KEYS_MOVE)
-    trial = await add_partitions(cluster, topics, validate_only=True)
+    growing = {name: _growth(shown, name, wanted) for name in wanted.names} if wanted.partitions is not None else {}
+    if growing:
+        note(KEYS_MOVE)
+    settings = await read_settings(cluster, wanted.names)
+    rows = {name: _row(shown, name, settings[name], wanted, growing.get(name)) for name in wanted.names}
+    trial = await _changed(cluster, rows, growing, wanted, validate_only=True)
     if refused := [outcome for outcome in trial.values() if outcome.problem is not None]:
         raise Refusal("\n".join(str(outcome.problem) for outcome in refused), exit_of(refused))
-    settings = await read_settings(cluster, wanted.names)
-    rows = {each.name: _row(each, len(shown.topics[each.name].partitions), settings[each.name]) for each in topics}
     if dry_run:
         return alteration_answer([*rows.values()], [*trial.values()], dry_run=True)
-    outcomes = await add_partitions(cluster, topics, validate_only=False)
-    grown = [each.name for each in topics if outcomes[each.name].problem is None]
+    outcomes = await _changed(cluster, rows, growing, wanted, validate_only=False)
+    grown = [name for name in growing if outcomes[name].problem is None]
     new = [TopicPartition(name, number) for name in grown for number in rows[name].added]
     found = await _leaders(cluster, new, waits=waits, quiet=quiet)
     placed = {name: rows[name]._replace(added={p: found.replicas(name, p) for p in rows[name].added}) for name in grown}
     leaderless = found.missing if waits else {}
     return alteration_answer([*{**rows, **placed}.values()], [*outcomes.values()], leaderless=leaderless)
+
+
+async def _changed(
+    cluster: ClientCluster,
+    rows: Mapping[str, Altered],
+    growing: Mapping[str, GrowableTopic],
+    wanted: TopicChangeRequest,
+    *,
+    validate_only: bool,
+) -> dict[str, Outcome]:
+    """Change the settings and then the number of partitions, or only ask whether that would be done."""
+    outcomes = {name: Outcome(name, was_done=True) for name in rows}
+    to_set = [name for name, row in rows.items() if row.config != row.config_before]
+    if to_set:
+        change = (to_set, wanted.config, wanted.delete_config)
+        outcomes |= await alter_settings(cluster, *change, validate_only=validate_only)
+    to_grow = [each for name, each in growing.items() if outcomes[name].problem is None]
+    if not to_grow:
+        return outcomes
+    try:
+        grown = await add_partitions(cluster, to_grow, validate_only=validate_only)
+    except (Refusal, ClientError, ProtocolError) as failed:
+        done = [] if validate_only else [name for name in to_set if outcomes[name].problem is None]
+        if not done:
+            raise
+        code = failed.exit if isinstance(failed, Refusal) else Exit.UNREACHABLE
+        raise Refusal(f"{failed}; the settings of {listed(done, 3)} were changed", code) from failed
+    for name, outcome in grown.items():
+        has_settings = outcome.problem is not None and name in to_set and not validate_only
+        problem = f"{outcome.problem}; its settings were changed" if has_settings else outcome.problem
+        outcomes[name] = replace(outcome, problem=problem)
+    return outcomes
 
 
 def _growth(shown: ShownTopics, name: str, wanted: TopicChangeRequest) -> GrowableTopic:
@@ -62,10 +100,25 @@ def _growth(shown: ShownTopics, name: str, wanted: TopicChangeRequest) -> Growab
     return GrowableTopic(name, wanted.partitions or len(rows))
 
 
-def _row(wanted: GrowableTopic, before: int, settings: Settings) -> Altered:
-    numbers = range(before, wanted.total)
-    named = wanted.assignments or [None] * len(numbers)
-    return Altered(wanted.name, before, dict(zip(numbers, named, strict=True)), settings.shown, settings.shown)
+def _row(
+    shown: ShownTopics, name: str, settings: Settings, wanted: TopicChangeRequest, growing: GrowableTopic | None
+) -> Altered:
+    """Return the topic as it is and will be. Raises Refusal where its settings cannot be changed as wanted."""
+    before = len(shown.topics[name].partitions)
+    added: dict[int, tuple[int, ...] | None] = {}
+    if growing is not None:
+        numbers = range(before, growing.total)
+        added = dict(zip(numbers, growing.assignments or [None] * len(numbers), strict=True))
+    if not (wanted.config or wanted.delete_config):
+        return Altered(name, before, added, settings.shown, settings.shown)
+    if settings.unseen is not None:
+        unseen = f"topic {name} is not changed, because its present settings are unseen: {settings.unseen}"
+        raise Refusal(unseen, Exit.UNREACHABLE)
+    try:
+        config = changed_config(name, settings.config, wanted.config, wanted.delete_config)
+    except ValueError as problem:
+        raise Refusal(str(problem)) from problem
+    return Altered(name, before, added, settings.config, config)
 
 
 class _Found:

@@ -37,10 +37,6 @@ NEEDS_ZOOKEEPER: Final[Mapping[str, str]] = {
     "disable_rack_aware": "is for --zookeeper; through brokers the controller places replicas, by its own rule: give "
     "--replica-assignment instead",
     **dict.fromkeys(
-        ("new_config", "delete_config"),
-        "is for --zookeeper; through brokers settings are changed by kafka-configs.sh --bootstrap-server: leave it out",
-    ),
-    **dict.fromkeys(
         (
             *("unreadable", "owe", "plan", "allow_writes", "accept_unseen", "grace", "from_candidates", "protect"),
             *("max_age", "at_once", "rate", "allow_unasked"),

@@ -29,9 +29,14 @@ from lethe.protocol.kafka.admin import (
     topic_error_response,
 )
 from lethe.protocol.kafka.admin_configs import (
+    AlterableResource,
+    AlterConfigsResponse,
+    AlteredResource,
+    AlterOperation,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfigs,
+    IncrementalAlterConfigsRequest,
 )
 from lethe.protocol.kafka.admin_partitions import (
     ListPartitionReassignmentsRequest,
@@ -85,6 +90,12 @@ class ServedCluster:
     """Topics that the authorizer hides; with any of them, it hides what is not known as well."""
     refusals: dict[str, Said] = field(default_factory=dict)
     """What the controller says of a topic that it shall create, delete or add partitions to."""
+    settings_unseen: frozenset[str] = frozenset()
+    """Topics whose settings the client may not describe."""
+    settings_refused: dict[str, Said] = field(default_factory=dict)
+    """What brokers say of new settings of a topic."""
+    settings_failed: dict[str, Said] = field(default_factory=dict)
+    """The same, where they were not only to check them."""
     stuck: frozenset[str] = frozenset()
     """Topics whose deletion takes longer than any request."""
     still_stored: dict[int, str] = field(default_factory=dict)
@@ -130,6 +141,8 @@ class ServedCluster:
                 return MetadataResponse(brokers, "here", BrokerId(self.controller), tuple(map(self._metadata, names)))
             case DescribeConfigsRequest(resources=resources):
                 return DescribeConfigsResponse(tuple(self._configs(each.resource_name) for each in resources))
+            case IncrementalAlterConfigsRequest(resources=to_alter, validate_only=is_trial):
+                return self._alter(to_alter, is_trial)
             case DescribeLogDirsRequest():
                 return self._log_dirs(broker)
             case CreateTopicsRequest() | DeleteTopicsRequest() | CreatePartitionsRequest():
@@ -158,8 +171,29 @@ class ServedCluster:
     def _configs(self, name: str) -> DescribedConfigs:
         if name not in self.topics:
             return DescribedConfigs(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, 2, name, ())
+        if name in self.settings_unseen:
+            return DescribedConfigs(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, 2, name, ())
         own = (ConfigEntry(key, value, source=1) for key, value in self.topics[name].config.items())
         return DescribedConfigs(0, None, 2, name, (*own, ConfigEntry("cleanup.policy", "delete", source=5)))
+
+    def _alter(self, resources: tuple[AlterableResource, ...], is_trial: bool) -> Response | Close:
+        if self.loses_answers and not is_trial:
+            return Close("told to")
+        self.changes += not is_trial
+        refusals = self.settings_refused if is_trial else {**self.settings_refused, **self.settings_failed}
+        rows = []
+        for each in resources:
+            said = refusals.get(each.name, (ErrorCode.NONE, None))
+            rows.append(AlteredResource(*said, *each.resource))
+            if not is_trial and said[0] == ErrorCode.NONE:
+                config = dict(self.topics[each.name].config)
+                for name, value, operation in each.configs:
+                    if operation == AlterOperation.DELETE:
+                        config.pop(name, None)
+                    else:
+                        config[name] = value or ""
+                self.topics[each.name] = replace(self.topics[each.name], config=config)
+        return AlterConfigsResponse(tuple(rows))
 
     def _log_dirs(self, broker: int) -> DescribeLogDirsResponse:
         if broker in self.no_log_dirs:

@@ -12,6 +12,7 @@ from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.topics_alter_brokers import client_alteration
 from lethe.cli.topics_create import client_creations
 from lethe.protocol.kafka.admin import CreatePartitionsRequest, CreateTopicsRequest
+from lethe.protocol.kafka.admin_configs import IncrementalAlterConfigsRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import topic_id_to_text
 from tests.fakes.served_cluster import ServedCluster, cluster_of, topic
@@ -218,3 +219,99 @@ async def test_a_broker_that_says_nothing_more_does_not_undo_new_partitions(wait
     assert len(kafka.topics["orders"].replicas) == 3
     unseen = [line for line in answer.lines if line.startswith("\tThe leader of partition 2 is unseen: ")]
     assert len(unseen) == waits
+
+
+# --- alter: settings --------------------------------------------------------------------------------------------------
+
+LONGER = TopicChangeRequest(("orders",), config={"segment.ms": "9"}, delete_config=("retention.ms",))
+
+
+async def test_settings_are_set_and_deleted_and_others_left() -> None:
+    kafka = served()
+    kafka.topics["orders"] = topic(1, (1, 2), **{"retention.ms": "5", "cleanup.policy": "compact"})
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, LONGER)
+        again = await client_alteration(cluster, TopicChangeRequest(("orders",), config={"segment.ms": "9"}))
+    assert answer.exit is Exit.OK
+    assert answer.lines == (
+        "Changed topic orders:",
+        "\tretention.ms: 5 -> (default)",
+        "\tsegment.ms: (default) -> 9",
+    )
+    data: Any = answer.data
+    assert (data[0]["altered"], data[0]["config"]) == (True, {"cleanup.policy": "compact", "segment.ms": "9"})
+    assert kafka.topics["orders"].config == {"cleanup.policy": "compact", "segment.ms": "9"}
+    assert (again.lines, again.exit) == (("Topic orders is already as requested.",), Exit.OK)
+    assert kafka.changes == 1
+
+
+async def test_a_dry_run_changes_no_settings() -> None:
+    kafka = served()
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, LONGER, dry_run=True)
+    assert answer.lines[0] == "Would change topic orders:"
+    (request,) = kafka.requests(IncrementalAlterConfigsRequest)
+    assert isinstance(request, IncrementalAlterConfigsRequest)
+    assert request.validate_only
+    assert kafka.changes == 0
+
+
+async def test_no_settings_are_changed_where_one_topics_cannot_be() -> None:
+    kafka = served()
+    kafka.settings_refused = {"bills": (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")}
+    wanted = TopicChangeRequest(("orders", "bills"), 5, config={"segment.ms": "9"})
+    said = "topic bills is not changed: TOPIC_AUTHORIZATION_FAILED: Topic authorization failed."
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match=said) as refused:
+            await client_alteration(cluster, wanted)
+        with pytest.raises(
+            Refusal, match=r"topic bills does not override retention\.ms, so there is nothing to delete"
+        ):
+            await client_alteration(cluster, TopicChangeRequest(("bills",), delete_config=("retention.ms",)))
+    assert refused.value.exit is Exit.NO
+    assert kafka.changes == 0
+
+
+async def test_a_topic_whose_settings_fail_gets_no_partitions_and_others_do() -> None:
+    kafka = served()
+    kafka.settings_failed = {"bills": (ErrorCode.UNKNOWN_SERVER_ERROR, None)}
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(
+            cluster, TopicChangeRequest(("orders", "bills"), 3, config={"segment.ms": "9"})
+        )
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[-1] == "whether topic bills was changed is unknown: UNKNOWN_SERVER_ERROR"
+    assert answer.lines[:2] == ("Changed topic orders:", "\tPartitions: 2 -> 3")
+    assert (len(kafka.topics["orders"].replicas), len(kafka.topics["bills"].replicas)) == (3, 1)
+    assert (kafka.topics["orders"].config["segment.ms"], kafka.topics["bills"].config) == ("9", {})
+
+
+async def test_settings_that_were_changed_are_said_where_partitions_were_not() -> None:
+    kafka = served()
+    kafka.loses_control = True
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, TopicChangeRequest(("orders",), 3, config={"segment.ms": "9"}))
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].startswith("whether topic orders was changed is unknown: a controller answered NOT_CONT")
+    assert answer.lines[0].endswith("; its settings were changed")
+
+
+async def test_an_answer_that_is_lost_leaves_settings_unknown() -> None:
+    kafka = served()
+    kafka.loses_answers = True
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match="whether the settings of orders were changed is unknown: ") as refused:
+            await client_alteration(cluster, LONGER)
+    assert refused.value.exit is Exit.UNREACHABLE
+
+
+async def test_settings_that_are_unseen_are_not_changed() -> None:
+    kafka = served()
+    kafka.settings_unseen = frozenset({"orders"})
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(
+            Refusal, match="because its present settings are unseen: DescribeConfigs: TOPIC_A"
+        ) as refused:
+            await client_alteration(cluster, LONGER)
+    assert refused.value.exit is Exit.UNREACHABLE
+    assert kafka.changes == 0

@@ -68,8 +68,6 @@ def test_a_server_that_is_none_is_refused_before_the_cluster_is_asked() -> None:
         "delete a --grace 7d",
         "delete --from-candidates lake",
         "create a --partitions 1 --replication-factor 1 --start-index 0",
-        "alter a --config retention.ms=5",
-        "alter a --delete-config retention.ms",
         "alter a --partitions 4 --disable-rack-aware",
     ],
 )
