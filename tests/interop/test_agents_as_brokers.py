@@ -10,11 +10,18 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
+from lethe.admin.client_cluster import open_cluster
+from lethe.admin.client_topics import shown_topics
+from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.admin.topic_znodes import live_brokers
+from lethe.cli.topics_create import creation
+from lethe.protocol.zookeeper.operations import Data, GetData
+from lethe.protocol.zookeeper.znodes import decode_config
 from tests.interop.conditions import gone_everywhere, name_a_controller, until
 from tests.interop.conftest import MakeCluster, fetched
-from tests.interop.java_clients import run
+from tests.interop.java_clients import attempt, run
 from tests.interop.python_admins import (
     LIMIT_S,
     aiokafka_administers,
@@ -63,6 +70,48 @@ async def test_kafkas_tools_administer_a_cluster_of_agents(kafka_cluster: MakeCl
         await tool("TopicCommand", "--delete", "--topic", "orders")
         assert not (await tool("TopicCommand", "--list")).strip()
         await gone_everywhere(cluster, session, "orders")
+
+
+async def test_kafkas_tools_alter_configurations_at_an_agent(
+    kafka_cluster: MakeCluster, version: str, tmp_path: Path
+) -> None:
+    """The controller is a guest, so that clients see the agent only."""
+    async with kafka_cluster(version, 0, agents=1) as cluster, cluster.session() as session:
+        await creation(session, TopicCreationRequest("orders", 1, 1))
+        (agent,) = [broker.endpoints[0] for broker in (await live_brokers(session))[0]]
+        servers = f"{agent.host}:{agent.port}"
+        async with open_cluster(PLAINTEXT_REACH, [servers], timeout_ms=120_000) as seen:
+
+            async def is_shown() -> bool:
+                return "orders" in (await shown_topics(seen)).names
+
+            await until(is_shown, "the agent shows the topic")
+
+        async def alter(*arguments: str) -> tuple[int, str]:
+            everything = ("--bootstrap-server", servers, "--alter", *arguments)
+            return await attempt(fetched(version), "ConfigCommand", everything, tmp_path / "tools")
+
+        async def stored(path: str) -> dict[str, str]:
+            (found,) = await session.read([GetData(path)])
+            assert isinstance(found, Data), found
+            return decode_config(path, found.data)
+
+        topic = ("--entity-type", "topics", "--entity-name", "orders")
+        agents = ("--entity-type", "brokers", "--entity-name", "1")
+        code, said = await alter(*topic, "--add-config", "retention.ms=88000,cleanup.policy=[compact,delete]")
+        assert (code, "Completed updating config for topic orders." in said) == (0, True), said
+        assert await stored("/config/topics/orders") == {"retention.ms": "88000", "cleanup.policy": "compact,delete"}
+        code, said = await alter(*topic, "--delete-config", "retention.ms")
+        assert (code, await stored("/config/topics/orders")) == (0, {"cleanup.policy": "compact,delete"}), said
+        code, said = await alter(*topic, "--add-config", "segment.ms=0")
+        assert code == 1
+        assert "Invalid value 0 for configuration segment.ms: Value must be at least 1" in said
+        rate = "leader.replication.throttled.rate"
+        code, said = await alter(*agents, "--add-config", f"{rate}=1000,lethe.delete.files.per.second=40")
+        assert (code, await stored("/config/brokers/1")) == (0, {rate: "1000", "lethe.delete.files.per.second": "40"})
+        everyone = ("--entity-type", "brokers", "--entity-default")
+        code, said = await alter(*everyone, "--add-config", "lethe.protected.topics=[orders]")
+        assert (code, await stored("/config/brokers/<default>")) == (0, {"lethe.protected.topics": "orders"}), said
 
 
 async def test_clients_in_python_and_c_administer_a_cluster_of_agents(kafka_cluster: MakeCluster) -> None:
