@@ -72,11 +72,9 @@ async def test_kafkas_tools_administer_a_cluster_of_agents(kafka_cluster: MakeCl
         await gone_everywhere(cluster, session, "orders")
 
 
-async def test_kafkas_tools_alter_configurations_at_an_agent(
-    kafka_cluster: MakeCluster, version: str, tmp_path: Path
-) -> None:
+async def test_kafkas_tools_alter_configurations_at_an_agent(kafka_cluster: MakeCluster, tmp_path: Path) -> None:
     """The controller is a guest, so that clients see the agent only."""
-    async with kafka_cluster(version, 0, agents=1) as cluster, cluster.session() as session:
+    async with kafka_cluster(KAFKA, 0, agents=1) as cluster, cluster.session() as session:
         await creation(session, TopicCreationRequest("orders", 1, 1))
         (agent,) = [broker.endpoints[0] for broker in (await live_brokers(session))[0]]
         servers = f"{agent.host}:{agent.port}"
@@ -89,7 +87,7 @@ async def test_kafkas_tools_alter_configurations_at_an_agent(
 
         async def alter(*arguments: str) -> tuple[int, str]:
             everything = ("--bootstrap-server", servers, "--alter", *arguments)
-            return await attempt(fetched(version), "ConfigCommand", everything, tmp_path / "tools")
+            return await attempt(fetched(KAFKA), "ConfigCommand", everything, tmp_path / "tools")
 
         async def stored(path: str) -> dict[str, str]:
             (found,) = await session.read([GetData(path)])
