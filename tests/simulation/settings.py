@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lethe.controller.core.pace_memory import TOPICS_PER_SECOND
 from lethe.protocol.kafka.config_values import parse_thousandths
+from lethe.protocol.own_settings import TOPICS_PER_SECOND
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs, protecting_glob
 from lethe.protocol.vocabulary import INTERNAL_TOPICS, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
