@@ -1,9 +1,10 @@
 """Consumer groups: what they have committed, and how controllers read and commit it over connections of their own.
 
 A group's coordinator is the leader of one partition of `__consumer_offsets`. It drops what its groups have committed
-for a topic when it takes in the topic's tombstone, whichever incarnation of the name that is of, as Kafka's does. It
-takes no offsets for a topic that it does not know, and none from others while the group has members. A question may be
-lost, or be asked of a broker that is down, that is silent, or that has not heard yet that it leads.
+for a partition when it takes in the partition's tombstone, whichever incarnation of the topic's name that is of, as
+Kafka's does (`GroupCoordinator.handleDeletedPartitions`). It takes no offsets for a topic that it does not know, and
+none from others while the group has members. A question may be lost, or be asked of a broker that is down, that is
+silent, or that has not heard yet that it leads.
 """
 
 from __future__ import annotations
@@ -80,12 +81,15 @@ class Groups:
             self.with_members[group] = None
 
     def told(self, agent: AgentProcess, request: UpdateMetadataRequest) -> None:
-        """The broker takes this in: what its groups have of topics that go is dropped."""
+        """The broker takes this in: what its groups have of partitions that go is dropped."""
         for topic in request.topics if self.committed else ():
             groups = self.committed.get(topic.topic)
-            if groups and any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
+            gone = [row.partition for row in topic.partitions if row.leader == LEADER_DURING_DELETE]
+            if groups and gone:
                 for group in [group for group in groups if self.coordinator(group) is agent]:
-                    del groups[group]
+                    groups[group] = {number: each for number, each in groups[group].items() if number not in gone}
+                    if not groups[group]:
+                        del groups[group]
 
 
 def shows(agent: AgentProcess, name: str) -> bool:

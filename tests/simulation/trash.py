@@ -214,11 +214,17 @@ def _return_problem(cluster: Cluster, operations: Sequence[Operation], name: str
             return (
                 f"brings {incarnation}-{number} back with a state of version {version}: brokers have seen a later one"
             )
-        disks = {} if is_deleted else {broker: cluster.agents[BrokerId(broker)].disk for broker in state.isr}
+        disks = {} if is_deleted else _disks_of_the_living(cluster, state.isr)
         problem = _state_problem(incarnation, number, entry.partitions[number], state, disks)
         if problem is not None:
             return f"brings {incarnation}-{number} back with {state}: {problem}"
     return _order_problem(cluster, operations, incarnation, entry, is_deleted=is_deleted)
+
+
+def _disks_of_the_living(cluster: Cluster, brokers: Sequence[int]) -> dict[int, Disk]:
+    """Return disks of which brokers have told: one that died since may lose directories before ZooKeeper notices."""
+    agents = {broker: cluster.agents[BrokerId(broker)] for broker in brokers}
+    return {broker: agent.disk for broker, agent in agents.items() if agent.alive}
 
 
 def _state_problem(
