@@ -203,11 +203,18 @@ class PurgedSettingsRead:
     requests: Mapping[str, int | None]
 
 
+class PurgedEnd(NamedTuple):
+    """The write that ends a topic's stay: its operations from `settings` on restore the settings. `request` is the
+    version of the request for it, if any: its operation is the one before."""
+
+    request: int | None
+    settings: int
+    operations: int
+
+
 @dataclass(frozen=True, slots=True)
 class TopicsPurged:
-    """With each topic the version of the request for it, if any."""
-
-    requests: Mapping[str, int | None]
+    ends: Mapping[str, PurgedEnd]
 
 
 TrashReadContinuation = (

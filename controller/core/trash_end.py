@@ -7,7 +7,7 @@ protected, it stays in the trash.
 
 The same multi restores the settings: the marker may be removed before the deletion begins, by hand or since deletion
 was disabled just then. Then it is in service again, under any controller, and nothing would switch its retention on
-again. Its offsets are gone.
+again. Settings that cannot be read or written are left, with a record. Its offsets are gone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
     LoadPurged,
+    PurgedEnd,
     PurgedSettingsRead,
     QueuePurged,
     ReadTopicRequests,
@@ -54,20 +55,28 @@ def forbidden(context: Context, name: str) -> str | None:
 def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
     """Mark these topics of the trash for deletion. With each topic the version of the request for it, if any."""
     chosen = {name: version for name, version in requests.items() if _may_be_marked(step, name)}
+    for name in chosen:
+        step.context.cluster.trash.topics[name].is_asked = True
     if chosen:
         step.read((GetData(paths.config_topic(name)) for name in chosen), PurgedSettingsRead(chosen))
 
 
 def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Write the markers."""
+    memory = step.context.cluster.trash
     groups: list[tuple[Operation, ...]] = []
-    names: list[str] = []
-    for (name, version), settings in zip(task.requests.items(), outcomes, strict=True):
+    ends: dict[str, PurgedEnd] = {}
+    for (name, version), outcome in zip(task.requests.items(), outcomes, strict=True):
+        found = memory.in_phase(name, TrashPhase.TRASHED)
+        if found is None:
+            continue
+        found.is_asked = False
         if _may_be_marked(step, name):
-            groups.append(_end(step.context, name, version, settings))
-            names.append(name)
+            end, settings = _end(step.context, found, name, version), _settings(step, found, name, outcome)
+            groups.append((*end, *settings))
+            ends[name] = PurgedEnd(version, len(end), len(end) + len(settings))
     if groups:
-        step.write(groups, TopicsPurged({name: task.requests[name] for name in names}))
+        step.write(groups, TopicsPurged(ends))
 
 
 def _may_be_marked(step: StepContext, name: str) -> bool:
@@ -80,23 +89,25 @@ def _may_be_marked(step: StepContext, name: str) -> bool:
     return True
 
 
-def _end(context: Context, name: str, version: int | None, settings: ReadOutcome) -> tuple[Operation, ...]:
-    found = context.cluster.trash.topics[name]
+def _end(context: Context, found: TrashedTopic, name: str, version: int | None) -> tuple[Operation, ...]:
+    """Return the writes that end the topic's stay. The last one is about the request, if there is one."""
     states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
     orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
     return (
         *topic_creates(name, found.entry, states),
-        *_settings(found, name, settings),
         Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
         *trash.entry_deletes(name, found.entry),
         *(() if version is None else (Delete(paths.request(name), version),)),
     )
 
 
-def _settings(found: TrashedTopic, name: str, outcome: ReadOutcome) -> tuple[Operation, ...]:
-    """Return the writes that restore the settings. None that nobody can read keep a topic in the trash."""
+def _settings(step: StepContext, found: TrashedTopic, name: str, outcome: ReadOutcome) -> tuple[Operation, ...]:
+    """Return the writes that restore the settings. None that nobody can read or write keep a topic in the trash."""
+    if found.leaves_settings:
+        return ()
     present = decoded(name, outcome)
     if isinstance(present, str):
+        step.refuse(f"topic/{name}", PURGING, f"its settings are not restored: {present}")
         return ()
     settings = restored(found, present) or {}
     version = outcome.stat.version if isinstance(outcome, Data) else None
@@ -109,16 +120,13 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
     memory.ending = {name: topic_id for name, topic_id in memory.ending.items() if name in topics}
     purged: list[str] = []
     refusals: dict[str, tuple[int, TopicRequest, str]] = {}
-    for (name, version), outcome in zip(task.requests.items(), outcomes, strict=True):
-        if isinstance(outcome, GroupFailed):
-            is_taken = outcome.error is ZkError.NODE_EXISTS
-            trash.put_off(step, name, PURGING, trash.NAME_IS_TAKEN if is_taken else outcome.error.name)
-            if version is not None and is_taken:
-                request = TopicRequest(RequestedAction.PURGE, memory.topics[name].entry.topic_id)
-                refusals[name] = (version, request, trash.NAME_IS_TAKEN)
-            elif version is not None:
-                # The request was withdrawn or replaced.
-                step.do(ReadTopicRequests())
+    for (name, end), outcome in zip(task.ends.items(), outcomes, strict=True):
+        if isinstance(outcome, GroupFailed) and end.request is not None and _is_taken(end, outcome):
+            request = TopicRequest(RequestedAction.PURGE, memory.topics[name].entry.topic_id)
+            refusals[name] = (end.request, request, trash.NAME_IS_TAKEN)
+            trash.put_off(step, name, PURGING, trash.NAME_IS_TAKEN)
+        elif isinstance(outcome, GroupFailed):
+            _put_off(step, name, end, outcome)
         else:
             if (found := memory.topics.pop(name, None)) is not None:
                 memory.ending[name] = found.entry.topic_id
@@ -132,6 +140,33 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
         drop_markers(step, purged)
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
     trash.arm(step)
+
+
+def _is_taken(end: PurgedEnd, failed: GroupFailed) -> bool:
+    return failed.error is ZkError.NODE_EXISTS and failed.index_in_group < end.settings
+
+
+def _put_off(step: StepContext, name: str, end: PurgedEnd, failed: GroupFailed) -> None:
+    """Try again later. A request is read again at once only where it has changed: what else failed may fail again."""
+    at, error = failed
+    found = step.context.cluster.trash.topics.get(name)
+    has_changed = at >= end.settings and error in (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
+    # Of a write that is refused as a whole, the settings may be what makes it too large.
+    is_about_settings = at >= end.settings or (at < 0 and end.settings < end.operations)
+    if has_changed:
+        why = "its settings have changed meanwhile"
+    elif is_about_settings:
+        why = f"its settings are not restored: {error.name}"
+    else:
+        why = trash.NAME_IS_TAKEN if _is_taken(end, failed) else error.name
+    trash.put_off(step, name, PURGING, why)
+    if found is None:
+        return
+    found.leaves_settings |= is_about_settings and not has_changed
+    if end.request is not None and at == end.settings - 1:
+        step.do(ReadTopicRequests())
+    else:
+        found.is_requested = end.request is not None
 
 
 def load(step: StepContext, task: LoadPurged) -> None:
@@ -153,8 +188,7 @@ def queue(step: StepContext, task: QueuePurged) -> None:
 
 def listed(step: StepContext, marked: Collection[str]) -> None:
     """Serve the topics that have left the trash and are marked no more: deletion was disabled, or the topic protected,
-    before it was queued, or somebody has removed the marker. Their records and settings are there, and nothing else
-    would end them.
+    before it was queued, or somebody has removed the marker. Nothing else would end them.
     """
     cluster = step.context.cluster
     spared = tuple(

@@ -42,9 +42,11 @@ class TrashedTopic:
     retry_at_ms: int = 0
     """The next step is not tried before."""
     is_asked: bool = False
-    """Brokers are asked for its consumer groups' offsets, or for its directories."""
+    """Brokers are asked for its consumer groups' offsets or its directories, or its settings are read for its end."""
+    leaves_settings: bool = False
+    """ZooKeeper does not take its settings: it ends without them."""
     is_requested: bool = False
-    """Its return failed: the requests are read again when the next attempt is due, before anything deletes it."""
+    """Its return or end failed: requests are read again when the next attempt is due, before anything deletes it."""
     frozen_version: int | None = None
     """On the way in: the version of the settings with which retention is off; None: it is not, or not known."""
     frozen_again: FrozenAgain | None = None

@@ -17,8 +17,14 @@ import pytest
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.trash import NAME_IS_TAKEN
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData
-from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData, ZkError
+from lethe.protocol.zookeeper.znodes import (
+    RequestedAction,
+    TopicRequest,
+    TrashPhase,
+    encode_config,
+    encode_topic_request,
+)
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 from tests.scenarios.test_trash import (
@@ -251,3 +257,50 @@ def test_settings_that_cannot_be_read_keep_no_topic_in_the_trash() -> None:
     world.write(SetData(CONFIG, b"{", ANY_VERSION))
     purge(world)
     assert is_gone(world, "orders")
+    assert any(why.startswith("its settings are not restored: ") for why in refusals(world, "topic/orders"))
+
+
+@pytest.mark.parametrize("is_requested", [True, False])
+def test_settings_that_zookeeper_does_not_take_keep_no_topic_in_the_trash(is_requested: bool) -> None:
+    """Somebody has made them anew as another user. The controller goes on with other events meanwhile."""
+    world = with_settings()
+    world.read_only[CONFIG] = ZkError.NO_AUTH
+    if is_requested:
+        purge(world)
+    else:
+        world.advance(DAY_MS)
+    assert refusals(world, "topic/orders") == ["its settings are not restored: NO_AUTH"]
+    world.read_only.clear()
+    world.advance(60_000)
+    assert is_gone(world, "orders")
+    assert phase_of(world) is None
+
+
+@pytest.mark.parametrize("write", [Delete(CONFIG), SetData(CONFIG, encode_config(OFF), ANY_VERSION)])
+def test_settings_that_change_before_the_end_is_written_are_read_again(write: Operation) -> None:
+    world = with_settings()
+
+    def change(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes):
+            world.meanwhile = lambda _: None
+            world.write(write)
+
+    world.meanwhile = change
+    purge(world)
+    assert refusals(world, "topic/orders") == ["its settings have changed meanwhile"]
+    world.advance(60_000)
+    assert is_gone(world, "orders")
+
+
+def test_purge_of_an_entry_that_was_removed_by_hand_does_not_keep_the_controller_busy() -> None:
+    world = with_settings()
+    found = entry(world)
+    assert found is not None
+    world.write(Delete(paths.trashed("orders")))
+    for path in (paths.lethe(), paths.requests()):
+        if not world.exists(path):
+            world.write(Create(path, None))
+    asked = TopicRequest(RequestedAction.PURGE, found.topic_id)
+    world.write(Create(paths.request("orders"), encode_topic_request(asked)))
+    world.run()
+    assert refusals(world, "topic/orders") == ["NO_NODE"]
