@@ -54,7 +54,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
     is_absent,
 )
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import FenceFailed, GroupDone, GroupFailed, GroupOutcome, GroupUnknown
 
 MAX_ATTEMPTS: Final = 5
 MAX_PATH_SHOWN: Final = 300
@@ -86,7 +86,9 @@ class AlterationStep:
     left: tuple[AlterableResource, ...] = ()
     groups: tuple[tuple[Operation, ...], ...] = ()
     faults: tuple[tuple[AlterableResource, str], ...] = ()
-    """Why resources are answered with UNKNOWN_SERVER_ERROR, which says nothing to clients."""
+    """Why resources are answered with UNKNOWN_SERVER_ERROR, which says nothing to clients. They are not altered."""
+    unknown: tuple[tuple[AlterableResource, str], ...] = ()
+    """The same, where they may be altered: the reply of the write was lost."""
 
 
 class _Rows:
@@ -97,6 +99,7 @@ class _Rows:
         self._left: list[AlterableResource] = []
         self._groups: list[tuple[Operation, ...]] = []
         self._faults: list[tuple[AlterableResource, str]] = []
+        self._unknown: list[tuple[AlterableResource, str]] = []
 
     def done(self, resource: AlterableResource) -> None:
         self._rows.append(AlteredResource(ErrorCode.NONE, None, *resource.resource))
@@ -106,12 +109,18 @@ class _Rows:
             self._faults.append((resource, str(problem)))
         self._rows.append(AlteredResource(problem.error, problem.message, *resource.resource))
 
+    def unknown(self, resource: AlterableResource, why: str) -> None:
+        self._unknown.append((resource, why))
+        self._rows.append(AlteredResource(ErrorCode.UNKNOWN_SERVER_ERROR, None, *resource.resource))
+
     def left(self, resource: AlterableResource, *groups: tuple[Operation, ...]) -> None:
         self._left.append(resource)
         self._groups.extend(groups)
 
     def step(self) -> AlterationStep:
-        return AlterationStep(tuple(self._rows), tuple(self._left), tuple(self._groups), tuple(self._faults))
+        return AlterationStep(
+            tuple(self._rows), tuple(self._left), tuple(self._groups), tuple(self._faults), tuple(self._unknown)
+        )
 
 
 # --- before anything is read ------------------------------------------------------------------------------------------
@@ -254,17 +263,17 @@ def after_write(
                 rows.left(resource)
             case GroupFailed(index_in_group=2, error=ZkError.NO_NODE):
                 rows.refused(resource, _no_topic(resource.name))
-            case _:
-                rows.refused(resource, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=str(outcome)))
+            case GroupUnknown(reason=reason):
+                rows.unknown(resource, reason)
+            case GroupFailed(error=error) | FenceFailed(error=error):
+                rows.refused(resource, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=error.name))
     return rows.step()
 
 
-def all_failed(resources: Iterable[AlterableResource], why: str) -> AlterationStep:
+def all_failed(resources: Iterable[AlterableResource]) -> AlterationStep:
     """Return the step that ends all of them with UNKNOWN_SERVER_ERROR: they could not be read, or not be written."""
-    rows = _Rows()
-    for resource in resources:
-        rows.refused(resource, RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR, why=why))
-    return rows.step()
+    rows = (AlteredResource(ErrorCode.UNKNOWN_SERVER_ERROR, None, *each.resource) for each in resources)
+    return AlterationStep(tuple(rows))
 
 
 def response_of(request: AlterRequest, rows: Iterable[AlteredResource]) -> AlterConfigsResponse:

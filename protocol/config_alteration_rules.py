@@ -189,7 +189,9 @@ def check_broker_configs(settings: Mapping[str, str], own: Container[str]) -> No
             except InvalidTopicConfig as problem:
                 raise RowRefused(_INVALID, str(problem)) from problem
         elif (problem_of_own := own_setting_problem(name, text)) is not None:
-            raise RowRefused(_INVALID, f"Invalid value {text[:60]} for configuration {name}: {problem_of_own}")
+            # A list has what is stored besides what the client appends, and its right is looked at later.
+            shown = "" if own_setting_type(name) is ValueType.LIST else f" {text[:60]}"
+            raise RowRefused(_INVALID, f"Invalid value{shown} for configuration {name}: {problem_of_own}")
 
 
 def check_topic_configs(

@@ -8,9 +8,11 @@ remote storage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from lethe.broker.core.config_queries import OwnSettings
 from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.protocol.client_rows import RowRefused
 from lethe.protocol.config_alteration import Alterer, path_of, stored_config
 from lethe.protocol.kafka.admin_configs import AlterableResource
 from lethe.protocol.kafka.config_synonyms import ConfigPlaces, defaults_of_topics
@@ -33,9 +35,20 @@ def alterer(cache: MetadataCache, own: OwnSettings, sender: Sender, read: Read) 
     """Return the agent as one that alters configurations for the sender. `read` has all `paths_to_alter`; it is empty
     before they are read."""
 
-    def defaults() -> Mapping[str, str]:
+    @lru_cache(1)
+    def decoded() -> Mapping[str, str] | RowRefused:
         places = (paths.config_broker(own.broker_id), paths.config_broker_default())
-        this, every = (stored_config(path, read[path]) for path in places)
+        try:
+            this, every = (stored_config(path, read[path]) for path in places)
+        except RowRefused as refused:
+            return refused
         return defaults_of_topics(ConfigPlaces(this, every, own.file))
+
+    def defaults() -> Mapping[str, str]:
+        # A request may name thousands of topics, and the defaults are the same for each.
+        found = decoded()
+        if isinstance(found, RowRefused):
+            raise RowRefused(found.error, found.message, why=str(found))
+        return found
 
     return Alterer(own.broker_id, OF_AGENTS, cache.topics, defaults, False, sender)

@@ -16,7 +16,7 @@ no documentation texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from lethe.broker.core.metadata_cache import MetadataCache
@@ -39,9 +39,9 @@ from lethe.protocol.kafka.config_synonyms import (
     synonyms_of,
 )
 from lethe.protocol.kafka.errors import ErrorCode, error_message
-from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, ValueType
+from lethe.protocol.kafka.topic_configs import InvalidTopicConfig
 from lethe.protocol.kafka.topic_defaults import ConfigSource
-from lethe.protocol.own_settings import own_setting_type
+from lethe.protocol.own_settings import OF_AGENTS, OF_CONTROLLERS, own_setting_type
 from lethe.protocol.vocabulary import BrokerId, topic_name_problem
 from lethe.protocol.zookeeper import paths
 
@@ -166,25 +166,26 @@ def _of_brokers(name: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntr
     if not name:
         everywhere = _read(stored, paths.config_broker_default())
         places = ConfigPlaces({}, everywhere, {})
-        return tuple(_broker_entry(known.get(each) or _unlisted(each), places, {}) for each in sorted(everywhere))
+        every = OF_CONTROLLERS | OF_AGENTS
+        return tuple(
+            _broker_entry(known.get(each) or _unlisted(each), places, {}, every) for each in sorted(everywhere)
+        )
     places = _places(own, stored)
     defaults = {**TOPIC_NAME_DEFAULTS, **{p.name: p.default for p in own.properties if p.default is not None}}
     names = sorted({*known, *places.broker, *places.all_brokers})
-    return tuple(_broker_entry(known.get(each) or _unlisted(each), places, defaults) for each in names)
+    return tuple(_broker_entry(known.get(each) or _unlisted(each), places, defaults, OF_AGENTS) for each in names)
 
 
 def _unlisted(name: str) -> BrokerProperty:
     """Return a setting that only ZooKeeper has."""
-    known = _alterable_type(name)
+    known = broker_config_type(name) or own_setting_type(name)
     return BrokerProperty(name, ConfigType.UNKNOWN if known is None else ConfigType[known.value])
 
 
-def _alterable_type(name: str) -> ValueType | None:
-    """Return the type of a setting that clients may alter; None for another one."""
-    return broker_config_type(name) or own_setting_type(name)
-
-
-def _broker_entry(prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[str, str]) -> ConfigEntry:
+def _broker_entry(
+    prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[str, str], own_settings: Container[str]
+) -> ConfigEntry:
+    """`own_settings`: those of Lethe's own that clients may alter there."""
     is_secret = prop.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
     synonyms = synonyms_of(prop.name, places, defaults)
     value = synonyms[0].value if synonyms else None
@@ -193,7 +194,7 @@ def _broker_entry(prop: BrokerProperty, places: ConfigPlaces, defaults: Mapping[
     return ConfigEntry(
         prop.name,
         value,
-        _alterable_type(prop.name) is None,
+        broker_config_type(prop.name) is None and prop.name not in own_settings,
         synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         is_secret,
         synonyms,

@@ -18,6 +18,7 @@ from lethe.adapters.config_common import (
     read_journal_topic,
 )
 from lethe.adapters.config_http import read_http
+from lethe.adapters.config_java_policies import ALTER_POLICY, check_java_policies, java_policies
 from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import (
     LOOPBACK,
@@ -186,6 +187,7 @@ BROKER: Final = (
         minimum=0,
         maximum=MAX_INT,
     ),
+    *java_policies(ALTER_POLICY),
 )
 
 BROKER_SCHEMA: Final = schema(COMMON, TOPIC_DEFAULTS, BROKER, BETWEEN_BROKERS, INBOUND)
@@ -230,6 +232,7 @@ def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerC
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, BROKER_SCHEMA)
     check_inter_broker_listener(values)
+    check_java_policies(values, ALTER_POLICY)
     protocols = read_protocols(values)
     listeners = read_endpoints(values, "listeners", protocols)
     read_topic_defaults(values)

@@ -28,6 +28,7 @@ from lethe.protocol.config_alteration import (
     to_read,
     to_write,
 )
+from lethe.protocol.counting import listed
 from lethe.protocol.kafka.admin_configs import AlterableResource, AlterConfigsResponse, AlteredResource
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.zookeeper.operations import GetData, ReadOutcome
@@ -49,7 +50,7 @@ class StoredConfigs:
         try:
             outcomes = await self._outcomes(paths)
         except SessionLost as lost:
-            logger.info("configurations cannot be read for a client: %s", lost)
+            self._failures.note("reading", f"configurations cannot be read for clients: {lost}")
             return dict.fromkeys(paths)
         return {path: self._settings(path, outcome) for path, outcome in outcomes.items()}
 
@@ -81,14 +82,16 @@ class StoredConfigs:
         try:
             read = await self._outcomes(paths_to_alter(resources, self._own))
         except SessionLost as lost:
-            return all_failed(resources, str(lost))
+            self._failures.note("reading to write", f"configurations are not altered for clients: {lost}")
+            return all_failed(resources)
         return to_write(request, resources, (read[path_of(each.type, each.name)] for each in resources), by(read))
 
     async def _written(self, planned: AlterationStep, *, is_last: bool) -> AlterationStep:
         try:
             outcomes = await self._living().write(MultiPlan(planned.groups, None))
         except SessionLost as lost:
-            return all_failed(planned.left, str(lost))
+            self._failures.note("writing", f"whether configurations were altered for a client is unknown: {lost}")
+            return all_failed(planned.left)
         return after_write(planned.left, outcomes, is_last=is_last)
 
     def _living(self) -> ZooKeeperSession:
@@ -112,12 +115,20 @@ class StoredConfigs:
         for resource, why in found.faults:
             shown = str(resource.resource)[:MAX_PATH_SHOWN]
             self._failures.note((shown, why), f"the configuration of {shown} is not altered for a client: {why}")
+        for resource, why in found.unknown:
+            shown = str(resource.resource)[:MAX_PATH_SHOWN]
+            sentence = f"whether the configuration of {shown} was altered for a client is unknown: {why}"
+            self._failures.note((shown, why), sentence)
         return found.rows
 
 
 def _log_altered(request: AlterRequest, found: AlterationStep, client: object) -> None:
+    """Write one line, however many resources the request has."""
     done = {(row.type, row.name) for row in found.rows if row.error == ErrorCode.NONE}
-    for resource in request.resources:
-        if resource.resource in done:
-            names = ", ".join(each.name for each in resource.configs)[:MAX_PATH_SHOWN]
-            logger.info("%s altered the configuration of %s: %s", client, resource.resource, names or "nothing is left")
+    altered = [
+        f"{each.resource}: {', '.join(config.name for config in each.configs) or 'nothing is left'}"[:MAX_PATH_SHOWN]
+        for each in request.resources
+        if each.resource in done
+    ]
+    if altered:
+        logger.info("%s altered the configuration of %s", client, listed(altered, 5, "; "))

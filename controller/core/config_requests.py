@@ -83,7 +83,7 @@ def _alterer(context: Context, key: int) -> Alterer:
 
 def _noted(step: StepContext, found: AlterationStep) -> tuple[AlteredResource, ...]:
     """Return the rows, and record why some of them failed."""
-    for resource, why in found.faults:
+    for resource, why in (*found.faults, *found.unknown):
         step.refuse("cluster", _WHAT, f"{resource.resource}: {why}")
     return found.rows
 

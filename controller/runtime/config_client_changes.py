@@ -1,13 +1,10 @@
-"""Properties that limit what clients may change: the window of their quotas, and policies.
-
-Kafka's policies are Java classes, which this controller cannot run. One that is configured was meant to refuse things,
-so a controller that clients can reach does not start without it unless `lethe.policy.java.ignore` says so.
-"""
+"""Properties that limit what clients may change: the window of their quotas, and policies."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from lethe.adapters.config_java_policies import ALTER_POLICY, java_policies
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.controller.core.topic_policy import (
     DEFAULT_OF_REQUEST,
@@ -24,12 +21,10 @@ from lethe.protocol.topic_globs import PROTECTED_TOPICS
 
 _WINDOWS: Final = "controller.quota.window.num"
 _WINDOW_S: Final = "controller.quota.window.size.seconds"
-_JAVA_IGNORED: Final = "lethe.policy.java.ignore"
-_JAVA: Final = {
+JAVA_POLICIES: Final = {
     "create.topic.policy.class.name": f"{TOPIC_NAMES}, {MAX_PARTITIONS} and {MIN_REPLICATION_FACTOR}",
-    "alter.config.policy.class.name": "ACLs for AlterConfigs",
+    **ALTER_POLICY,
 }
-"""Properties that name a policy's class, and what to use in its place."""
 
 
 def _limit(name: str, doc: str, unit: str, maximum: int = MAX_INT) -> Property:
@@ -83,22 +78,7 @@ CLIENT_CHANGES: Final = (
         minimum=0,
         maximum=MAX_INT,
     ),
-    *(
-        Property(
-            name,
-            PropertyKind.TEXT,
-            None,
-            "The brokers' policy, a Java class, which this controller cannot run: with `listeners` it does not start "
-            f"unless `{_JAVA_IGNORED}` is true. In its place: {instead}.",
-        )
-        for name, instead in _JAVA.items()
-    ),
-    Property(
-        _JAVA_IGNORED,
-        PropertyKind.BOOLEAN,
-        "false",
-        "Whether to start without the policies that " + " and ".join(f"`{name}`" for name in _JAVA) + " name.",
-    ),
+    *java_policies(JAVA_POLICIES),
 )
 
 
@@ -114,17 +94,3 @@ def read_policy(values: Values) -> TopicPolicy:
         values.wrong(MAX_REPLICATION_FACTOR, f"is below {MIN_REPLICATION_FACTOR}={least}", "write a larger number")
     names = read_patterns(values, TOPIC_NAMES)
     return TopicPolicy(names, values.integer(MAX_PARTITIONS), least, most, values.integer(MAX_OF_REQUEST))
-
-
-def check_java_policies(values: Values) -> None:
-    """Note each policy of Java as a problem, or as a warning if it is to be ignored. `listeners`: clients come."""
-    is_ignored = values.boolean(_JAVA_IGNORED)
-    for name, instead in _JAVA.items() if values.text("listeners") else ():
-        if not values.text(name):
-            continue
-        if is_ignored:
-            ignored = f"{name} is ignored, as {_JAVA_IGNORED} says: this controller does not run it"
-            values.warnings.append(f"{values.origin(name)}: {ignored}")
-        else:
-            remedy = f"use {instead}, remove the line, or set {_JAVA_IGNORED}=true to start without the policy"
-            values.wrong(name, "names a Java class, which this controller cannot run", remedy)

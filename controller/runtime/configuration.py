@@ -17,6 +17,7 @@ from lethe.adapters.config_common import (
     read_journal_topic,
 )
 from lethe.adapters.config_http import read_http
+from lethe.adapters.config_java_policies import check_java_policies
 from lethe.adapters.config_limits import read_limits
 from lethe.adapters.config_listeners import (
     PROTOCOL_MAP,
@@ -35,7 +36,7 @@ from lethe.controller.core.pace_memory import PaceLimits
 from lethe.controller.core.topic_policy import TopicPolicy
 from lethe.controller.runtime.config_client_changes import (
     CLIENT_CHANGES,
-    check_java_policies,
+    JAVA_POLICIES,
     read_policy,
     read_quota_window_s,
 )
@@ -319,7 +320,7 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
     check_inter_broker_listener(values)
-    check_java_policies(values)
+    check_java_policies(values, JAVA_POLICIES)
     listeners, advertised = _listeners(values)
     config = ControllerConfig(
         controller_id=BrokerId(read_id(values)),

@@ -256,10 +256,15 @@ async def test_without_zookeeper_nothing_is_done(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-async def test_a_write_whose_outcome_is_unknown_is_not_answered_as_done(scene: Scene, applied: bool) -> None:
+async def test_a_write_whose_outcome_is_unknown_is_not_answered_as_done(
+    scene: Scene, applied: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     scene.session.lose_next_reply(applied=applied)
     assert await scene.alter(of_topic(RETENTION)) == [("t", "UNKNOWN_SERVER_ERROR", None)]
     assert (scene.config(OF_T) is not None) is applied
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert said.startswith("whether ")
+    assert " is unknown: " in said
 
 
 async def test_the_log_names_the_settings_and_no_value(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -190,7 +190,7 @@ REFUSED = [
     ((change("log.roll.ms", "1h"),), "Invalid value 1h for configuration log.roll.ms: Not a number of type LONG"),
     (
         (change(GRACE, "x"),),
-        f"Invalid value x for configuration {GRACE}: 'x' is not a pattern and a duration, such as orders.*:24h",
+        f"Invalid value for configuration {GRACE}: 'x' is not a pattern and a duration, such as orders.*:24h",
     ),
     ((change(THROTTLE, "1"), gone(THROTTLE)), "Error due to duplicate config keys"),
     ((change(THROTTLE, None), change("a", None)), f"Null value not supported for : {THROTTLE}, a"),

@@ -67,7 +67,7 @@ def test_a_controller_that_clients_reach_does_not_start_without_the_policies_of_
         load(LISTENERS + CREATE + ALTER, tmp_path)
     first, second = str(refused.value).splitlines()
     assert first.endswith(
-        "create.topic.policy.class.name='com.example.Names': names a Java class, which this controller cannot run; use "
+        "create.topic.policy.class.name='com.example.Names': names a Java class, which Lethe cannot run; use "
         "lethe.policy.topic.names, lethe.policy.partitions.max and lethe.policy.replication.factor.min, remove the "
         "line, or set lethe.policy.java.ignore=true to start without the policy"
     )
@@ -78,7 +78,7 @@ def test_it_does_if_it_is_told_to_and_says_so(tmp_path: Path) -> None:
     config = load(LISTENERS + CREATE + "lethe.policy.java.ignore=true", tmp_path)
     (warning,) = [each for each in config.warnings if "policy" in each]
     assert warning.endswith(
-        "create.topic.policy.class.name is ignored, as lethe.policy.java.ignore says: this controller does not run it"
+        "create.topic.policy.class.name is ignored, as lethe.policy.java.ignore says: Lethe does not run it"
     )
 
 
