@@ -255,17 +255,24 @@ def alteration_answer(
         data.append(
             {
                 "topic": change.name,
-                "altered": outcome.problem is None and change.is_changed and not dry_run,
+                "altered": _is_altered(change, outcome, dry_run=dry_run),
                 "dry_run": dry_run,
                 "problem": outcome.problem,
                 "partitions_before": change.before,
                 "added": {str(p): None if replicas is None else [*replicas] for p, replicas in change.added.items()},
-                "config": None if change.config is None else {**change.config},
+                "config": None if change.config is None or outcome.is_unknown else {**change.config},
                 "without_leader": [*waiting],
             }
         )
     code = exit_of(outcomes)
     return Answer(data, tuple(lines), exit=Exit.TIMED_OUT if leaderless and code is Exit.OK else code)
+
+
+def _is_altered(change: Altered, outcome: Outcome, *, dry_run: bool) -> bool | None:
+    """Return None where it is unknown, or where a part was changed (`was_done`) and another one refused."""
+    if outcome.problem is not None and (outcome.is_unknown or outcome.was_done):
+        return None
+    return outcome.problem is None and change.is_changed and not dry_run
 
 
 def _lines(change: Altered, outcome: Outcome, *, dry_run: bool) -> list[str]:

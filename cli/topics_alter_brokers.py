@@ -23,7 +23,6 @@ from lethe.cli.answer import Answer
 from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.topics_alter import KEYS_MOVE, Altered, alteration_answer
-from lethe.protocol.counting import listed
 from lethe.protocol.kafka.admin import GrowableTopic
 from lethe.protocol.kafka.queries import MetadataPartition, MetadataResponse
 from lethe.protocol.vocabulary import TopicPartition
@@ -74,18 +73,18 @@ async def _changed(
     to_grow = [each for name, each in growing.items() if outcomes[name].problem is None]
     if not to_grow:
         return outcomes
+    done = [] if validate_only else [name for name in to_set if outcomes[name].problem is None]
     try:
         grown = await add_partitions(cluster, to_grow, validate_only=validate_only)
     except (Refusal, ClientError, ProtocolError) as failed:
-        done = [] if validate_only else [name for name in to_set if outcomes[name].problem is None]
-        if not done:
+        if validate_only or not to_set:
             raise
-        code = failed.exit if isinstance(failed, Refusal) else Exit.UNREACHABLE
-        raise Refusal(f"{failed}; the settings of {listed(done, 3)} were changed", code) from failed
+        # What became of the settings is known by now, and has to be said as well.
+        grown = {each.name: Outcome(each.name, str(failed), is_unknown=True) for each in to_grow}
     for name, outcome in grown.items():
-        has_settings = outcome.problem is not None and name in to_set and not validate_only
-        problem = f"{outcome.problem}; its settings were changed" if has_settings else outcome.problem
-        outcomes[name] = replace(outcome, problem=problem)
+        is_half = outcome.problem is not None and name in done
+        problem = f"{outcome.problem}; its settings were changed" if is_half else outcome.problem
+        outcomes[name] = replace(outcome, problem=problem, was_done=is_half or outcome.was_done)
     return outcomes
 
 

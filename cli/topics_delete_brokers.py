@@ -104,7 +104,9 @@ def _said(outcome: Outcome, asked: Asked) -> str | None:
     """Return what the controller said of the deletion, for programs; None where `problem` says it."""
     if outcome.problem is not None:
         return None
-    return "in progress" if outcome.name in asked.late else "deleted"
+    if outcome.was_done:
+        return "unknown topic"
+    return "timed out" if outcome.name in asked.late else "deleted"
 
 
 def _asked_lines(asked: Asked, detail: Detail) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def _asked_lines(asked: Asked, detail: Detail) -> tuple[str, ...]:
     late = [each for each in fine if each.name in asked.late]
     groups = (
         ("deleted, says the controller", [each for each in fine if not each.was_done and each not in late]),
-        ("gone already", [each for each in fine if each.was_done]),
+        ("gone already, says the controller", [each for each in fine if each.was_done]),
         ("not deleted in the time of the request, and may be later", late),
     )
     lines: list[str] = []

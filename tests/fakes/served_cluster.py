@@ -114,6 +114,8 @@ class ServedCluster:
     leaderless: bool = False
     loses_answers: bool = False
     """The controller closes the connection instead of answering."""
+    loses_partitions: bool = False
+    """The same, only where partitions are to be added."""
     on_create: Callable[[], None] = lambda: None
     """Called where topics are created, before the answer."""
     changes: int = 0
@@ -204,7 +206,8 @@ class ServedCluster:
         return DescribeLogDirsResponse((LogDir(0, "/data", rows),))
 
     def _administer(self, broker: int, request: TopicRequest) -> Response | Close:
-        if self.loses_answers:
+        is_growth = isinstance(request, CreatePartitionsRequest) and not request.validate_only
+        if self.loses_answers or (self.loses_partitions and is_growth):
             return Close("told to")
         if broker != self.controller or self.not_controller:
             self.not_controller = max(self.not_controller - 1, 0)

@@ -296,6 +296,22 @@ async def test_settings_that_were_changed_are_said_where_partitions_were_not() -
     assert answer.lines[0].endswith("; its settings were changed")
 
 
+async def test_settings_are_said_where_nobody_answers_about_partitions() -> None:
+    kafka = served()
+    kafka.settings_failed = {"bills": (ErrorCode.UNKNOWN_SERVER_ERROR, None)}
+    kafka.loses_partitions = True
+    wanted = TopicChangeRequest(("orders", "bills"), 3, config={"segment.ms": "9"})
+    async with cluster_of(kafka) as cluster:
+        answer = await client_alteration(cluster, wanted)
+    assert answer.exit is Exit.UNREACHABLE
+    first, second = answer.lines
+    assert first.startswith("whether the controller did add partitions to orders is unknown")
+    assert first.endswith("; its settings were changed")
+    assert second == "whether topic bills was changed is unknown: UNKNOWN_SERVER_ERROR"
+    data: Any = answer.data
+    assert [(each["altered"], each["config"]) for each in data] == [(None, None), (None, None)]
+
+
 async def test_an_answer_that_is_lost_leaves_settings_unknown() -> None:
     kafka = served()
     kafka.loses_answers = True

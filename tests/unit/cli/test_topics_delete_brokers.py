@@ -131,7 +131,7 @@ async def test_a_deletion_that_takes_longer_is_not_called_done() -> None:
     assert answer.lines == ("Topic bills is not deleted in the time of the request, and may be later.",)
     assert answer.exit is Exit.TIMED_OUT
     data: Any = answer.data
-    assert (data[0]["deleted"], data[0]["controller_says"]) == (None, "in progress")
+    assert (data[0]["deleted"], data[0]["controller_says"]) == (None, "timed out")
 
 
 async def test_a_request_without_an_answer_is_unknown_and_not_sent_again() -> None:
@@ -168,7 +168,9 @@ async def test_a_controller_that_lost_control_may_have_deleted() -> None:
     kafka.loses_control = True
     async with cluster_of(kafka) as cluster:
         answer = await brokers_deletion(cluster, BrokersDeletion(("bills",)))
-        assert (answer.lines, answer.exit) == (("Topic bills is gone already.",), Exit.OK)
+        assert (answer.lines, answer.exit) == (("Topic bills is gone already, says the controller.",), Exit.OK)
+        data: Any = answer.data
+        assert (data[0]["deleted"], data[0]["controller_says"]) == (None, "unknown topic")
     kafka.not_controller = 10_000
     async with cluster_of(kafka, timeout_ms=600) as cluster:
         with pytest.raises(Refusal, match="whether a controller did delete orders is unknown: .* NOT_CONTROLLER"):
