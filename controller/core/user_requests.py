@@ -84,8 +84,12 @@ def alter(step: StepContext, task: AlterRequestedUsers) -> None:
     if task.left is not None:
         _read(step, task, list(task.rows), task.left)
         return
-    if (too_many := user_rules.too_many(request.changes)) is not None:
-        requests.answer(step, task.key, error_response(request, ErrorCode.INVALID_REQUEST, too_many))
+    if (too_many := user_rules.too_many(request.changes, "change")) is not None:
+        # The reason in each row would make the answer far larger than its request.
+        names = sorted({each.name for each in request.changes})
+        whys = (too_many, *(None for _ in names[1:]))
+        rows = tuple(AlteredUser(name, ErrorCode.INVALID_REQUEST, why) for name, why in zip(names, whys, strict=True))
+        requests.answer(step, task.key, AlterUserScramCredentialsResponse(rows))
         return
     refused = user_rules.refused_users(request)
     users = dict.fromkeys(each.name for each in request.changes if each.name not in refused)
@@ -185,7 +189,7 @@ def describe(step: StepContext, task: DescribeRequestedUsers) -> None:
     users = request.users
     if not users:
         step.read((GetChildren(paths.CONFIG_USERS),), UsersListed(task.key))
-    elif (too_many := user_rules.too_many(users)) is not None:
+    elif (too_many := user_rules.too_many(users, "user")) is not None:
         # A row for each name would make the answer far larger than its request.
         response = DescribeUserScramCredentialsResponse((), ErrorCode.INVALID_REQUEST, too_many)
         requests.answer(step, task.key, response)

@@ -39,11 +39,11 @@ MOST_USERS: Final = 10_000
 NO_NAME: Final = "Username must not be empty"
 
 
-def too_many(asked: Sized) -> str | None:
-    """Return why a request about so many users or changes is refused; None if it is not."""
+def too_many(asked: Sized, what: str) -> str | None:
+    """Return why a request about so many things (`what`: "user" or "change") is refused; None if it is not."""
     if len(asked) <= MOST_USERS:
         return None
-    return f"The request is about {counted(len(asked), 'user')}, and one request may be about {MOST_USERS:,} at most."
+    return f"The request has {counted(len(asked), what)}, and one request may have {MOST_USERS:,} at most."
 
 
 def refused_users(request: AlterUserScramCredentialsRequest) -> dict[str, AlteredUser]:

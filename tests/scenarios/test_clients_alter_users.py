@@ -239,10 +239,11 @@ def test_users_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_about_too_many_users_is_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_rules, "MOST_USERS", 2)
     world = cluster()
-    words = "The request is about 3 users, and one request may be about 2 at most."
-    refused = [(name, "INVALID_REQUEST", words) for name in ("u", "v", "w")]
-    assert rows_of(world.ask(altered(upsert("u"), ScramDeletion("v", 2), ScramDeletion("w", 2)), 0)) == refused
+    words = "The request has 3 changes, and one request may have 2 at most."
+    refused = [("u", "INVALID_REQUEST", words), ("v", "INVALID_REQUEST", None)]
+    assert rows_of(world.ask(altered(upsert("u"), ScramDeletion("v", 1), ScramDeletion("v", 2)), 0)) == refused
     assert stored(world, "u") is None
+    words = "The request has 3 users, and one request may have 2 at most."
     answer = DescribeUserScramCredentialsResponse((), ErrorCode.INVALID_REQUEST, words)
     assert described(world, "a", "b", "c") == answer
     assert rows_of(world.ask(altered(upsert("u"), upsert("v")), 0)) == [("u", "NONE", None), ("v", "NONE", None)]
