@@ -54,17 +54,18 @@ def check_growth(
     return dict(enumerate(placed(brokers, added, len(first), start, start, len(existing)), start=len(existing)))
 
 
-def _added(topic: GrowableTopic, existing: Mapping[int, ReplicaAssignment]) -> int:
-    if topic.total < len(existing):
+def _added(topic: GrowableTopic, assigned: Mapping[int, ReplicaAssignment]) -> int:
+    existing = len(assigned)
+    if topic.total < existing:
         raise RowRefused(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {len(existing)} partitions, which is higher than the requested {topic.total}.",
+            f"Topic currently has {existing} partitions, which is higher than the requested {topic.total}.",
         )
-    if topic.total == len(existing):
-        raise RowRefused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {len(existing)} partitions.")
+    if topic.total == existing:
+        raise RowRefused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partitions.")
     # They may differ, and have fewer replicas than the new partitions would: the bound is not exact.
-    check_room(topic.total, min(len(each.replicas) for each in existing.values()))
-    return topic.total - len(existing)
+    check_room(topic.total, min(len(each.replicas) for each in assigned.values()))
+    return topic.total - existing
 
 
 def _given(
