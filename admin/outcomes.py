@@ -21,8 +21,8 @@ CONFLICTS: Final = (ZkError.BAD_VERSION, ZkError.NODE_EXISTS, ZkError.NO_NODE)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of one write. `problem` is None where it is done, now or (`was_done`) before. `is_unknown`: the reply was
-    lost, so it may be done."""
+    """Outcome of one write. `problem` is None where it is done, now or (`was_done`) before; with both, a part of it is
+    done. `is_unknown`: the reply was lost, so it may be done."""
 
     name: str
     problem: str | None = None

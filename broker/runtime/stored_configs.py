@@ -112,13 +112,13 @@ class StoredConfigs:
             return None
 
     def _noted(self, found: AlterationStep) -> Iterable[AlteredResource]:
-        for resource, why in found.faults:
+        sentences = (
+            ("the configuration of {} is not altered for a client: {}", found.faults),
+            ("whether the configuration of {} was altered for a client is unknown: {}", found.unknown),
+        )
+        for sentence, resource, why in ((words, *each) for words, problems in sentences for each in problems):
             shown = str(resource.resource)[:MAX_PATH_SHOWN]
-            self._failures.note((shown, why), f"the configuration of {shown} is not altered for a client: {why}")
-        for resource, why in found.unknown:
-            shown = str(resource.resource)[:MAX_PATH_SHOWN]
-            sentence = f"whether the configuration of {shown} was altered for a client is unknown: {why}"
-            self._failures.note((shown, why), sentence)
+            self._failures.note((shown, why), sentence.format(shown, why))
         return found.rows
 
 

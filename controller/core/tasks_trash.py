@@ -204,12 +204,12 @@ class PurgedSettingsRead:
 
 
 class PurgedEnd(NamedTuple):
-    """The write that ends a topic's stay: its operations from `settings` on restore the settings. `request` is the
-    version of the request for it, if any: its operation is the one before."""
+    """The write that ends a topic's stay: its operations from `settings` on restore the settings, if any do. `request`
+    is the version of the request for it, if any: its operation is the one before."""
 
     request: int | None
     settings: int
-    operations: int
+    has_settings: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequ
         if _may_be_marked(step, name):
             end, settings = _end(step.context, found, name, version), _settings(step, found, name, outcome)
             groups.append((*end, *settings))
-            ends[name] = PurgedEnd(version, len(end), len(end) + len(settings))
+            ends[name] = PurgedEnd(version, len(end), has_settings=bool(settings))
     if groups:
         step.write(groups, TopicsPurged(ends))
 
@@ -152,7 +152,7 @@ def _put_off(step: StepContext, name: str, end: PurgedEnd, failed: GroupFailed) 
     found = step.context.cluster.trash.topics.get(name)
     has_changed = at >= end.settings and error in (ZkError.BAD_VERSION, ZkError.NO_NODE, ZkError.NODE_EXISTS)
     # Of a write that is refused as a whole, the settings may be what makes it too large.
-    is_about_settings = at >= end.settings or (at < 0 and end.settings < end.operations)
+    is_about_settings = end.has_settings and (at < 0 or at >= end.settings)
     if has_changed:
         why = "its settings have changed meanwhile"
     elif is_about_settings:
