@@ -66,14 +66,16 @@ async def _changed(
 ) -> dict[str, Outcome]:
     """Change the settings and then the number of partitions, or only ask whether that would be done."""
     outcomes = {name: Outcome(name, was_done=True) for name in rows}
-    to_set = [name for name, row in rows.items() if row.config != row.config_before]
+    # Asked for where nothing seems to change, too: the broker that showed the settings may be behind the cluster.
+    to_set = [*rows] if wanted.config or wanted.delete_config else []
     if to_set:
         change = (to_set, wanted.config, wanted.delete_config)
         outcomes |= await alter_settings(cluster, *change, validate_only=validate_only)
     to_grow = [each for name, each in growing.items() if outcomes[name].problem is None]
     if not to_grow:
         return outcomes
-    done = [] if validate_only else [name for name in to_set if outcomes[name].problem is None]
+    changed = [name for name in to_set if rows[name].config != rows[name].config_before]
+    done = [] if validate_only else [name for name in changed if outcomes[name].problem is None]
     try:
         grown = await add_partitions(cluster, to_grow, validate_only=validate_only)
     except (Refusal, ClientError, ProtocolError) as failed:

@@ -54,6 +54,13 @@ async def test_topics_live_and_die(
             assert grown.exit is Exit.OK, grown
             described: Any = (await shown_description(brokers, ["orders"])).data
             assert (described[0]["partition_count"], described[0]["config"]) == (5, {"retention.ms": "60000"})
+            longer = TopicChangeRequest(("orders",), config={"segment.ms": "90000"}, delete_config=("retention.ms",))
+            altered = await client_alteration(brokers, longer)
+            assert altered.exit is Exit.OK, altered
+            described = (await shown_description(brokers, ["orders"])).data
+            assert described[0]["config"] == {"segment.ms": "90000"}
+            same = await client_alteration(brokers, TopicChangeRequest(("orders",), config={"segment.ms": "90000"}))
+            assert same.lines == ("Topic orders is already as requested.",)
             deleted = await brokers_deletion(brokers, BrokersDeletion(("orders",), wait=True, timeout_ms=300_000))
             assert deleted.exit is Exit.OK, deleted
             assert (await shown_listing(brokers)).lines == ()
