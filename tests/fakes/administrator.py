@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.kafka.client_errors import ClientError
 from lethe.protocol.kafka.admin import DeletableTopic, DeleteTopicsRequest, DeleteTopicsResponse
+from lethe.protocol.kafka.admin_configs import (
+    AlterableResource,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -77,6 +82,23 @@ async def delete_topics(address: Address, names: tuple[str, ...], chunk: int) ->
                 await asyncio.sleep(PAUSE_S)
     finally:
         await client.close()
+
+
+async def alter_configs(client: Administrator, resources: Sequence[AlterableResource]) -> set[str]:
+    """Have the settings changed; return the names of what exists. A change whose answer is lost is asked for again."""
+    left = {each.name: each for each in resources}
+    errors: dict[str, int] = {}
+    while left:
+        answer = await client.ask(IncrementalAlterConfigsRequest(tuple(left.values())), AlterConfigsResponse)
+        rows = {} if answer is None else {row.name: row.error for row in answer.resources}
+        errors |= {name: error for name, error in rows.items() if error not in LOST}
+        left = {name: each for name, each in left.items() if name not in errors}
+        if left:
+            await client.close()
+            await asyncio.sleep(PAUSE_S)
+    others = {name: e for name, e in errors.items() if e not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    assert not others, others
+    return {name for name, error in errors.items() if error == ErrorCode.NONE}
 
 
 async def move_partitions(client: Administrator, targets: Targets) -> set[TopicPartition]:

@@ -1,7 +1,7 @@
 """Half of a busy cluster is deleted while all of it is being moved and its controllers are killed: nothing is left.
 
 The moves are in `/admin/reassign_partitions`, or come from a client that sends them as Cruise Control does: in batches,
-each when the one before it has ended, and some are cancelled.
+each when the one before it has ended, and some are cancelled. It throttles what moves, and ends that after each batch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -17,14 +17,29 @@ import pytest
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_plans import TopicPlan
-from lethe.admin.topic_znodes import create_topics, mark_for_deletion
+from lethe.admin.topic_znodes import create_topics, live_brokers, mark_for_deletion
 from lethe.cluster.local import ClusterSettings, LocalCluster
+from lethe.protocol.kafka.admin_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    AlterOperation,
+)
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Children, Create, Data, GetChildren, GetData, MultiDone
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
-from tests.fakes.administrator import Address, Administrator, cancel_moves, delete_topics, move_partitions, moving
+from tests.fakes.administrator import (
+    Address,
+    Administrator,
+    alter_configs,
+    cancel_moves,
+    delete_topics,
+    move_partitions,
+    moving,
+)
 from tests.fakes.listed_controller import address_of
 
 pytestmark = [
@@ -153,10 +168,79 @@ async def test_500_topics_deleted_while_2000_partitions_move_and_the_controller_
         await nothing_left_over(cluster, session)
 
 
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+REPLICAS: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def throttled_replicas(partitions: Iterable[int]) -> dict[str, tuple[str, ...]]:
+    """Settings of a topic: what these partitions are read from, and what they are written to."""
+    numbers = tuple(partitions)
+    return {
+        setting: tuple(f"{n}:{broker}" for n in numbers for broker in side(n))
+        for setting, side in zip(REPLICAS, (before, after), strict=True)
+    }
+
+
+async def settings(session: ZooKeeperSession, *at: str) -> list[dict[str, str]]:
+    found = await session.read([GetData(path) for path in at])
+    return [
+        znodes.decode_config(path, outcome.data if isinstance(outcome, Data) else None)
+        for path, outcome in zip(at, found, strict=True)
+    ]
+
+
+class Throttles:
+    """Kafka's throttles of reassignments, in ZooKeeper and by requests: a rate at each broker, which is asked for it
+    itself, and the replicas that move in the settings of their topics, which the controller is asked for."""
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+
+    async def set_rates(self, operation: AlterOperation, rate: str | None) -> None:
+        brokers, _ = await live_brokers(self._session)
+        for broker in brokers:
+            host, port = broker.endpoints[0].host, broker.endpoints[0].port
+
+            async def address(at: tuple[str, int] = (host, port)) -> tuple[str, int]:
+                return at
+
+            client = Administrator(address)
+            try:
+                changes = tuple(AlterableConfig(name, rate, operation) for name in RATES)
+                await alter_configs(client, [AlterableResource(BROKER_RESOURCE, str(broker.id), changes)])
+            finally:
+                await client.close()
+            (now,) = await settings(self._session, paths.config_broker(broker.id))
+            assert [now.get(name) for name in RATES] == [rate, rate], (broker.id, now)
+
+    async def begin(self, client: Administrator, batch: Collection[TopicPartition]) -> None:
+        """Throttle what is going to move, beside what is throttled already."""
+        changed = sorted(await self._change(client, batch, AlterOperation.APPEND))
+        # A doomed topic may be gone by now.
+        living = [name for name in changed if name not in DOOMED]
+        for name, now in zip(living, await settings(self._session, *map(paths.config_topic, living)), strict=True):
+            for setting, asked in throttled_replicas(tp.partition for tp in batch if tp.topic == name).items():
+                assert set(asked) <= set(now.get(setting, "").split(",")), (name, now)
+
+    async def end(self, client: Administrator, batch: Collection[TopicPartition]) -> None:
+        await self._change(client, batch, AlterOperation.SUBTRACT)
+
+    async def _change(
+        self, client: Administrator, batch: Collection[TopicPartition], operation: AlterOperation
+    ) -> set[str]:
+        resources = []
+        for name in dict.fromkeys(tp.topic for tp in batch):
+            asked = throttled_replicas(tp.partition for tp in batch if tp.topic == name)
+            changes = (AlterableConfig(setting, ",".join(values), operation) for setting, values in asked.items())
+            resources.append(AlterableResource(TOPIC_RESOURCE, name, tuple(changes)))
+        return await alter_configs(client, resources)
+
+
 class Rebalance:
     """Moves every partition, a batch at a time; each third one of a batch is sent back at once."""
 
-    def __init__(self, partitions: Mapping[str, int], batches: int) -> None:
+    def __init__(self, partitions: Mapping[str, int], batches: int, throttles: Throttles) -> None:
+        self._throttles = throttles
         by_number = sorted((n, name) for name, count in partitions.items() for n in range(count))
         self._partitions = [TopicPartition(name, number) for number, name in by_number]
         self._size = -(-len(self._partitions) // batches)
@@ -171,9 +255,11 @@ class Rebalance:
 
     async def run(self, address: Address) -> None:
         client = Administrator(address)
+        await self._throttles.set_rates(AlterOperation.SET, "100000000")
         try:
             for batch in self._batches():
                 self.begun += 1
+                await self._throttles.begin(client, batch)
                 targets = {tp: after(tp.partition) for tp in batch}
                 # A reassignment puts the target first, also in its origin: Kafka's controller does the same.
                 origins = {tp: ReplicaAssignment(before(tp.partition)).reassign_to(targets[tp]).origin for tp in batch}
@@ -185,6 +271,8 @@ class Rebalance:
                     return await moving(client) == set()
 
                 await until(has_ended, f"nothing of batch {self.begun} moves any more", 60)
+                await self._throttles.end(client, batch)
+            await self._throttles.set_rates(AlterOperation.DELETE, None)
         finally:
             await client.close()
 
@@ -213,7 +301,7 @@ async def test_client_moves_partitions_while_topics_are_deleted_and_the_controll
         await create(session, partitions)
         doomed = tuple(name for name in partitions if name in DOOMED)
         living = tuple(name for name in partitions if name in LIVING)
-        rebalance = Rebalance(partitions, BATCHES)
+        rebalance = Rebalance(partitions, BATCHES, Throttles(session))
 
         async def address() -> tuple[str, int]:
             return address_of(await cluster.active_controller())
@@ -228,4 +316,7 @@ async def test_client_moves_partitions_while_topics_are_deleted_and_the_controll
         }
         # Some moves were cancelled, and some were not.
         assert {replicas == after(tp.partition) for tp, replicas in rebalance.asked.items()} == {True, False}
+        throttled = [*map(paths.config_topic, living), *map(paths.config_broker, BROKERS)]
+        for at, now in zip(throttled, await settings(session, *throttled), strict=True):
+            assert not {name: value for name, value in now.items() if value}, (at, now)
         await nothing_left_over(cluster, session)
