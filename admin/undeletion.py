@@ -79,10 +79,11 @@ async def purge(session: ZooKeeperSession, views: Sequence[TrashView], *, timeou
 
 async def wait_until_restored(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[TrashView]:
     """Wait until settings and offsets are restored, as far as groups without members take them; return what is left."""
+    pending = (TrashPhase.FREEZING, TrashPhase.RESTORING)
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
         left = await read_trash(session, names)
-        is_over = all(view.entry is None or view.entry.phase is not TrashPhase.RESTORING for view in left)
+        is_over = all(view.entry is None or view.entry.phase not in pending for view in left)
         if is_over or time.monotonic() >= deadline:
             return left
         await asyncio.sleep(POLL_MS / 1000)

@@ -49,7 +49,7 @@ from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
-from lethe.protocol.journal_trash import TRASHED
+from lethe.protocol.journal_trash import RESTORED, TRASHED
 from lethe.protocol.kafka.control import (
     StopReplicaPartition,
     StopReplicaRequest,
@@ -153,6 +153,8 @@ def resume(step: StepContext) -> None:
     for name, found in cluster.trash.topics.items():
         topic = cluster.topics.get(name)
         is_same = topic is not None and topic.id == found.entry.topic_id
+        if is_unknown(context, name):
+            continue
         if found.phase is not TrashPhase.TRASHED and not is_same:
             # Another controller has deleted it.
             gone.append((name, None))
@@ -167,6 +169,13 @@ def resume(step: StepContext) -> None:
         step.do(FreezeTopics(freezing))
     arm(step)
     look_soon(step)
+
+
+def is_unknown(context: Context, name: str) -> bool:
+    """Return whether the topic's znode is there and cannot be read: it may be of the topic that the entry is about."""
+    aside = context.cluster.quarantined_topics.get(name)
+    is_trashed = context.cluster.trash.in_phase(name, TrashPhase.TRASHED) is not None
+    return aside is not None and aside.cause is not CauseKind.NAME_RESERVED and not is_trashed
 
 
 def _announce_absence(step: StepContext) -> None:
@@ -305,7 +314,11 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
     for (name, entry), group, outcome in zip(task.entries, task.groups, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
             rest = _rest(step, name, group, outcome)
-            if rest is None:
+            if entry is not None and entry.phase is TrashPhase.RESTORING and outcome.error is ZkError.NO_NODE:
+                # Memory alone has the settings of a topic that stays.
+                trash.topics[name] = TrashedTopic(entry, step.now_ms)
+                restoring.append(name)
+            elif rest is None:
                 put_off(step, name, MOVING, outcome.error.name)
             elif rest:
                 rests[name] = rest
@@ -322,10 +335,14 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:
                 restoring.append(name)
+    restored = frozenset(name for name in task.restored if name in step.context.cluster.topics)
     if rests:
-        step.write(tuple(rests.values()), TrashWritten(tuple((name, None) for name in rests), tuple(rests.values())))
+        entries, groups = tuple((name, None) for name in rests), tuple(rests.values())
+        step.write(groups, TrashWritten(entries, groups, restored=restored))
     for name in removed:
-        trash.topics.pop(name, None)
+        found = trash.topics.pop(name, None)
+        if found is not None and name in restored:
+            record(step, name, RESTORED, found.entry)
     free_name(step, removed)
     marks = step.context.cluster.marks
     marked = tuple(name for name in removed if name in marks and marks[name].held_by is CauseKind.TRASH)

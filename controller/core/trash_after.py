@@ -35,7 +35,6 @@ from lethe.controller.core.tasks_trash import (
 from lethe.controller.core.trash import RESTORING, put_off
 from lethe.controller.core.trash_frozen import decoded, thawed
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.protocol.journal_trash import RESTORED
 from lethe.protocol.kafka.group_offsets import HAS_MEMBERS, CommittedOffset
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
@@ -210,10 +209,9 @@ def on_settings_to_restore_read(
         last = trash.entry_deletes(name, found.entry) if entry is None else (trash.entry_write(name, entry),)
         groups.append((*settings, *last))
         entries.append((name, entry))
-        if entry is None:
-            trash.record(step, name, RESTORED, found.entry)
     if groups:
-        step.write(groups, TrashWritten(tuple(entries), groups))
+        restored = frozenset(name for name, entry in entries if entry is None)
+        step.write(groups, TrashWritten(tuple(entries), groups, restored=restored))
     trash.arm(step)
 
 

@@ -32,7 +32,6 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.events import LogDirsDescribed
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.trash_memory import GivingWay, SeenDisks, SeenLogDir
-from lethe.protocol.journal_trash import GAVE_WAY
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import DescribableTopic, DescribeLogDirsRequest, LogDir
 from lethe.protocol.vocabulary import BrokerId
@@ -173,7 +172,7 @@ def _may_go(context: Context, name: str) -> bool:
     """Return whether nothing keeps the topic in the trash: a request, protection, or another topic of its name."""
     found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
     is_free = name not in context.cluster.quarantined_topics and trash_end.forbidden(context, name) is None
-    return found is not None and not found.is_asked and is_free
+    return found is not None and not (found.is_asked or found.is_requested) and is_free
 
 
 def _give_way(step: StepContext) -> None:
@@ -191,9 +190,8 @@ def _give_way(step: StepContext) -> None:
     numbers = tuple(number for number, saved in sorted(entry.partitions.items()) if broker in saved.replicas)
     usable, total = log_dir.usable_bytes, log_dir.total_bytes
     memory.disks.giving = GivingWay(
-        name, numbers, broker, log_dir.path, log_dir.topics[name], usable, since_ms=step.now_ms
+        name, entry.topic_id, numbers, broker, log_dir.path, log_dir.topics[name], usable, total, since_ms=step.now_ms
     )
-    trash.record(step, name, GAVE_WAY, entry, broker=broker, path=log_dir.path, usable_bytes=usable, total_bytes=total)
     trash_end.purge(step, {name: None})
 
 

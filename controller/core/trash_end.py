@@ -13,6 +13,7 @@ again. Settings that cannot be read or written are left, with a record. Its offs
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from lethe.controller.core import protection, trash
 from lethe.controller.core.context import Context
@@ -35,14 +36,18 @@ from lethe.controller.core.transitions import PartitionState
 from lethe.controller.core.trash import PURGING
 from lethe.controller.core.trash_frozen import decoded
 from lethe.controller.core.trash_memory import TrashedTopic
-from lethe.controller.core.trash_out import next_state, refuse, topic_creates
+from lethe.controller.core.trash_out import next_state, refuse, topic_creates, version_bytes, version_writes
 from lethe.controller.core.trash_settings import restored
-from lethe.protocol.journal_trash import EXPIRED, PURGED
+from lethe.protocol.journal import JsonValue
+from lethe.protocol.journal_trash import EXPIRED, GAVE_WAY, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
 from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, Operation, ReadOutcome, ZkError
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
-from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashPhase
+from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashEntry, TrashPhase
+
+VERSION_BYTES: Final = REQUEST_LIMIT_BYTES // 2
+"""How much of the write may raise the states' data versions."""
 
 
 def forbidden(context: Context, name: str) -> str | None:
@@ -54,7 +59,7 @@ def forbidden(context: Context, name: str) -> str | None:
 
 def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
     """Mark these topics of the trash for deletion. With each topic the version of the request for it, if any."""
-    chosen = {name: version for name, version in requests.items() if _may_be_marked(step, name)}
+    chosen = {name: version for name, version in requests.items() if _may_be_marked(step, name, version)}
     for name in chosen:
         step.context.cluster.trash.topics[name].is_asked = True
     if chosen:
@@ -71,7 +76,7 @@ def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequ
         if found is None:
             continue
         found.is_asked = False
-        if _may_be_marked(step, name):
+        if _may_be_marked(step, name, version):
             end, settings = _end(step.context, found, name, version), _settings(step, found, name, outcome)
             groups.append((*end, *settings))
             ends[name] = PurgedEnd(version, len(end), has_settings=bool(settings))
@@ -79,9 +84,9 @@ def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequ
         step.write(groups, TopicsPurged(ends))
 
 
-def _may_be_marked(step: StepContext, name: str) -> bool:
+def _may_be_marked(step: StepContext, name: str, version: int | None) -> bool:
     found = step.context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
-    if found is None or found.is_asked:
+    if found is None or found.is_asked or (version is None and found.is_requested):
         return False
     if (why := forbidden(step.context, name)) is not None:
         trash.put_off(step, name, PURGING, why)
@@ -93,8 +98,11 @@ def _end(context: Context, found: TrashedTopic, name: str, version: int | None) 
     """Return the writes that end the topic's stay. The last one is about the request, if there is one."""
     states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
     orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
+    # If it is spared, brokers that stayed up follow it. An older entry may take too many writes, and has to end.
+    versions = version_writes(name, states) if version_bytes(name, states) <= VERSION_BYTES else ()
     return (
         *topic_creates(name, found.entry, states),
+        *versions,
         Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
         *trash.entry_deletes(name, found.entry),
         *(() if version is None else (Delete(paths.request(name), version),)),
@@ -130,8 +138,7 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
         else:
             if (found := memory.topics.pop(name, None)) is not None:
                 memory.ending[name] = found.entry.topic_id
-                how = EXPIRED if step.now_ms >= found.entry.until_ms else PURGED
-                trash.record(step, name, how, found.entry)
+                _record_end(step, name, found.entry)
             purged.append(name)
     if refusals:
         refuse(step, refusals)
@@ -140,6 +147,15 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
         drop_markers(step, purged)
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
     trash.arm(step)
+
+
+def _record_end(step: StepContext, name: str, entry: TrashEntry) -> None:
+    giving = step.context.cluster.trash.disks.giving
+    if giving is not None and (giving.topic, giving.topic_id) == (name, entry.topic_id):
+        usable, total = giving.usable_bytes, giving.total_bytes
+        disk: dict[str, JsonValue] = {"broker": giving.broker, "path": giving.path}
+        trash.record(step, name, GAVE_WAY, entry, **disk, usable_bytes=usable, total_bytes=total)
+    trash.record(step, name, EXPIRED if step.now_ms >= entry.until_ms else PURGED, entry)
 
 
 def _is_taken(end: PurgedEnd, failed: GroupFailed) -> bool:

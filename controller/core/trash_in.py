@@ -79,6 +79,15 @@ def let_go(step: StepContext, names: Sequence[str]) -> None:
     trash.thaw(step, tuple(found.items()))
 
 
+def thaw_unmarked(step: StepContext, names: Sequence[str]) -> None:
+    """Switch retention on again for those of these topics, on their way in, that are marked no more: an earlier attempt
+    has failed, or the topic's znode could not be read then."""
+    cluster = step.context.cluster
+    entries = {name: cluster.trash.topics[name].entry for name in names if name not in cluster.marks}
+    here = {name: topic.id for name in entries if (topic := cluster.topics.get(name)) is not None}
+    trash.thaw(step, [(name, entry) for name, entry in entries.items() if here.get(name) == entry.topic_id])
+
+
 def freeze(step: StepContext, task: FreezeTopics) -> None:
     """Read the settings of topics that have no entry yet; the others continue by the timer."""
     cluster = step.context.cluster

@@ -46,7 +46,8 @@ class TrashedTopic:
     leaves_settings: bool = False
     """ZooKeeper does not take its settings: it ends without them."""
     is_requested: bool = False
-    """Its return or end failed: requests are read again when the next attempt is due, before anything deletes it."""
+    """Its return or end has to wait: requests are read again when the next attempt is due. Nothing deletes it before
+    they are read."""
     frozen_version: int | None = None
     """On the way in: the version of the settings with which retention is off; None: it is not, or not known."""
     frozen_again: FrozenAgain | None = None
@@ -105,6 +106,7 @@ class GivingWay:
     """A topic that left the trash for a full disk. The next one waits until its bytes are gone there."""
 
     topic: str
+    topic_id: TopicId
     partitions: tuple[int, ...]
     """Those with a replica on the broker."""
     broker: BrokerId
@@ -112,6 +114,7 @@ class GivingWay:
     size_bytes: int
     usable_bytes: int
     """How much was free before."""
+    total_bytes: int
     since_ms: int
     deleted_since_ms: int | None = None
     """Since when the broker does not list the topic there any more, its deletion has ended, or the broker is away."""

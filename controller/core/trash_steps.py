@@ -22,20 +22,19 @@ def due(step: StepContext) -> None:
     names: dict[TrashPhase, list[str]] = {each: [] for each in TrashPhase}
     for name, found in memory.topics.items():
         if not found.is_asked and trash.due_at_ms(context, found) <= step.now_ms:
-            names[found.phase].append(name)
+            if not trash.is_unknown(context, name):
+                names[found.phase].append(name)
             # Whatever the step does, it is not repeated at once.
             found.retry_at_ms = step.now_ms + context.config.retry_max_ms
     back = (*names[TrashPhase.RESTORING], *names[TrashPhase.OFFSETS])
     if back:
         step.do(RestoreOffsets(back))
-    requested = tuple(name for name in names[TrashPhase.TRASHED] if memory.topics[name].is_requested)
-    for name in requested:
-        memory.topics[name].is_requested = False
-    if requested:
+    if any(memory.topics[name].is_requested for name in names[TrashPhase.TRASHED]):
         step.do(ReadTopicRequests())
+    trash_in.thaw_unmarked(step, names[TrashPhase.FREEZING])
     if context.cluster.paused is None:
         trash_in.frozen(step, names[TrashPhase.FREEZING])
-        trash_end.purge(step, dict.fromkeys(name for name in names[TrashPhase.TRASHED] if name not in requested))
+        trash_end.purge(step, dict.fromkeys(names[TrashPhase.TRASHED]))
         if again:
             step.do(FreezeTopics(again))
     trash_disks.due(step)

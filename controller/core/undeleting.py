@@ -20,10 +20,10 @@ unless something holds the topic: a pause, the pace, or a reassignment. A reques
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import trash_end, trash_out
+from lethe.controller.core import trash, trash_end, trash_out
 from lethe.controller.core.context import Context
 from lethe.controller.core.holding import drop_markers
 from lethe.controller.core.step_context import StepContext
@@ -69,6 +69,8 @@ def on_requests_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> No
     """Read the requests, and the markers of their topics."""
     listed = outcomes[1]
     names = listed.names if isinstance(listed, Children) else ()
+    if isinstance(listed, Children) or is_absent(listed):
+        _no_more_awaited(step, (name for name in step.context.cluster.trash.topics if name not in names))
     if names:
         reads = (read for name in names for read in (GetData(paths.request(name)), GetData(paths.delete_topic(name))))
         step.read(reads, TopicRequestsRead(names))
@@ -77,6 +79,8 @@ def on_requests_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> No
 def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Carry out each request, or write the refusal into it."""
     found: dict[str, _Asked] = {}
+    is_read = dict(zip(task.topics, map(read_error, outcomes[::2]), strict=True))
+    _no_more_awaited(step, (name for name, error in is_read.items() if error is None))
     for name, requested, marker in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
         if not isinstance(requested, Data):
             continue
@@ -93,6 +97,15 @@ def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Seque
     _answer(step, {name: asked for name, asked in found.items() if name not in purged and name not in back})
     trash_end.purge(step, purged)
     trash_out.look(step, back)
+
+
+def _no_more_awaited(step: StepContext, names: Iterable[str]) -> None:
+    """Requests for these topics in the trash are read, or there are none: what waited for them goes on."""
+    topics = step.context.cluster.trash.topics
+    for name in names:
+        if name in topics:
+            topics[name].is_requested = False
+    trash.arm(step)
 
 
 class _Asked(NamedTuple):

@@ -1,8 +1,8 @@
 """Keep the tables current: a query of Structured Streaming whose micro-batches do what the batch job does.
 
 The lake is locked only during a micro-batch, so that `lethe pipeline run` can run in between; the checkpoint is always
-locked, so that it has one stream. A batch waits while another process holds the lake. On a request to stop, the stream
-ends between two batches.
+locked, so that it has one stream. The stream's beginning and each batch wait while another process holds the lake. On a
+request to stop, the stream ends between two batches.
 
 Spark starts no micro-batch without new lines. The thread that waits for the end of the query therefore recomputes
 periodically what depends on the time, never at the same time as a batch.
@@ -135,19 +135,26 @@ class Stream:
     _tailer: JournalTailer = field(default_factory=lambda: JournalTailer(()))
 
     def run(self) -> None:
-        """Run until all input is ingested, or `stopping`. Raises Locked, InputNotFound, LakeUnusable, FileSystemError
-        and StreamFailed."""
+        """Run until all input is ingested, or `stopping`. Raises Locked if another stream has the checkpoint, and
+        InputNotFound, LakeUnusable, FileSystemError and StreamFailed."""
         journals = require_local(self.spark, self.plan.journals, "journal")
         surveys = require_local(self.spark, self.plan.surveys, "survey")
         self._tailer = JournalTailer(journals)
-        with self.lake.writer("stream"):
-            pass  # Report another writer at the start; later, a batch waits for it.
+        try:
+            self._run_exclusively(self._complete_change)
+        except _Stopped:
+            return
         checkpoint = FileSystem(self.spark, self.plan.checkpoint or f"{self.lake.root}/{CHECKPOINT}")
         refuse_lake_as_checkpoint(checkpoint)
         checkpoint.make_directory(checkpoint.root)
         with acquire(checkpoint, "stream", "checkpoint"):
             self._checkpoint, self._surveys = checkpoint, list(surveys)
             self._await_end(self._start(self._line_stream(journals, surveys), checkpoint))
+
+    def _complete_change(self) -> None:
+        """Complete or discard what the lake's last writer left unfinished."""
+        with self.lake.writer("stream"):
+            pass
 
     def _line_stream(self, journals: tuple[str, ...], surveys: tuple[str, ...]) -> DataFrame:
         """Return (value, file, position, lost), streaming."""
@@ -213,7 +220,7 @@ class Stream:
 
     def _refresh_time_dependent(self) -> None:
         try:
-            self._run_exclusively(lambda batches: batches.refresh_time_dependent())
+            self._run_exclusively(lambda: self._batch_runner().refresh_time_dependent())
         except _Stopped:
             return
         except (FileSystemError, LakeUnusable):
@@ -227,7 +234,7 @@ class Stream:
         self._changed_at = time.monotonic()
         self.on_time_refresh()
 
-    def _run_exclusively(self, action: Callable[[MicroBatchRunner], T]) -> T:
+    def _run_exclusively(self, action: Callable[[], T]) -> T:
         """Run while no other thread and no other process writes to the lake. Raises _Stopped."""
         said = ""
         while True:
@@ -235,7 +242,7 @@ class Stream:
                 raise _Stopped
             try:
                 with self._lock:
-                    return action(self._batch_runner())
+                    return action()
             except Locked as error:
                 if said != str(error):
                     said = str(error)
@@ -261,7 +268,7 @@ class Stream:
 
     def _run_batch(self, rows: DataFrame, number: int, checkpoint: FileSystem) -> None:
         began = time.monotonic()
-        done = self._run_exclusively(lambda batches: batches.run(rows, number))
+        done = self._run_exclusively(lambda: self._batch_runner().run(rows, number))
         if done.counts.new or done.surveys or done.days:
             self._changed_at = time.monotonic()
         self.on_batch(

@@ -66,6 +66,7 @@ def follow(
     surveys: tuple[str, ...] = (),
     delay: datetime.timedelta = datetime.timedelta(days=7),
     max_files_per_day: int = 200,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> list[BatchProgress]:
     """Takes in what is there; what was told of each micro-batch."""
     told: list[BatchProgress] = []
@@ -77,7 +78,7 @@ def follow(
 
     files = Dying(spark, str(lake), dies_at, end)
     plan = StreamOptions((str(journal),), surveys, delay=delay, max_files_per_day=max_files_per_day)
-    Stream(spark, Lake(spark, str(lake), files), plan, lambda: NOW, tell).run()
+    Stream(spark, Lake(spark, str(lake), files), plan, lambda: NOW, tell, on_wait).run()
     return told
 
 

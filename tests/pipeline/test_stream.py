@@ -6,7 +6,7 @@ import datetime
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake, LakeUnusable
-from lethe.pipeline.io.lock import Locked
 from lethe.pipeline.io.stream_commits import STREAMS
 from lethe.pipeline.jobs import batch
 from lethe.pipeline.jobs.report import DayRange
@@ -144,12 +143,30 @@ def test_a_pause_is_told_though_nobody_was_elected(spark: SparkSession, tmp_path
     assert waits == ["lethe explain users", "lethe topics resume-deletions"]
 
 
+def test_a_stream_waits_for_another_writer_from_its_beginning_on(spark: SparkSession, tmp_path: Path) -> None:
+    lake, journal = tmp_path / "lake", tmp_path / "journal"
+    journal.mkdir()
+    (journal / "a.jsonl").write_bytes(FIRST[0])
+    waited_for: list[str] = []
+    with ExitStack() as other:
+        other.enter_context(Lake(spark, str(lake)).writer("another run"))
+
+        def end_other(reason: str) -> None:
+            waited_for.append(reason)
+            other.close()
+
+        (done,) = follow(spark, lake, journal, on_wait=end_other)
+    assert done.done.counts.new == 1
+    (reason,) = waited_for
+    assert "(another run)" in reason
+
+
 def test_what_a_stream_cannot_go_on_with_is_said(spark: SparkSession, tmp_path: Path) -> None:
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()
     (journal / "a.jsonl").write_bytes(FIRST[0])
-    with Lake(spark, str(lake)).writer("another run"), pytest.raises(Locked, match="another run"):
-        follow(spark, lake, journal)
+    with Lake(spark, str(lake)).writer("an earlier run"):
+        pass
     with pytest.raises(Killed):
         follow(spark, lake, journal, 0)
     (journal / "a.jsonl").unlink()

@@ -75,6 +75,18 @@ async def test_refused_request_of_an_earlier_command_is_replaced(session: FakeSe
     assert "has not answered" in answer.lines[0]
 
 
+async def test_settings_of_a_marked_topic_that_are_not_restored_yet_are_named(session: FakeSession) -> None:
+    await elect(session, 1001, admin="http://localhost:1")
+    await marked(session, "orders")
+    await session.ensure_path(paths.TRASH)
+    await apply(session, Create(paths.trashed("orders"), encode_trash(ENTRY.entering(TrashPhase.FREEZING, 2_000))))
+    command = asyncio.create_task(bringing_back(session, ["orders"], timeout_ms=300))
+    await requested(session, "orders")
+    await apply(session, Delete(paths.delete_topic("orders")), Delete(paths.request("orders")))
+    why = "Its settings and committed offsets are not restored yet: see `lethe topics trash list`."
+    assert (await command).lines == (f"Topic orders is no longer marked, and stays. {why}",)
+
+
 async def test_topic_that_is_marked_again_is_not_said_to_be_back(session: FakeSession) -> None:
     await elect(session, 1001, admin="http://localhost:1")
     await marked(session, "orders")

@@ -1,0 +1,213 @@
+"""The trash keeps what was to be kept, and says of it only what has happened.
+
+while                                              nothing is lost
+-------------------------------------------------  -----------------------------------------------------------------
+the topic's return waits                           a full disk does not get it
+its znode cannot be read                           its entry stays, with settings and offsets, for when it is repaired
+it is spared the end of its stay                   brokers that stayed up follow its next leader
+its way in is called off, and that fails           its retention is switched on again later
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
+from lethe.controller.core.events import Answer
+from lethe.protocol.journal_trash import BACK, RESTORED, TRASHED
+from lethe.protocol.kafka.control import LeaderAndIsrRequest
+from lethe.protocol.kafka.group_offsets import CommittedOffset
+from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
+from tests.fakes.one_controller import OneController
+from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.scenarios.test_trash import (
+    FREEZE_MS,
+    entry,
+    mark,
+    phase_of,
+    purge,
+    settings,
+    state_written,
+    told_of_trash,
+    trashed,
+    with_offsets_left,
+)
+from tests.scenarios.test_trash_disks import MINUTE_MS, Disks, gave_way, left, trash, wait
+from tests.scenarios.test_trash_settings import OWN, with_settings
+from tests.scenarios.test_undelete_marked import request
+
+SOON_MS = 5_000
+"""Brokers are asked for their log directories so long after one has registered."""
+
+
+def waiting_return(world: OneController, name: str) -> None:
+    """The topic is requested back; its retention has to be switched off again, and brokers get their time."""
+    world.write(Delete(paths.config_topic(name)))
+    request(world, name)
+    assert phase_of(world, name) is TrashPhase.TRASHED
+
+
+def restart_broker(world: OneController, broker: int) -> None:
+    world.stop_broker(broker)
+    world.run()
+    world.start_broker(broker)
+    world.run()
+
+
+def test_topic_whose_return_waits_does_not_give_way_to_a_full_disk() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2), b=(1, 2))
+    restart_broker(world, 3)
+    waiting_return(world, "a")
+    disks.usable[1] = 50
+    world.advance(SOON_MS)
+    assert [each.subject for each in gave_way(world)] == ["topic/b"]
+    world.advance(FREEZE_MS)
+    assert led(world, "a") == (1, 1, (1, 2))
+
+
+def test_topic_does_not_give_way_in_the_moment_in_which_its_request_is_read_again() -> None:
+    disks = Disks()
+
+    def third_is_silent(send: Send) -> Answer | None:
+        is_asked = send.broker == 3 and isinstance(send.request, DescribeLogDirsRequest)
+        return None if is_asked else disks(send)
+
+    world = trash(disks, a=(1, 2), b=(3, 2))
+    restart_broker(world, 2)
+    world.answer = third_is_silent
+    disks.usable[1] = 50
+    world.advance(SOON_MS)
+    waiting_return(world, "a")
+    assert world.context.cluster.trash.disks.ends_at_ms == world.now_ms + FREEZE_MS, "both are due at once"
+    world.advance(FREEZE_MS)
+    assert gave_way(world) == []
+    assert led(world, "a") == (1, 1, (1, 2))
+
+
+def test_topic_whose_request_is_withdrawn_while_it_waits_gives_way() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2))
+    waiting_return(world, "a")
+    world.write(Delete(paths.request("a")))
+    disks.usable[1] = 50
+    wait(world, 2 * MINUTE_MS)
+    assert left(world) == []
+
+
+def test_full_disk_that_gets_nothing_is_not_told_of() -> None:
+    disks = Disks()
+    world = trash(disks, a=(1, 2))
+    world.refusals[paths.delete_topic("a")] = ZkError.NO_AUTH
+    disks.usable[1] = 50
+    wait(world, 3 * MINUTE_MS)
+    assert gave_way(world) == []
+    assert left(world) == ["a"]
+    world.refusals.clear()
+    wait(world, 3 * MINUTE_MS)
+    assert [each.data["usable_bytes"] for each in gave_way(world)] == [50]
+    assert left(world) == []
+
+
+def unreadable_at_takeover(world: OneController) -> bytes:
+    """The next controller cannot read the topic's znode; return what was in it."""
+    found = world.read(paths.topic("orders"))
+    assert found is not None
+    assert found.data is not None
+    world.crash()
+    world.write(SetData(paths.topic("orders"), b"?", ANY_VERSION))
+    world.elect()
+    world.advance(MINUTE_MS)
+    return found.data
+
+
+def test_offsets_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired() -> None:
+    world = with_offsets_left()
+    before = unreadable_at_takeover(world)
+    assert phase_of(world) is TrashPhase.OFFSETS
+    world.groups.with_members.clear()
+    world.groups.committed.clear()
+    world.advance(MINUTE_MS)
+    assert world.exists(paths.trashed_offsets("orders", 0))
+    world.write(SetData(paths.topic("orders"), before, ANY_VERSION))
+    world.run()
+    world.advance(MINUTE_MS)
+    assert world.groups.committed["orders"]["readers"] == {0: CommittedOffset(42)}
+    assert entry(world) is None
+
+
+def test_settings_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired() -> None:
+    """It was on its way in, and is marked no more."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    world.write(SetData(paths.config_topic("orders"), encode_config(OWN), ANY_VERSION))
+    mark(world, "orders")
+    world.write(Delete(paths.delete_topic("orders")))
+    before = unreadable_at_takeover(world)
+    assert phase_of(world) is TrashPhase.FREEZING
+    world.write(SetData(paths.topic("orders"), before, ANY_VERSION))
+    world.run()
+    world.advance(MINUTE_MS)
+    assert settings(world) == OWN
+    assert entry(world) is None
+
+
+def test_brokers_that_stayed_up_follow_a_topic_that_is_spared_the_end_of_its_stay() -> None:
+    """They ignore, without an error, what has a lower partition epoch than the last one that they have seen."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    state_written(world, times=3)
+    trashed(world)
+
+    def call_off(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and world.exists(paths.delete_topic("orders")):
+            world.meanwhile = lambda _: None
+            world.write(Delete(paths.delete_topic("orders")))
+
+    world.meanwhile = call_off
+    world.take_sent()
+    purge(world)
+    assert led(world, "orders") == (1, 2, (1, 2))
+    told = [send.request for send in world.take_sent() if isinstance(send.request, LeaderAndIsrRequest)]
+    epochs = {row.partition_epoch for each in told for topic in each.topics for row in topic.partitions}
+    assert epochs, "they are told of the leader"
+    assert min(epochs) >= 3
+
+
+def test_settings_that_were_not_written_are_not_told_of() -> None:
+    world = with_settings()
+
+    def change(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and phase_of(world) is TrashPhase.RESTORING:
+            world.meanwhile = lambda _: None
+            world.write(SetData(paths.config_topic("orders"), encode_config({**OWN, "segment.ms": "9"}), ANY_VERSION))
+            assert told_of_trash(world) == [TRASHED, BACK]
+
+    world.meanwhile = change
+    request(world, "orders")
+    assert world.meanwhile is not change
+    assert told_of_trash(world) == [TRASHED, BACK]
+    world.advance(MINUTE_MS)
+    assert told_of_trash(world) == [TRASHED, BACK, RESTORED]
+    assert settings(world) == {**OWN, "segment.ms": "9"}
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_way_in_that_was_called_off_is_undone_although_that_fails_at_first(is_removed: bool) -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    assert settings(world) != {}
+    if is_removed:
+        world.write(Delete(paths.trashed("orders")))
+    else:
+        world.refusals[paths.trashed("orders")] = ZkError.NO_AUTH
+    world.unmark("orders")
+    world.run()
+    if not is_removed:
+        assert refusals(world, "topic/orders") == ["NO_AUTH"]
+        world.refusals.clear()
+        world.advance(MINUTE_MS)
+    assert settings(world) == {}
+    assert entry(world) is None
+    assert world.context.cluster.trash.topics == {}
