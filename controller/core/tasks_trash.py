@@ -146,7 +146,7 @@ class TrashWritten:
     parents: int = 0
     frozen: Mapping[str, int] = field(default_factory=dict)
     """The versions of the settings with which the same writes switch retention off."""
-    restored: frozenset[str] = frozenset()
+    restored: tuple[str, ...] = ()
     """Of the removed entries, those of topics whose settings the same writes restore: all offsets are committed."""
 
 

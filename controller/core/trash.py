@@ -335,7 +335,7 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:
                 restoring.append(name)
-    restored = frozenset(name for name in task.restored if name in step.context.cluster.topics)
+    restored = tuple(name for name in task.restored if name in step.context.cluster.topics)
     if rests:
         entries, groups = tuple((name, None) for name in rests), tuple(rests.values())
         step.write(groups, TrashWritten(entries, groups, restored=restored))

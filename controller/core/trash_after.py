@@ -210,7 +210,7 @@ def on_settings_to_restore_read(
         groups.append((*settings, *last))
         entries.append((name, entry))
     if groups:
-        restored = frozenset(name for name, entry in entries if entry is None)
+        restored = tuple(name for name, entry in entries if entry is None)
         step.write(groups, TrashWritten(tuple(entries), groups, restored=restored))
     trash.arm(step)
 

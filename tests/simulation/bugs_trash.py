@@ -170,7 +170,7 @@ def settings_left_frozen() -> AbstractContextManager[object]:
 
 def refused_marker_leaves_it_frozen() -> AbstractContextManager[object]:
     """A topic whose marker goes before it is in the trash stays without retention."""
-    return everywhere(trash_in.let_go, lambda step, names: None)
+    return method(trash, "thaw", lambda step, topics: None)
 
 
 def not_announced_after_failover() -> AbstractContextManager[object]:
