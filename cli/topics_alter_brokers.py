@@ -152,10 +152,12 @@ async def _leaders(cluster: ClientCluster, new: Sequence[TopicPartition], *, wai
         found.note(await cluster.metadata(names))
         return len(new) - len(found.missing)
 
+    if not new:
+        return found
     try:
         if waits:
             await wait_for_all(look, len(new), "new partitions with a leader", timeout_ms=cluster.left_ms, quiet=quiet)
-        elif new:
+        else:
             await look()
     except (ClientError, ProtocolError) as error:
         found.missing = dict.fromkeys(found.missing, str(error))

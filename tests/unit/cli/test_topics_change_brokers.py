@@ -226,11 +226,11 @@ async def test_a_broker_that_says_nothing_more_does_not_undo_new_partitions(wait
 LONGER = TopicChangeRequest(("orders",), config={"segment.ms": "9"}, delete_config=("retention.ms",))
 
 
-async def test_settings_are_set_and_deleted_and_others_left() -> None:
+async def test_settings_are_set_and_deleted_and_others_left(capsys: pytest.CaptureFixture[str]) -> None:
     kafka = served()
     kafka.topics["orders"] = topic(1, (1, 2), **{"retention.ms": "5", "cleanup.policy": "compact"})
     async with cluster_of(kafka) as cluster:
-        answer = await client_alteration(cluster, LONGER)
+        answer = await client_alteration(cluster, LONGER, quiet=False)
         again = await client_alteration(cluster, TopicChangeRequest(("orders",), config={"segment.ms": "9"}))
     assert answer.exit is Exit.OK
     assert answer.lines == (
@@ -242,6 +242,7 @@ async def test_settings_are_set_and_deleted_and_others_left() -> None:
     assert (data[0]["altered"], data[0]["config"]) == (True, {"cleanup.policy": "compact", "segment.ms": "9"})
     assert kafka.topics["orders"].config == {"cleanup.policy": "compact", "segment.ms": "9"}
     assert (again.lines, again.exit) == (("Topic orders is already as requested.",), Exit.OK)
+    assert capsys.readouterr() == ("", ""), "there are no new partitions to wait for"
     # Asked for again: a broker may show settings that the cluster has no more.
     assert kafka.changes == 2
 
