@@ -73,6 +73,8 @@ class CoreConfig:
     """What deletions do about replicas on brokers that are not registered, unless a marker orders something else."""
     grace: tuple[GraceRule, ...] = ()
     """For how long deleted topics stay in the trash, unless a marker orders something else."""
+    trash_again_ms: int = 600_000
+    """A topic that has failed to get into the trash for minutes is tried again after this time."""
     trash_freeze_ms: int = 10_000
     """How long brokers may take to notice that retention is switched off for a topic that goes into the trash."""
     new_topics: NewTopics = KAFKAS_DEFAULTS

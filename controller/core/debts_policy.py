@@ -93,17 +93,24 @@ def lives(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
     )
 
 
+def _may_be_kept(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
+    """Return whether the trash may keep what the debt is about: it cannot be read, or nothing compares ids."""
+    trash = context.cluster.trash
+    is_unseen = trash.unseen is not None or key.topic in trash.unreadable
+    return is_unseen or (not is_compared(context, key, debt) and trash.may_keep(key.topic))
+
+
 def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
     """Return the partitions that the broker may be asked to delete now.
 
-    Never those of a topic that exists or is in the trash. If nothing compares ids, only partitions that no topic has on
-    the broker."""
+    Never those of a topic that exists, or that is or may be in the trash. If nothing compares ids, only partitions that
+    no topic has on the broker."""
     cluster = context.cluster
     if key.broker not in cluster.brokers or cluster.paused is not None or cluster.leaving is not None:
         return 0
     if key.topic in cluster.quarantined_topics:
         return 0
-    if lives(context, key, debt):
+    if lives(context, key, debt) or _may_be_kept(context, key, debt):
         return 0
     topic = cluster.topics.get(key.topic)
     if topic is None:

@@ -45,6 +45,8 @@ from lethe.protocol.zookeeper.znodes import SavedPartition, TrashEntry, TrashPha
 
 MAX_PARTITIONS: Final = 2_000
 """The znodes of a topic are created again in one multi, which ZooKeeper limits to a megabyte."""
+FROZEN_IN_VAIN_MS: Final = 120_000
+"""A topic on its way in keeps its retention off for so long after the first failure."""
 MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
 """The same in bytes, on the way in or back; later controllers have higher epochs, and a request is removed too."""
 
@@ -76,6 +78,7 @@ def let_go(step: StepContext, names: Sequence[str]) -> None:
     found = {name: entry.entry for name in names if (entry := memory.in_phase(name, TrashPhase.FREEZING)) is not None}
     for name in names:
         memory.retries.pop(name, None)
+        memory.given_up.pop(name, None)
     trash.thaw(step, tuple(found.items()))
 
 
@@ -89,12 +92,19 @@ def thaw_unmarked(step: StepContext, names: Sequence[str]) -> None:
 
 
 def freeze(step: StepContext, task: FreezeTopics) -> None:
-    """Read the settings of topics that have no entry yet; the others continue by the timer."""
+    """Read the settings of topics that have no entry yet; the others continue by the timer.
+
+    Not during a pause: at its end all marked topics are looked at."""
     cluster = step.context.cluster
+    memory = cluster.trash
     new: list[str] = []
     for name in task.topics:
-        if not _is_held(step.context, name):
+        if not _is_held(step.context, name) or cluster.paused is not None:
             continue
+        if step.now_ms < memory.given_up.get(name, 0):
+            memory.retries[name] = memory.given_up[name]
+            continue
+        memory.given_up.pop(name, None)
         if cluster.trash.in_phase(name, TrashPhase.FREEZING) is not None:
             if task.again:
                 new.append(name)
@@ -211,7 +221,7 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
     found = coordinators.all_of(context)
     if isinstance(found, str):
         for name in ready:
-            put_off(step, name, MOVING, found)
+            _hold(step, name, found)
     elif not found:
         _leave_service(step, ready, {})
     else:
@@ -221,10 +231,21 @@ def frozen(step: StepContext, names: Sequence[str]) -> None:
         step.emit(ReadOffsets(effect_id, found, ready))
 
 
+def _hold(step: StepContext, name: str, why: str) -> None:
+    """Try again later. A topic that has no way into the trash for long gets its retention back until the next attempt:
+    producers and cleaners go on."""
+    context, memory = step.context, step.context.cluster.trash
+    put_off(step, name, MOVING, why)
+    found = memory.in_phase(name, TrashPhase.FREEZING)
+    if found is not None and found.problem is not None and step.now_ms >= found.problem.since_ms + FROZEN_IN_VAIN_MS:
+        memory.given_up[name] = step.now_ms + context.config.trash_again_ms
+        trash.thaw(step, [(name, found.entry)])
+
+
 def _freeze_again(step: StepContext, names: Sequence[str]) -> None:
     """Another process has changed the settings: brokers would remove records of the topic while it is in the trash."""
     for name in names:
-        put_off(step, name, MOVING, "its settings were changed: retention has to be off again first")
+        _hold(step, name, "its settings were changed: retention has to be off again first")
     if names:
         step.do(FreezeTopics(tuple(names), again=True))
 
@@ -240,7 +261,7 @@ def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
     asked = memory.answered(event.id, TrashPhase.FREEZING)
     if offsets is None:
         for name in asked:
-            put_off(step, name, MOVING, f"offsets of consumer groups: {problem}")
+            _hold(step, name, f"offsets of consumer groups: {problem}")
     else:
         _leave_service(step, asked, offsets)
     trash.arm(step)
@@ -257,7 +278,7 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             continue
         topic = context.cluster.topics[name]
         if topic.numbers != topic.led:
-            put_off(step, name, MOVING, "some of its partitions have no state yet")
+            _hold(step, name, "some of its partitions have no state yet")
             continue
         parts = znodes.encode_offsets(offsets.get(name, {}))
         found = context.cluster.trash.topics[name]
@@ -272,7 +293,7 @@ def _leave_service(step: StepContext, names: Sequence[str], offsets: Mapping[str
             *_deletes(name, topic),
         )
         if (why := _does_not_fit(context, name, entry, group, len(offsets.get(name, {})))) is not None:
-            put_off(step, name, MOVING, why)
+            _hold(step, name, why)
             continue
         entries[name] = entry
         groups.append(group)
@@ -330,7 +351,7 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
             if is_stale(outcome):
                 # The leader that wrote the state may have died before it notified the controller.
                 stale += (TopicPartition(name, number) for number in cluster.topics[name].partitions)
-            put_off(step, name, MOVING, f"{outcome.error.name}{f' at {written[index]}' if index >= 0 else ''}")
+            _hold(step, name, f"{outcome.error.name}{f' at {written[index]}' if index >= 0 else ''}")
         else:
             cluster.trash.topics[name] = TrashedTopic(entry)
             gone.append(name)

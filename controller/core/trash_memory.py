@@ -161,6 +161,8 @@ class Trash:
     parents_exist: bool = False
     retries: dict[str, int] = field(default_factory=dict)
     """When topics without an entry are tried again."""
+    given_up: dict[str, int] = field(default_factory=dict)
+    """When topics are tried again that get their retention back, because their way into the trash has failed."""
     asked: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Topics whose groups' offsets are read or committed, by effect id: see `ask`."""
     coordinators: dict[int, tuple[Coordinator, ...]] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from lethe.protocol.zookeeper.znodes import TrashPhase
 def due(step: StepContext) -> None:
     """The timer fired: continue with the topics that are due, and set the timer for the others.
 
-    While deletions are paused no topic goes into the trash, and none is deleted from it."""
+    While deletions are paused no topic goes into the trash, and none is deleted from it. One on its way in gets its
+    retention back."""
     context, memory = step.context, step.context.cluster.trash
     if context.config.only_topics is not None:
         return
@@ -31,8 +32,11 @@ def due(step: StepContext) -> None:
         step.do(RestoreOffsets(back))
     if any(memory.topics[name].is_requested for name in names[TrashPhase.TRASHED]):
         step.do(ReadTopicRequests())
-    trash_in.thaw_unmarked(step, names[TrashPhase.FREEZING])
-    if context.cluster.paused is None:
+    if context.cluster.paused is not None:
+        # Nobody knows for how long: retention is not off meanwhile.
+        trash.thaw(step, [(name, memory.topics[name].entry) for name in names[TrashPhase.FREEZING]])
+    else:
+        trash_in.thaw_unmarked(step, names[TrashPhase.FREEZING])
         trash_in.frozen(step, names[TrashPhase.FREEZING])
         trash_end.purge(step, dict.fromkeys(names[TrashPhase.TRASHED]))
         if again:

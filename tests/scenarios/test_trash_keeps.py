@@ -6,6 +6,8 @@ the topic's return waits                           a full disk does not get it
 its znode cannot be read                           its entry stays, with settings and offsets, for when it is repaired
 it is spared the end of its stay                   brokers that stayed up follow its next leader
 its way in is called off, and that fails           its retention is switched on again later
+its way in is barred for long                      its retention is switched on, and off for each further attempt
+its entry cannot be read                           a broker's debt of an earlier deletion is not paid
 """
 
 from __future__ import annotations
@@ -14,15 +16,19 @@ import pytest
 
 from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer
+from lethe.controller.core.trash_in import FROZEN_IN_VAIN_MS
 from lethe.protocol.journal_trash import BACK, RESTORED, TRASHED
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
-from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import cluster, led, refusals, with_topic
+from tests.fakes.one_controller import OneController, is_deletion
+from tests.scenarios.plot import causes, cluster, led, refusals, with_topic
+from tests.scenarios.test_debts_written import write_debt
+from tests.scenarios.test_pause import pause, resume
 from tests.scenarios.test_trash import (
     FREEZE_MS,
     entry,
@@ -211,3 +217,78 @@ def test_way_in_that_was_called_off_is_undone_although_that_fails_at_first(is_re
     assert settings(world) == {}
     assert entry(world) is None
     assert world.context.cluster.trash.topics == {}
+
+
+def barred() -> OneController:
+    """Topic orders is marked for the trash, and the offsets of consumer groups cannot be read."""
+    world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
+    with_topic(world, "orders", (1, 2))
+    world.write(SetData(paths.config_topic("orders"), encode_config(OWN), ANY_VERSION))
+    world.groups.problem = "broker 1: CLUSTER_AUTHORIZATION_FAILED"
+    mark(world, "orders")
+    return world
+
+
+def test_topic_that_cannot_get_into_the_trash_has_its_retention_most_of_the_time() -> None:
+    world = barred()
+    world.advance(FREEZE_MS)
+    assert settings(world)["retention.ms"] == "-1", "it may be over in a moment"
+    wait(world, FROZEN_IN_VAIN_MS + MINUTE_MS)
+    assert settings(world) == OWN
+    assert entry(world) is None
+    assert causes(world, "orders") == [(None, None, "TRASH")]
+    why = "offsets of consumer groups: broker 1: CLUSTER_AUTHORIZATION_FAILED"
+    assert world.context.cluster.marks["orders"].last_error == why
+    with_topic(world, "bills", (1, 2))
+    world.mark("bills")
+    world.run()
+    assert settings(world) == OWN, "other markers are no reason to try again"
+    off = 0
+    for _ in range(360):
+        wait(world, 10_000)
+        off += settings(world) != OWN
+    assert 0 < off < 120, "of an hour, it is off for less than twenty minutes, in ten-second looks"
+    world.groups.problem = None
+    wait(world, world.context.config.trash_again_ms + MINUTE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_topic_that_cannot_get_into_the_trash_and_is_unmarked_is_left_alone() -> None:
+    world = barred()
+    wait(world, FREEZE_MS + FROZEN_IN_VAIN_MS + MINUTE_MS)
+    world.unmark("orders")
+    world.run()
+    world.take_story()
+    wait(world, 2 * world.context.config.trash_again_ms)
+    assert settings(world) == OWN
+    assert entry(world) is None
+
+
+def test_topic_on_its_way_in_has_its_retention_during_a_pause() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    pause(world)
+    world.advance(FREEZE_MS)
+    assert settings(world) == {}
+    assert entry(world) is None
+    resume(world)
+    world.advance(FREEZE_MS)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_debt_is_not_paid_while_the_trash_may_keep_what_it_is_about() -> None:
+    """The broker compares ids, and that of the topic in the trash is the debt's."""
+    world = with_topic(cluster(), "orders", (1, 2))
+    topic = world.context.cluster.topics["orders"]
+    trashed(world)
+    world.stop_broker(2)
+    world.run()
+    world.crash()
+    write_debt(world, 2, "orders", topic.created_zxid, topic.id)
+    world.write(SetData(paths.trashed("orders"), b"?", ANY_VERSION))
+    world.elect()
+    world.take_sent()
+    world.start_broker(2)
+    world.run()
+    world.advance(MINUTE_MS)
+    assert not any(map(is_deletion, world.take_sent()))
