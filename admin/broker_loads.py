@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from lethe.adapters.debts import UnseenDebts, read_debts
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import ControllerIdentity, acting_controller
-from lethe.admin.deletion_requests import deletions_paused
+from lethe.admin.marked_topics import AskController, MarkedFate, fates_of
 from lethe.admin.partition_views import PartitionViews, view_partitions
+from lethe.admin.trash import TrashView, read_trash
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
-from lethe.protocol.zookeeper.znodes import registered_at_ms
+from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase, registered_at_ms
 from lethe.survey.debts import BrokerDebts, by_broker
+from lethe.survey.znodes import ZnodeUnreadable
 
 if TYPE_CHECKING:
     from lethe.survey.brokers import AskBroker
@@ -49,6 +51,8 @@ class BrokerLoad:
     """Partitions without an in-sync replica on another live broker, by ZooKeeper; topics in deletion are left out. For
     an unregistered broker, also partitions whose ISR includes it. An empty broker with its id could become leader of
     these, and the other replicas would be truncated to its log."""
+    perhaps_only_here: list[TopicPartition] = field(default_factory=list)
+    """The same of marked topics, where it is not known whether their deletion has begun."""
 
     @property
     def imbalance(self) -> float:
@@ -56,12 +60,10 @@ class BrokerLoad:
         return len(self.displaced) / self.preferred if self.preferred else 0.0
 
 
-def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dict[int, BrokerLoad]:
-    """Return the load of every registered or assigned broker, by id. `are_marked_kept`: treat marked topics as in
-    service, since deletions are paused."""
+def broker_loads(views: PartitionViews, fates: Mapping[str, MarkedFate]) -> dict[int, BrokerLoad]:
+    """Return the load of every registered or assigned broker, by id. `fates`: of the marked topics."""
     loads = {broker: BrokerLoad(broker) for broker in views.brokers}
     marked = frozenset(views.there.marked)
-    doomed: frozenset[str] = frozenset() if are_marked_kept else marked
     for partition, assignment in views.assignments.items():
         leader, isr = views.leader(partition), views.isr(partition)
         for place, broker in enumerate(assignment.replicas):
@@ -82,8 +84,9 @@ def broker_loads(views: PartitionViews, *, are_marked_kept: bool = False) -> dic
                 load.preferred += 1
                 if broker != leader:
                     load.displaced.append(partition)
-            if partition.topic not in doomed and _is_only_on(broker, isr, views.brokers):
-                load.only_here.append(partition)
+            fate = fates.get(partition.topic, MarkedFate.KEPT)
+            if fate is not MarkedFate.ENDING and _is_only_on(broker, isr, views.brokers):
+                (load.only_here if fate is MarkedFate.KEPT else load.perhaps_only_here).append(partition)
     return dict(sorted(loads.items()))
 
 
@@ -128,6 +131,11 @@ class ClusterLoad:
     debts: Mapping[int, BrokerDebts] = field(default_factory=dict)
     """By broker, registered or not."""
     debts_unseen: tuple[UnseenDebts, ...] = ()
+    fates: Mapping[str, MarkedFate] = field(default_factory=dict)
+    """What becomes of the marked topics."""
+    trash: tuple[TrashView, ...] = ()
+    trash_unseen: ZnodeUnreadable | None = None
+    """Why the trash could not be listed."""
 
     @property
     def missing(self) -> list[BrokerLoad]:
@@ -141,12 +149,40 @@ class ClusterLoad:
         """Brokers with an unanswered question."""
         return [broker for broker, answers in self.answers.items() if answers.failure is not None]
 
+    def only_here_in_trash(self, broker: int) -> tuple[str, ...]:
+        """Return the topics that have left service and have a partition that only this broker, of those that live, had
+        in sync."""
+        return tuple(view.name for view in self.trash if view.entry is not None and self._loses(view.entry, broker))
+
+    def _loses(self, entry: TrashEntry, broker: int) -> bool:
+        return entry.phase is TrashPhase.TRASHED and any(
+            broker in saved.isr and not any(other in self.views.brokers for other in saved.isr if other != broker)
+            for saved in entry.partitions.values()
+        )
+
+    @property
+    def unread_in_trash(self) -> tuple[str, ...]:
+        """Return in words the topics of which the trash does not tell what they lose: their entry cannot be understood,
+        or they were on their way in or out, and are not among the topics."""
+        there = frozenset(self.views.there.names)
+        return tuple(
+            f"{view.name} in the trash"
+            for view in self.trash
+            if view.entry is None or (view.entry.phase is not TrashPhase.TRASHED and view.name not in there)
+        )
+
 
 async def look_at_brokers(
-    session: ZooKeeperSession, *, ask: AskBroker | None, only: Collection[int] | None = None
+    session: ZooKeeperSession,
+    *,
+    ask: AskBroker | None,
+    only: Collection[int] | None = None,
+    ask_controller: AskController | None = None,
 ) -> ClusterLoad:
     """Return the state of all brokers; `ask` asks the registered ones, or only some. Raises NoCluster where there is no
     cluster."""
+    # Before the topics: one that comes back meanwhile is in one of both.
+    trash, trash_unseen = await _look_at_trash(session)
     views = await view_partitions(session)
     acting = await acting_controller(session)
     since_ms = await registered_since(session, views)
@@ -156,8 +192,27 @@ async def look_at_brokers(
         from lethe.survey.brokers import ask_all
 
         answers = {int(answer.broker): answer for answer in await ask_all(asked, ask)}
-    is_paused = await deletions_paused(session) is not None
-    loads = broker_loads(views, are_marked_kept=is_paused)
+    marked = [name for name in views.there.marked if name in views.by_topic]
+    fates = await fates_of(session, marked, acting, trash, ask_controller)
     read = await read_debts(session)
     debts = {owing.broker: owing for owing in by_broker(read.debts)}
-    return ClusterLoad(views, acting, loads, since_ms, unreadable_registrations(views), answers, debts, read.unseen)
+    return ClusterLoad(
+        views,
+        acting,
+        broker_loads(views, fates),
+        since_ms,
+        unreadable_registrations(views),
+        answers,
+        debts,
+        read.unseen,
+        fates,
+        trash,
+        trash_unseen,
+    )
+
+
+async def _look_at_trash(session: ZooKeeperSession) -> tuple[tuple[TrashView, ...], ZnodeUnreadable | None]:
+    try:
+        return tuple(await read_trash(session)), None
+    except ZnodeUnreadable as unread:
+        return (), unread

@@ -3,7 +3,7 @@
 of the broker                       what becomes of it
 ----------------------------------  ----------------------------------------------------------------
 debts                               written off: its bytes are nobody's any more, should it return
-replicas of marked topics           count as gone, so that their deletions end
+replicas of marked topics           count as gone, so that deletions that have begun end
 replicas of living topics           stay as they are; a reassignment moves them, by an explicit plan
 """
 
@@ -12,17 +12,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.debts import UnseenDebts, read_debts_of
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
+from lethe.admin.marked_topics import AskController, MarkedFate
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller
-from lethe.admin.trash import read_trash
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -40,8 +40,6 @@ from lethe.protocol.zookeeper.operations import (
 from lethe.protocol.zookeeper.znodes import (
     ForgetRequest,
     MalformedZnode,
-    TrashEntry,
-    TrashPhase,
     decode_forget_request,
     encode_forget_request,
 )
@@ -62,6 +60,8 @@ class ForgetPlan:
     """Debts that could not be read, perhaps of this broker."""
     marked: tuple[str, ...]
     """Marked topics with replicas on it."""
+    held: tuple[str, ...]
+    """Those of them that are in service, or may be: their deletions do not end."""
     only_here: tuple[TopicPartition, ...]
     """Partitions of living topics without another live broker in the ISR: what they hold is lost without its disks."""
     short: tuple[TopicPartition, ...]
@@ -82,9 +82,12 @@ class ForgetPlan:
             lines.append(f"Written off: {self.debts.text}. Should it return, nothing deletes these bytes.")
         unseen = "is unseen; written off where it is this broker's"
         lines += [f"What {each.path} says {unseen} ({each.reason})." for each in self.unseen]
-        if self.marked:
-            ending = counted(len(self.marked), "deletion ends", "deletions end")
-            lines.append(f"{ending} without it: {listed(self.marked, SHOWN)}.")
+        if ending := [name for name in self.marked if name not in self.held]:
+            lines.append(
+                f"{counted(len(ending), 'deletion ends', 'deletions end')} without it: {listed(ending, SHOWN)}."
+            )
+        if self.held:
+            lines.append(f"These deletions have not begun, as far as is known: {listed(self.held, SHOWN)}.")
         if self.only_here:
             lines.append(
                 f"NO OTHER live replica is in sync of {counted(len(self.only_here), 'living partition')}: "
@@ -106,18 +109,18 @@ class ForgetPlan:
         return tuple(lines)
 
 
-async def forget_plan(session: ZooKeeperSession, broker: int) -> ForgetPlan:
+async def forget_plan(session: ZooKeeperSession, broker: int, ask_controller: AskController | None) -> ForgetPlan:
     """Return what giving up the broker means. Raises Refusal where it is registered, where nothing names it, and where
-    Lethe's controller is not active."""
+    Lethe's controller is not active; ZnodeUnreadable where the trash cannot be listed."""
     await demand_zookeeper_controller(session)
-    seen = await look_at_brokers(session, ask=None)
+    seen = await look_at_brokers(session, ask=None, ask_controller=ask_controller)
     demand_absent(seen, broker)
     if not seen.acting.is_lethe:
         raise Refusal(
             f"{seen.acting.text}: only Lethe's controller forgets brokers. `lethe rescue --forget {broker}` takes "
             "control for it"
         )
-    return await with_trash(session, seen, plan_of(seen, broker))
+    return plan_of(seen, broker)
 
 
 def demand_absent(seen: ClusterLoad, broker: int) -> None:
@@ -127,51 +130,44 @@ def demand_absent(seen: ClusterLoad, broker: int) -> None:
 
 
 def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
-    """Return what giving up this broker means, which is not registered. Raises Refusal where nothing names it."""
+    """Return what giving up this broker means, which is not registered. Raises Refusal where nothing names it, and
+    ZnodeUnreadable where the trash cannot be listed."""
+    if seen.trash_unseen is not None:
+        raise seen.trash_unseen
     load, debts = seen.loads.get(broker), seen.debts.get(broker)
     unread = [name for name in seen.views.there.names if name in seen.views.problems]
     if load is None and debts is None and not seen.debts_unseen and not unread:
         raise Refusal(f"neither assignments nor debts name broker {broker}: there is nothing to forget")
     load = load or BrokerLoad(broker)
-    marked = frozenset(seen.views.there.marked)
     living = [
         partition
         for partition, assignment in seen.views.assignments.items()
-        if broker in assignment.replicas and partition.topic not in marked
+        if broker in assignment.replicas and seen.fates.get(partition.topic) is not MarkedFate.ENDING
     ]
-    unknown = frozenset(load.unseen)
+    unclear = frozenset(name for name, fate in seen.fates.items() if fate is MarkedFate.UNKNOWN)
     lost = frozenset(
-        partition
-        for partition in living
-        if partition not in unknown
-        and not any(other in seen.views.brokers for other in seen.views.isr(partition) if other != broker)
+        partition for partition in living if partition not in load.unseen and _is_lost(seen, partition, broker)
     )
+    unknown = frozenset((*load.unseen, *(partition for partition in living if partition.topic in unclear)))
     return ForgetPlan(
         broker,
         debts,
         tuple(each for each in seen.debts_unseen if _may_concern(each, broker)),
         tuple(load.deletions),
-        tuple(partition for partition in living if partition in lost),
+        tuple(name for name in load.deletions if seen.fates.get(name) is not MarkedFate.ENDING),
+        tuple(partition for partition in living if partition in lost and partition not in unknown),
         tuple(partition for partition in living if partition not in lost and partition not in unknown),
-        (*(str(partition) for partition in living if partition in unknown), *unread),
+        (
+            *(str(each) for each in living if each in unknown and (each in lost or each in load.unseen)),
+            *unread,
+            *seen.unread_in_trash,
+        ),
+        seen.only_here_in_trash(broker),
     )
 
 
-async def with_trash(session: ZooKeeperSession, seen: ClusterLoad, plan: ForgetPlan) -> ForgetPlan:
-    """Add what topics in the trash lose without the broker. Raises ZnodeUnreadable where the trash cannot be listed."""
-    views = await read_trash(session)
-    unread = (f"{view.name} in the trash" for view in views if view.entry is None)
-    lost = (view.name for view in views if view.entry is not None and _loses(view.entry, seen, plan.broker))
-    return replace(plan, only_here_in_trash=tuple(lost), unknown=(*plan.unknown, *unread))
-
-
-def _loses(entry: TrashEntry, seen: ClusterLoad, broker: int) -> bool:
-    """Return True for a topic that has left service and has a partition that only this broker, of those that live, had
-    in sync."""
-    return entry.phase is TrashPhase.TRASHED and any(
-        broker in saved.isr and not any(other in seen.views.brokers for other in saved.isr if other != broker)
-        for saved in entry.partitions.values()
-    )
+def _is_lost(seen: ClusterLoad, partition: TopicPartition, broker: int) -> bool:
+    return not any(other in seen.views.brokers for other in seen.views.isr(partition) if other != broker)
 
 
 def _may_concern(unseen: UnseenDebts, broker: int) -> bool:

@@ -12,7 +12,8 @@ from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import look_at_brokers
 from lethe.admin.debt_forecast import forecast
-from lethe.admin.forgetting import demand_absent, plan_of, with_trash
+from lethe.admin.forgetting import demand_absent, plan_of
+from lethe.admin.marked_topics import MarkedFate
 from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
@@ -222,7 +223,13 @@ async def with_forgetting(session: ZooKeeperSession, seen: RescueSnapshot, broke
         )
         for each in seen.found
     )
-    plan = await with_trash(session, loads, plan_of(loads, broker))
+    # A rescue has no rules that keep topics: it is told which ones to delete.
+    rescued = {each.topic for each in seen.found if is_to_be_deleted(each)}
+    ending = {
+        name: MarkedFate.ENDING if fate is MarkedFate.UNKNOWN and name in rescued else fate
+        for name, fate in loads.fates.items()
+    }
+    plan = plan_of(replace(loads, fates=ending), broker)
     return replace(seen, found=tuple(found), will_lose=plan.lines())
 
 

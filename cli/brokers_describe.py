@@ -15,6 +15,7 @@ from lethe.cli.brokers_look import (
     Offline,
     asker,
     broker_json,
+    controller_asker,
     debts_line,
     missing_line,
     size_of,
@@ -27,6 +28,7 @@ from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted, listed
 
 if TYPE_CHECKING:
+    from lethe.admin.marked_topics import AskController
     from lethe.survey.brokers import AskBroker
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
@@ -46,16 +48,20 @@ def describe(
 
     async def command() -> Answer:
         ask = asker(command_config, offline=offline)
-        return await with_session(zookeeper, lambda session: broker_description(session, broker, ask))
+        told = controller_asker(offline=offline)
+        return await with_session(zookeeper, lambda session: broker_description(session, broker, ask, told))
 
     finish(command, as_json=as_json)
 
 
-async def broker_description(session: ZooKeeperSession, number: int, ask: AskBroker | None) -> Answer:
-    """Return all data about one broker. Raises Refusal where neither a registration nor an assignment names it."""
-    seen = await look_at_brokers(session, ask=ask, only=(number,))
+async def broker_description(
+    session: ZooKeeperSession, number: int, ask: AskBroker | None, ask_controller: AskController | None = None
+) -> Answer:
+    """Return all data about one broker. Raises Refusal where nothing names it."""
+    seen = await look_at_brokers(session, ask=ask, only=(number,), ask_controller=ask_controller)
     load = seen.loads.get(number)
-    if load is None and number not in seen.unreadable and number not in seen.debts:
+    is_named = number in seen.unreadable or number in seen.debts or bool(seen.only_here_in_trash(number))
+    if load is None and not is_named:
         ids = ", ".join(map(str, sorted({*seen.views.brokers, *seen.unreadable}))) or "none"
         raise Refusal(
             f"broker {number} is not registered, and neither assignments nor debts name it (registered: {ids})"
@@ -129,17 +135,32 @@ def _partitions(load: BrokerLoad) -> list[str]:
 
 def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     """Say whether an empty broker may replace it."""
-    unseen = {partition.topic for partition in load.unseen}
-    unknown = [name for name in seen.views.there.names if name in seen.views.problems or name in unseen]
-    if load.only_here:
+    trashed = seen.only_here_in_trash(load.broker)
+    lines = [f"\tIn sync on no other live broker: {listed(load.only_here)}"] if load.only_here else []
+    if trashed:
+        lines.append(f"\tIn the trash, and in sync on no other live broker: {listed(trashed)}")
+    if load.perhaps_only_here:
+        lines.append(
+            "\tMarked, in sync on no other live broker, and whether the deletion has begun is not known: "
+            f"{listed(load.perhaps_only_here)}"
+        )
+    if load.only_here or trashed:
+        lead = "it may lead them with nothing, and cut others to that"
+        return [*lines, f"\tNO EMPTY BROKER may take the id {load.broker}: {lead}."]
+    if unknown := _unknown(seen, load):
         return [
-            f"\tIn sync on no other live broker: {listed(load.only_here)}",
-            f"\tNO EMPTY BROKER may take the id {load.broker}: it may lead them with nothing, and cut others to that.",
+            *lines,
+            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {', '.join(unknown)}",
         ]
-    if unknown:
-        return [
-            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {', '.join(unknown)}"
-        ]
+    if seen.trash_unseen is not None:
+        return [f"\tWhether an empty broker may take the id {load.broker} is not known: {seen.trash_unseen}"]
     if load.broker in seen.views.brokers:
         return ["\tNo living partition depends on its disks; look again once it is stopped."]
     return [f"\tAn empty broker may take the id {load.broker}: no living partition depends on its disks."]
+
+
+def _unknown(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
+    """Return the topics of which it is not known whether they depend on its disks."""
+    unseen = {partition.topic for partition in (*load.unseen, *load.perhaps_only_here)}
+    unread = [name for name in seen.views.there.names if name in seen.views.problems or name in unseen]
+    return [*unread, *seen.unread_in_trash]

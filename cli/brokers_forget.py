@@ -8,10 +8,12 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.forgetting import SHOWN, ForgetPlan, forget, forget_plan, still_marked
+from lethe.admin.marked_topics import AskController
 from lethe.admin.outcomes import exit_of
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.brokers_look import controller_asker
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, Yes, ZooKeeper
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
@@ -39,16 +41,25 @@ def forget_broker(
     confirm = None if yes or dry_run else ask_user
 
     async def command(session: ZooKeeperSession) -> Answer:
-        return await forgetting(session, broker, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms)
+        ask = controller_asker(offline=False)
+        return await forgetting(
+            session, broker, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms, ask_controller=ask
+        )
 
     finish(lambda: with_session(zookeeper, command), as_json=as_json)
 
 
 async def forgetting(
-    session: ZooKeeperSession, broker: int, *, confirm: Confirm | None, dry_run: bool = False, timeout_ms: int = 30_000
+    session: ZooKeeperSession,
+    broker: int,
+    *,
+    confirm: Confirm | None,
+    dry_run: bool = False,
+    timeout_ms: int = 30_000,
+    ask_controller: AskController | None = None,
 ) -> Answer:
     """Show the plan, ask, request it, and return the controller's answer."""
-    plan = await forget_plan(session, broker)
+    plan = await forget_plan(session, broker, ask_controller)
     data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None, "not_ended": []}
     if dry_run:
         return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
@@ -74,6 +85,7 @@ def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:
         "debts": [] if plan.debts is None else [debt_json(debt) for debt in plan.debts.debts],
         "debts_unseen": [{"path": each.path, "why": each.reason} for each in plan.unseen],
         "marked_topics": [*plan.marked],
+        "held_topics": [*plan.held],
         "only_here": [str(partition) for partition in plan.only_here],
         "only_here_in_trash": [*plan.only_here_in_trash],
         "one_replica_short": [str(partition) for partition in plan.short],

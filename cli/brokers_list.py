@@ -12,6 +12,7 @@ from lethe.cli.brokers_look import (
     Offline,
     asker,
     broker_json,
+    controller_asker,
     debts_line,
     missing_line,
     size_of,
@@ -25,6 +26,7 @@ from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 
 if TYPE_CHECKING:
+    from lethe.admin.marked_topics import AskController
     from lethe.survey.brokers import AskBroker
 
 COLUMNS = ("id", "endpoints", "rack", "since (UTC)", "leads", "follows", "not in sync", "imbalance", "bytes", "remarks")
@@ -40,14 +42,17 @@ def list_brokers(
 
     async def command() -> Answer:
         ask = asker(command_config, offline=offline)
-        return await with_session(zookeeper, lambda session: broker_list(session, ask))
+        told = controller_asker(offline=offline)
+        return await with_session(zookeeper, lambda session: broker_list(session, ask, told))
 
     finish(command, as_json=as_json)
 
 
-async def broker_list(session: ZooKeeperSession, ask: AskBroker | None) -> Answer:
+async def broker_list(
+    session: ZooKeeperSession, ask: AskBroker | None, ask_controller: AskController | None = None
+) -> Answer:
     """Return all brokers. Without `ask`, brokers are not asked and sizes are left out."""
-    seen = await look_at_brokers(session, ask=ask)
+    seen = await look_at_brokers(session, ask=ask, ask_controller=ask_controller)
     numbers = sorted({*seen.views.brokers, *seen.unreadable})
     lines = [
         f"{counted(len(numbers), 'broker is', 'brokers are')} registered; {seen.acting.text}.",

@@ -18,10 +18,13 @@ from lethe.protocol.journal import JsonValue
 from lethe.survey.debts import debt_json, settling_text
 
 if TYPE_CHECKING:
+    from lethe.admin.marked_topics import AskController
     from lethe.survey.brokers import AskBroker
     from lethe.survey.views import LogDirView
 
-Offline = Annotated[bool, typer.Option("--offline", help="Look at ZooKeeper only, and ask no broker.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Look at ZooKeeper only, and ask neither brokers nor the controller.")
+]
 
 
 def asker(command_config: Path | None, *, offline: bool) -> AskBroker | None:
@@ -31,6 +34,15 @@ def asker(command_config: Path | None, *, offline: bool) -> AskBroker | None:
     from lethe.survey.brokers import broker_asker
 
     return broker_asker(reach_from(command_config))
+
+
+def controller_asker(*, offline: bool) -> AskController | None:
+    """Return how Lethe's controller is asked what it holds back; None with `--offline`."""
+    if offline:
+        return None
+    from lethe.admin.controllers import ask_active_controller
+
+    return lambda session: ask_active_controller(session, None)
 
 
 def size_of(log_dir: LogDirView) -> int:
@@ -85,6 +97,8 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
         "follows": load.follows,
         "not_in_sync": len(load.lagging),
         "only_here": len(load.only_here),
+        "perhaps_only_here": len(load.perhaps_only_here),
+        "only_here_in_trash": [*seen.only_here_in_trash(number)],
         "states_unseen": len(load.unseen),
         "preferred": load.preferred,
         "imbalance": round(load.imbalance, 4),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import pause_deletions
 from lethe.admin.refusal import Exit, Refusal
@@ -17,9 +19,19 @@ from lethe.cli.topics_create import creation
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import Broker, BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete, SetData
-from lethe.protocol.zookeeper.znodes import Debt, encode_debt
+from lethe.protocol.zookeeper.operations import Create, Delete, Exists, Present, SetData
+from lethe.protocol.zookeeper.znodes import (
+    Debt,
+    DeletionOrders,
+    SavedPartition,
+    TrashPhase,
+    encode_debt,
+    encode_deletion_marker,
+)
+from lethe.survey.evidence import ControllerReport, ReportedTopic
 from lethe.survey.views import BrokerAnswers, BrokerFailure, Directory, LogDirSource, LogDirView, UnansweredQuestion
+from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -157,12 +169,111 @@ async def test_no_empty_broker_in_the_place_of_a_last_copy(session: FakeSession)
     assert "\tIn sync on no other live broker: bills-1" in behind.lines, "the best copy that is left"
 
 
-async def test_marked_topics_depend_on_a_broker_only_where_they_are_kept(cluster: FakeSession) -> None:
+MAY_TAKE = "\tAn empty broker may take the id 9: no living partition depends on its disks."
+NOT_KNOWN = "\tWhether an empty broker may take the id 9 is not known: "
+
+
+@pytest.fixture
+async def last_copy(cluster: FakeSession) -> FakeSession:
+    """The marked topic orders has a partition that only broker 9, which is away, had in sync."""
     state = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":1,"isr":[9]}'
     await apply(cluster, SetData(paths.partition_state("orders", 0), state, -1))
-    assert _data(await broker_description(cluster, 9, None))["only_here"] == 0
-    await pause_deletions(cluster, 1_000, "an audit")
-    assert "\tIn sync on no other live broker: orders-0" in (await broker_description(cluster, 9, None)).lines
+    return cluster
+
+
+async def lethe(session: FakeSession) -> FakeSession:
+    await apply(session, Delete(paths.CONTROLLER))
+    await elect(session, 1001, admin="http://localhost:1")
+    return session
+
+
+async def mark(session: FakeSession, orders: DeletionOrders) -> None:
+    await apply(session, SetData(paths.delete_topic("orders"), encode_deletion_marker(orders), -1))
+
+
+async def replaceable(session: FakeSession, phase: str | None = None) -> tuple[int, str]:
+    """The count of partitions that only broker 9 has, and what is said of an empty one. `phase`: of orders, as Lethe's
+    controller answers; None: it does not answer."""
+
+    async def ask(_: ZooKeeperSession) -> ControllerReport:
+        if phase is None:
+            return ControllerReport(problem="no answer")
+        return ControllerReport({"orders": ReportedTopic("orders", phase=phase)})
+
+    answer = await broker_description(session, 9, None, ask)
+    return _data(answer)["only_here"], answer.lines[-1]
+
+
+async def test_marked_topics_depend_on_a_broker_where_they_are_kept(last_copy: FakeSession) -> None:
+    """A topic that does not fit into the trash stays in service, and an empty broker 9 would empty it."""
+    assert await replaceable(last_copy) == (0, MAY_TAKE), "Kafka's controller deletes what is marked"
+    await lethe(last_copy)
+    await mark(last_copy, DeletionOrders(grace_ms=86_400_000))
+    count, said = await replaceable(last_copy)
+    assert (count, said.startswith("\tNO EMPTY BROKER may take the id 9")) == (1, True)
+    await apply(last_copy, SetData(paths.delete_topic("orders"), b'{"version":1,"grace_ms":"a day"}', -1))
+    assert (await replaceable(last_copy))[0] == 1, "it may order to keep something"
+    czxid = await topic_czxid(last_copy)
+    await mark(last_copy, DeletionOrders(topic_czxid=czxid + 1))
+    assert (await replaceable(last_copy))[0] == 1, "its marker names another topic, and is refused"
+    await mark(last_copy, DeletionOrders(begun=czxid + 1, grace_ms=1))
+    assert (await replaceable(last_copy))[0] == 1, "another topic's deletion has begun"
+    await mark(last_copy, DeletionOrders(begun=czxid, grace_ms=1))
+    assert await replaceable(last_copy) == (0, MAY_TAKE)
+
+
+async def test_a_marked_topic_without_orders_may_be_kept_by_the_configuration(last_copy: FakeSession) -> None:
+    await lethe(last_copy)
+    for orders in (DeletionOrders(), DeletionOrders(grace_ms=0, topic_czxid=await topic_czxid(last_copy))):
+        await mark(last_copy, orders)
+        assert await replaceable(last_copy) == (0, f"{NOT_KNOWN}see topics orders")
+        assert await replaceable(last_copy, "started") == (0, MAY_TAKE)
+        assert (await replaceable(last_copy, "held"))[0] == 1
+    answer = await broker_description(last_copy, 9, None)
+    assert answer.lines[-2].endswith("and whether the deletion has begun is not known: orders-0")
+    assert _data(answer)["perhaps_only_here"] == 1
+    await in_trash(last_copy, orders=ENTRY.entering(TrashPhase.FREEZING, 0))
+    assert (await replaceable(last_copy))[0] == 1
+    await apply(last_copy, Delete(paths.CONTROLLER), Delete(paths.trashed("orders")))
+    assert await replaceable(last_copy) == (0, f"{NOT_KNOWN}see topics orders"), "no controller is active"
+
+
+async def test_a_pause_keeps_what_has_not_begun(last_copy: FakeSession) -> None:
+    await pause_deletions(last_copy, 1_000, "an audit")
+    assert "\tIn sync on no other live broker: orders-0" in (await broker_description(last_copy, 9, None)).lines
+    await mark(last_copy, DeletionOrders(begun=await topic_czxid(last_copy)))
+    assert await replaceable(last_copy) == (0, MAY_TAKE)
+
+
+async def topic_czxid(session: FakeSession) -> int:
+    (found,) = await session.read([Exists(paths.topic("orders"))])
+    assert isinstance(found, Present)
+    return found.stat.czxid
+
+
+async def test_no_empty_broker_in_the_place_of_the_last_copy_in_the_trash(cluster: FakeSession) -> None:
+    alone = replace(ENTRY, partitions={0: SavedPartition((9, 1), 9, 0, (9,)), 1: SavedPartition((1,), 1, 0, (1,))})
+    elsewhere = replace(ENTRY, partitions={0: SavedPartition((9, 1), 9, 0, (9, 1))})
+    await in_trash(cluster, copied=elsewhere)
+    assert (await broker_description(cluster, 9, None)).lines[-1] == MAY_TAKE
+    await in_trash(cluster, precious=alone)
+    answer = await broker_description(cluster, 9, None)
+    assert answer.lines[-2] == "\tIn the trash, and in sync on no other live broker: precious"
+    assert answer.lines[-1].startswith("\tNO EMPTY BROKER may take the id 9")
+    assert _data(answer)["only_here_in_trash"] == ["precious"]
+    await in_trash(cluster, other=replace(ENTRY, partitions={0: SavedPartition((12,), 12, 0, (12,))}))
+    assert "NO EMPTY BROKER" in (await broker_description(cluster, 12, None)).lines[-1], "only the trash names it"
+
+
+async def test_nothing_is_allowed_where_the_trash_cannot_be_read(cluster: FakeSession) -> None:
+    await in_trash(cluster, moving=ENTRY.entering(TrashPhase.RESTORING, 0))
+    said = (await broker_description(cluster, 9, None)).lines[-1]
+    assert said == f"{NOT_KNOWN}see topics moving in the trash", "it is on its way, and was not among the topics"
+    await apply(cluster, SetData(paths.trashed("moving"), b"?", -1))
+    assert (await broker_description(cluster, 9, None)).lines[-1] == f"{NOT_KNOWN}see topics moving in the trash"
+    said = (await broker_description(forbidding(cluster, paths.TRASH), 9, None)).lines[-1]
+    assert said.startswith(NOT_KNOWN)
+    assert "NO_AUTH" in said
 
 
 async def test_nothing_is_allowed_where_a_topic_cannot_be_read(cluster: FakeSession) -> None:

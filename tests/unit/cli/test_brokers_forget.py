@@ -8,21 +8,28 @@ from typing import Any
 
 import pytest
 
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
+from lethe.admin.marked_topics import AskController
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.brokers_forget import forgetting
 from lethe.cli.topics_create import creation
+from lethe.protocol.vocabulary import LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from lethe.protocol.zookeeper.znodes import (
     Debt,
+    DeletionOrders,
     ForgetRequest,
     SavedPartition,
     TrashPhase,
     encode_debt,
+    encode_deletion_marker,
     encode_forget_request,
+    encode_state,
 )
+from lethe.survey.evidence import ControllerReport, ReportedTopic
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
@@ -67,8 +74,17 @@ async def request(session: FakeSession) -> bytes | None:
     return found.data if isinstance(found, Data) else None
 
 
+def says(phase: str) -> AskController:
+    """What Lethe's controller answers for the marked topic."""
+
+    async def ask(_: ZooKeeperSession) -> ControllerReport:
+        return ControllerReport({"orders": ReportedTopic("orders", phase=phase)})
+
+    return ask
+
+
 async def test_it_says_what_is_written_off_and_lost(cluster: FakeSession) -> None:
-    answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True, ask_controller=says("started"))
     assert answer.lines == (
         "Broker 3 would be forgotten.",
         (
@@ -92,6 +108,28 @@ async def test_it_says_what_is_written_off_and_lost(cluster: FakeSession) -> Non
         ["orders"],
     )
     assert [debt["topic"] for debt in plan["debts"]] == ["gone"]
+
+
+async def test_a_marked_topic_that_is_kept_may_lose_its_records(cluster: FakeSession) -> None:
+    """It is to go into the trash, and does not fit: it is in service, and no deletion ends."""
+    state = paths.partition_state("orders", 0)
+    await apply(cluster, SetData(state, encode_state(LeaderAndIsr(-1, 0, (3,), 1)), ANY_VERSION))
+    unasked = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    assert "These deletions have not begun, as far as is known: orders." in unasked.lines
+    assert unasked.lines[-1] == "What orders-0 loses is not known."
+    marker = encode_deletion_marker(DeletionOrders(grace_ms=86_400_000))
+    await apply(cluster, SetData(paths.delete_topic("orders"), marker, ANY_VERSION))
+    for ask in (None, says("held")):
+        answer = await forgetting(cluster, 3, confirm=None, dry_run=True, ask_controller=ask)
+        assert not any("without it: orders" in line for line in answer.lines)
+        assert any(
+            "NO OTHER live replica is in sync of 2 living partitions: alone-0, orders-0" in x for x in answer.lines
+        )
+        assert isinstance(answer.data, dict)
+        plan: Any = answer.data["plan"]
+        assert (plan["held_topics"], plan["unknown"]) == (["orders"], [])
+    begun = await forgetting(cluster, 3, confirm=None, dry_run=True, ask_controller=says("acknowledged"))
+    assert "1 deletion ends without it: orders." in begun.lines
 
 
 async def test_the_controller_does_it(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +222,7 @@ async def test_debts_that_cannot_be_read_are_named(cluster: FakeSession) -> None
 async def test_topics_in_the_trash_lose_their_records_too(cluster: FakeSession) -> None:
     alone = replace(ENTRY, partitions={0: SavedPartition((3, 1), 3, 0, (3,)), 1: SavedPartition((1,), 1, 0, (1,))})
     elsewhere = replace(ENTRY, partitions={0: SavedPartition((3, 1), 3, 0, (3, 1))})
-    await in_trash(cluster, precious=alone, copied=elsewhere, freezing=alone.entering(TrashPhase.FREEZING, 0))
+    await in_trash(cluster, precious=alone, copied=elsewhere, bills=alone.entering(TrashPhase.FREEZING, 0))
     await apply(cluster, Create(paths.trashed("odd"), b"?"))
     answer = await forgetting(cluster, 3, confirm=None, dry_run=True)
     assert (
