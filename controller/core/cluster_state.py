@@ -120,6 +120,8 @@ class ClusterState:
     epoch: ControllerEpoch = NO_TERM
     epoch_version: EpochVersion = NO_TERM_VERSION
     elected_at_ms: int = 0
+    previous_term_zxid: int | None = None
+    """The zxid with which the term before began, or a later one of it; None: not known, or control was taken."""
     leaving: PendingResignation | None = None
     """Set while the controller waits for answers before it resigns for good; no deletion starts meanwhile."""
     channels_are_open: bool = False

@@ -51,6 +51,8 @@ class ElectionWritten:
     """After the multi that creates `/controller` and raises the epoch."""
 
     new_epoch: ControllerEpoch
+    before_zxid: int | None = None
+    """The zxid of the write of `/controller_epoch` before it; None: control was taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ def elect_self(step: StepContext, task: ElectSelf) -> None:
         _own_znode(step),
         SetData(paths.controller_epoch(), znodes.encode_controller_epoch(new_epoch), epoch.stat.version),
     )
-    step.write([group], ElectionWritten(new_epoch), fenced=False)
+    step.write([group], ElectionWritten(new_epoch, epoch.stat.mzxid), fenced=False)
 
 
 def _own_znode(step: StepContext) -> Create:
@@ -298,6 +298,7 @@ def on_election_written(step: StepContext, task: ElectionWritten, outcome: Group
     context = step.context
     if isinstance(outcome, GroupDone) and outcome.stats[-1] is not None:
         context.active_controller = context.config.controller_id
+        context.cluster.previous_term_zxid = task.before_zxid
         _won(step, task.new_epoch, EpochVersion(outcome.stats[-1].version))
     else:
         if isinstance(outcome, GroupFailed):

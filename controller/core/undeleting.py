@@ -7,9 +7,10 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     is marked and held (`marks`): it is in service     marker and request are removed in one multi; it stays
     is queued: replicas may be deleted                 refused
     has left the trash for its deletion                refused: it is not in service, even while something holds it
-    was marked before this controller took over        refused: an earlier one may have begun and died
     is marked, and the marker says that its deletion   refused
     has begun under another controller
+    was marked before this controller took over        refused: an earlier one may have begun and died
+      the same, and it was freezing all the time       as any held topic (`_was_held`)
     is not marked, or does not exist                   refused
     is not among `CoreConfig.only_topics`              refused
     is in the trash                                    brought back, or deleted (`trash_out`, `trash_end`)
@@ -43,6 +44,7 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     Operation,
+    Present,
     ReadOutcome,
     SetData,
     ZkError,
@@ -54,7 +56,10 @@ from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, Trash
 
 BRINGING_BACK: Final = "bringing the topic back"
 """The refused action in the event record. Old journals contain it: never change it."""
-INHERITED: Final = "it was marked before this controller took over, and replicas may be deleted already"
+INHERITED: Final = (
+    "it was marked before this controller took over, and it is not known whether another one, perhaps Kafka's, has "
+    "deleted replicas since"
+)
 ENDING: Final = "it has left the trash to be deleted, and its offsets are gone"
 _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
@@ -66,22 +71,26 @@ def read_requests(step: StepContext) -> None:
 
 
 def on_requests_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read the requests, and the markers of their topics."""
+    """Read the requests, and the markers and entries in the trash of their topics."""
     listed = outcomes[1]
     names = listed.names if isinstance(listed, Children) else ()
     if isinstance(listed, Children) or is_absent(listed):
         _no_more_awaited(step, (name for name in step.context.cluster.trash.topics if name not in names))
     if names:
-        reads = (read for name in names for read in (GetData(paths.request(name)), GetData(paths.delete_topic(name))))
+        reads = (
+            read
+            for name in names
+            for read in (GetData(paths.request(name)), GetData(paths.delete_topic(name)), Exists(paths.trashed(name)))
+        )
         step.read(reads, TopicRequestsRead(names))
 
 
 def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Carry out each request, or write the refusal into it."""
     found: dict[str, _Asked] = {}
-    is_read = dict(zip(task.topics, map(read_error, outcomes[::2]), strict=True))
+    is_read = dict(zip(task.topics, map(read_error, outcomes[::3]), strict=True))
     _no_more_awaited(step, (name for name, error in is_read.items() if error is None))
-    for name, requested, marker in zip(task.topics, outcomes[::2], outcomes[1::2], strict=True):
+    for name, requested, *seen in zip(task.topics, *(outcomes[nth::3] for nth in range(3)), strict=True):
         if not isinstance(requested, Data):
             continue
         try:
@@ -90,7 +99,7 @@ def on_requests_read(step: StepContext, task: TopicRequestsRead, outcomes: Seque
             step.refuse(f"topic/{name}", BRINGING_BACK, str(malformed))
             continue
         if request.refused is None:
-            found[name] = _Asked(request, requested.stat.version, marker)
+            found[name] = _Asked(request, requested.stat.version, *seen)
     in_trash = {name: asked for name, asked in found.items() if _is_in_trash(step.context, name)}
     purged = {name: asked.version for name, asked in in_trash.items() if _may_be_purged(step.context, name, asked)}
     back = {n: each.version for n, each in in_trash.items() if each.request.action is RequestedAction.UNDELETE}
@@ -109,11 +118,12 @@ def _no_more_awaited(step: StepContext, names: Iterable[str]) -> None:
 
 
 class _Asked(NamedTuple):
-    """A request, its version, and what was read of the topic's marker."""
+    """A request, its version, and what was read of the topic's marker and entry in the trash."""
 
     request: TopicRequest
     version: int
     marker: ReadOutcome
+    entry: ReadOutcome
 
 
 def _is_in_trash(context: Context, name: str) -> bool:
@@ -129,10 +139,13 @@ def _answer(step: StepContext, found: Mapping[str, _Asked]) -> None:
     """Remove the marker of each topic that may stay, with its request; refuse the others."""
     groups: list[tuple[Operation, ...]] = []
     answers: list[RequestAnswer] = []
-    for name, (request, version, marker) in found.items():
+    for name, asked in found.items():
+        request, version, marker, _ = asked
         path = paths.request(name)
         is_purge = request.action is RequestedAction.PURGE
         why = _purge_problem(step.context, name, request) if is_purge else _problem(step.context, name, marker)
+        if why == INHERITED and _was_held(step.context, name, asked):
+            why = None
         if why is not None:
             refused = request.refuse(why)
             groups.append((SetData(path, znodes.encode_topic_request(refused), version),))
@@ -170,8 +183,6 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
     ending = cluster.trash.ending.get(name)
     if ending is not None and name in cluster.topics and cluster.topics[name].id == ending:
         return ENDING
-    if name in cluster.inherited_marks:
-        return INHERITED
     if (error := read_error(marker)) is not None:
         return f"reading its marker failed with {error.name}"
     if name not in cluster.topics and name not in cluster.quarantined_topics:
@@ -180,7 +191,27 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
     begun = znodes.decode_deletion_marker(marker.data).begun if isinstance(marker, Data) else None
     if begun is not None and (topic is None or begun == topic.created_zxid):
         return "its deletion has begun under another controller, and replicas may be deleted already"
-    return None
+    return INHERITED if name in cluster.inherited_marks else None
+
+
+def _was_held(context: Context, name: str, asked: _Asked) -> bool:
+    """Return True if no controller can have deleted anything of this topic, whose marker was there at the takeover.
+
+        1. the term before this one begins    every controller writes `/controller_epoch` as it is elected
+        2. the marker is created              and never written: its orders are the first ones
+        3. the entry in the trash is created  by the controller of that term, which is Lethe's, and holds the topic
+        4. this term begins
+
+    So nobody else had control since the marker is there, and a freezing topic is not queued by that marker. An earlier
+    term may have been Kafka's: its controller deletes what is freezing."""
+    began, topic = context.cluster.previous_term_zxid, context.cluster.topics.get(name)
+    found = context.cluster.trash.in_phase(name, TrashPhase.FREEZING)
+    marker, entry = asked.marker, asked.entry
+    if began is None or topic is None or found is None or found.entry.topic_id != topic.id:
+        return False
+    if not isinstance(marker, Data) or not isinstance(entry, Present) or marker.stat.version:
+        return False
+    return began < marker.stat.czxid < entry.stat.czxid
 
 
 def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcomes: Sequence[GroupOutcome]) -> None:

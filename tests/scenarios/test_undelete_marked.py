@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.undeleting import INHERITED
+from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, SetData, ZkError
+from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
     DeletionOrders,
     RequestedAction,
     TopicRequest,
     decode_topic_request,
+    encode_controller_epoch,
     encode_deletion_marker,
     encode_topic_request,
 )
@@ -191,3 +195,77 @@ def test_malformed_request_is_recorded_and_left() -> None:
     (why,) = refusals(world, "topic/orders")
     assert why.startswith("znode /lethe/requests/orders cannot be understood: not JSON")
     assert world.exists(paths.delete_topic("orders"))
+
+
+# --- held for the trash, and another controller took over -------------------------------------------------------------
+
+
+def freezing(world: OneController, grace_ms: int = 86_400_000) -> OneController:
+    """The topic cannot go into the trash: the offsets of its groups are not seen."""
+    world.groups.problem = "broker 1 does not answer"
+    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(DeletionOrders(grace_ms=grace_ms))))
+    world.run()
+    assert world.exists(paths.trashed("orders"))
+    return world
+
+
+def with_groups() -> OneController:
+    return with_topic(with_topic(cluster(), GROUP_METADATA_TOPIC, (1,)), "orders", (1, 2))
+
+
+def test_topic_that_was_freezing_before_a_failover_is_brought_back() -> None:
+    world = freezing(with_groups())
+    world.crash()
+    world.elect()
+    world.advance(60_000)
+    request(world, "orders")
+    assert not world.exists(paths.delete_topic("orders"))
+    assert not world.exists(paths.trashed("orders"))
+    assert led(world, "orders") == (1, 0, (1, 2))
+
+
+def test_topic_of_which_kafkas_controller_may_have_deleted_replicas_is_refused() -> None:
+    """It had control in between, ignores the grace period, and leaves no note."""
+    world = freezing(with_groups())
+    world.crash()
+    epoch = world.read(paths.controller_epoch())
+    assert epoch is not None
+    world.write(SetData(paths.controller_epoch(), encode_controller_epoch(int(epoch.data or b"") + 1), -1))
+    world.elect()
+    request(world, "orders")
+    assert refused(world, "orders") == INHERITED
+    assert world.exists(paths.delete_topic("orders"))
+
+
+def test_topic_that_was_marked_before_the_term_in_which_it_froze_is_refused() -> None:
+    """Whose term it was in which it was marked is not known."""
+    world = with_groups()
+    pause(world)
+    world.write(Create(paths.delete_topic("orders"), encode_deletion_marker(DeletionOrders(grace_ms=1_000))))
+    world.run()
+    world.crash()
+    world.groups.problem = "broker 1 does not answer"
+    world.elect()
+    resume(world)
+    assert world.exists(paths.trashed("orders"))
+    world.crash()
+    world.elect()
+    request(world, "orders")
+    assert refused(world, "orders") == INHERITED
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_topic_whose_marker_was_written_since_it_froze_is_refused(anew: bool) -> None:
+    """Other orders may have held meanwhile."""
+    world = freezing(with_groups())
+    marker = world.read(paths.delete_topic("orders"))
+    assert marker is not None
+    world.crash()
+    if anew:
+        world.write(Delete(paths.delete_topic("orders")))
+        world.write(Create(paths.delete_topic("orders"), marker.data))
+    else:
+        world.write(SetData(paths.delete_topic("orders"), marker.data, -1))
+    world.elect()
+    request(world, "orders")
+    assert refused(world, "orders") == INHERITED
