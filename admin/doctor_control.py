@@ -2,8 +2,9 @@
 
 A controller that takes over finishes half-deleted marked topics, takes foreign brokers out of ISRs, has ghosts dropped,
 tells every broker of every topic, and raises an epoch that most brokers refuse. Reassignments that add a replica on an
-absent broker are cancelled. It also takes away what any controller would: requests and notifications. All of these
-znodes are in the backup before control is taken, and as they are at its end.
+absent broker are cancelled. It also takes away what any controller would: requests of Kafka's tools and notifications.
+All of these znodes are in the backup before control is taken, and as they are at its end. Debts stay owed, and requests
+for Lethe's controller unread.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lethe.admin.rescue_plan import outlook
 from lethe.admin.rescue_run import RescueOptions, Say, means_for
 from lethe.admin.rescue_snapshot import epoch_now, look
 from lethe.admin.topic_znodes import list_topics
+from lethe.controller.core.scope import Scope
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.vocabulary import ControllerEpoch, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -92,7 +94,7 @@ class ControlRepairs:
         number = backup.begin(SavedRepair("control", what, None, saved(before, before)))
         self.say("Taking control.")
         try:
-            await in_control(means, frozenset(topics), work)
+            await in_control(means, _scope(topics), work)
         finally:
             # The next controller writes, too: only without the result of the work is its tree read.
             after = after or await self._read(touched, before)
@@ -193,6 +195,11 @@ class ControlRepairs:
 def topics_of(ills: Iterable[Ill]) -> tuple[str, ...]:
     """Return the topics whose deletion is to be finished."""
     return tuple(ill.topic for ill in ills if ill.kind is IllKind.HALF_DELETED_TOPIC and ill.topic is not None)
+
+
+def _scope(topics: Iterable[str]) -> Scope:
+    """Return what the controller does: the repairs, and nothing below `/lethe`, which is not in the backup."""
+    return Scope(frozenset(topics), debtors=frozenset(), forgettable=frozenset(), answers_requests=False)
 
 
 def _roots(ill: Ill) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.context import Context, Role, UnconfirmedDeletions
+from lethe.controller.core.scope import Scope
 from lethe.controller.runtime.app import ControllerApp, ExitCode, application
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.protocol.causes import CauseKind
@@ -158,11 +159,9 @@ def _why_not_in_control(app: ControllerApp) -> str:
     return f"the controller of this rescue is {context.role.value}"
 
 
-async def in_control(
-    means: TakeoverSettings, only_topics: frozenset[str] | None, work: Callable[[RescueController], Awaitable[T]]
-) -> T:
-    """Run the work in control of the cluster, then hand control back. Raises what the work raises."""
-    app = application(_configuration(means), only_topics=only_topics, cache_look_rest=0, holds_id=False)
+async def in_control(means: TakeoverSettings, scope: Scope, work: Callable[[RescueController], Awaitable[T]]) -> T:
+    """Run the work in control of the cluster, in this scope, then hand control back. Raises what the work raises."""
+    app = application(_configuration(means), scope=scope, cache_look_rest=0, holds_id=False)
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(app.run(), name="rescue-controller")

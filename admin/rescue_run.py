@@ -24,6 +24,7 @@ from lethe.admin.rescue_plan import RescueProgress, to_mark
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot, look, turns_within
 from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
 from lethe.controller.core.context import NOTHING_UNCONFIRMED, UnconfirmedDeletions
+from lethe.controller.core.scope import Scope
 from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted
@@ -127,7 +128,7 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
             state.caches = cache_report(await guest.context())
             say("Interrupted: handing control back.")
 
-    await in_control(means, chosen, work)
+    await in_control(means, scope_of(options, chosen), work)
     ended_s = time.monotonic()
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
     election_rate = await turns_within(session, WATCH_MS)
@@ -155,6 +156,14 @@ def chosen_topics(options: RescueOptions, seen: RescueSnapshot) -> frozenset[str
     if options.topics:
         return frozenset(options.topics)
     return frozenset(each.topic for each in seen.found) if seen.disabled_on else None
+
+
+def scope_of(options: RescueOptions, topics: frozenset[str] | None) -> Scope:
+    """Return what the controller does. It forgets no broker but the named one; where a broker or topics are named, no
+    other broker is asked for what it owes of other topics."""
+    named = frozenset(() if options.forget is None else (BrokerId(options.forget),))
+    is_for_all = topics is None and options.forget is None
+    return Scope(topics, debtors=None if is_for_all else named, forgettable=named)
 
 
 def means_for(options: RescueOptions, seen: RescueSnapshot) -> TakeoverSettings:

@@ -24,6 +24,7 @@ from lethe.admin.rescue_limits import PAUSED, beyond_command
 from lethe.admin.rescue_run import RescueOptions, means_for
 from lethe.admin.rescue_snapshot import RescueSnapshot, look
 from lethe.admin.topic_znodes import require_cluster
+from lethe.controller.core.scope import Scope
 from lethe.protocol.journal import partition_ranges
 from lethe.protocol.kafka.disk_formats import META_PROPERTIES, PARTITION_METADATA
 from lethe.protocol.vocabulary import BrokerId, topic_id_to_text
@@ -98,9 +99,14 @@ async def settle(
         return await _wait(session, plan.broker, options.timeout_ms, guest.check)
 
     try:
-        return await in_control(means_for(options, seen), frozenset(), work)
+        return await in_control(means_for(options, seen), _scope(plan.broker), work)
     except RescueInterrupted:
         raise Refusal("interrupted: control is handed back, and the rest stays owed", Exit.INTERRUPTED) from None
+
+
+def _scope(broker: BrokerId) -> Scope:
+    """Return what the controller does: what is asked of this broker, and no other deletion."""
+    return Scope(frozenset(), debtors=frozenset({broker}), forgettable=frozenset(), answers_requests=False)
 
 
 def _demand_possible(seen: RescueSnapshot) -> None:

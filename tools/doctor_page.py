@@ -35,9 +35,10 @@ the znodes that it touches are in the backup, on the disk. The file is never ove
   topic or broker does not exist. What changes in between makes the repair read again, or end.
 * **control**: control is taken as [lethe rescue](rescue.md) does, for all of these at once, and handed back. As every
   controller, it also takes requests and notifications away, continues reassignments and elects leaders where there are
-  none, and makes root znodes that are missing. No topic is deleted but half-deleted marked ones. It is refused where a
-  rescue is: under one of Lethe's controllers (`lethe controller-resign` has the next one do it), or where a broker
-  would not obey. So it is while a topic is incomplete: a new controller would make the missing states anew.
+  none, and makes root znodes that are missing. No topic is deleted but half-deleted marked ones that you agreed to.
+  What brokers owe stays owed, and requests below `/lethe` stay as they are. It is refused where a rescue is: under one
+  of Lethe's controllers (`lethe controller-resign` has the next one do it), or where a broker would not obey. So it is
+  while a topic is incomplete: a new controller would make the missing states anew.
 * **person**: never by `--fix`; *what to do* says what.
 
 Notes may be wanted: settings and ACLs may be made ahead of a topic. `--fix --yes` repairs them only where `--only`

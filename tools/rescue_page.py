@@ -41,7 +41,8 @@ stuck and why. If you agree (`--yes`, or an answer at the terminal), it
 4. says what remains, why, and what would unblock it.
 
 Meanwhile clients produce and consume. ISR changes, new producer ids and controlled shutdowns of brokers wait, so
-**restart no broker**. With `--topic` only these topics are deleted; the marks of the others stay.
+**restart no broker**. With `--topic` only these topics are deleted; the marks of the others stay, and what registered
+brokers owe of deleted topics stays owed.
 
 | exit code | |
 |---|---|
@@ -56,6 +57,8 @@ It does not ([0036](decisions/0036-rescue.md))
 
 * delete topics that are not marked, or anything where `delete.topic.enable=false`, unless you name each topic and add
   `--even-if-disabled`;
+* forget a broker unless `--forget` names it, whatever request a killed command has left; with `--forget`, no other
+  broker is asked for what it owes;
 * answer for a broker that is away: start it with its disks, and read [this](runbook.md#an-empty-broker) before you
   start an empty one;
 * do anything while deletions are paused, or while the brokers' configuration in ZooKeeper cannot be read;

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lethe.controller.core.pace_memory import NO_LIMITS, PaceLimits
+from lethe.controller.core.scope import EVERYTHING, Scope
 from lethe.controller.core.topic_policy import NO_POLICY, TopicPolicy
 from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.topic_defaults import NO_BROKER_SETTINGS, BrokerSettings
@@ -111,12 +112,16 @@ class CoreConfig:
     """The same if some brokers are only silent: a broker that works on a large request answers nothing meanwhile."""
     preflight_back_off_max_ms: int = 5_000
     """Longest wait between two preflights."""
-    only_topics: frozenset[str] | None = None
-    """Delete only these marked topics, and keep the markers of the others; None: delete all."""
+    scope: Scope = EVERYTHING
     cache_look_rest: int = 9
     """Pause after reading a broker's whole metadata cache, as a multiple of the time that the read took."""
     admin: str | None = None
     """URL of this controller's HTTP server, published in `/controller` for tools."""
+
+    @property
+    def only_topics(self) -> frozenset[str] | None:
+        """See `Scope.topics`."""
+        return self.scope.topics
 
 
 class UnreadableConfiguration(NamedTuple):

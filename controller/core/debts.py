@@ -19,7 +19,8 @@ latest tombstone of the name, which may be that of a later topic.
 
 Until a partition is paid or void, the broker hears nothing of a later topic's partition of that number (`withheld` in
 `debts_policy`); then it is announced as usual. A broker that registers again begins anew: no earlier answer counts.
-Nothing is paid while deletions are paused, or while this controller is about to give control up.
+Nothing is paid while deletions are paused, or while this controller is about to give control up, and nothing outside
+its scope (`scope`).
 
 An agent pays most of its debts itself before it registers, and removes their znodes. So when a broker registers, its
 debts are listed before it is asked. A compare where nothing is left creates an empty directory, as in Kafka's brokers.
@@ -283,8 +284,9 @@ def _announce(step: StepContext, broker: BrokerId, settled: Mapping[DebtKey, Bit
 
 
 def close(step: StepContext, task: CloseDebts) -> None:
-    """Remove the znodes of these settled debts."""
-    keys = tuple(key for key in task.debts if _is_settled(step.context, key))
+    """Remove the znodes of these debts, those that are settled and in the controller's scope."""
+    scope = step.context.config.scope
+    keys = tuple(key for key in task.debts if scope.settles(key.broker) and _is_settled(step.context, key))
     if keys:
         step.write([(Delete(key.path),) for key in keys], DebtsClosed(keys))
 

@@ -103,9 +103,11 @@ def _may_be_kept(context: Context, key: DebtKey, debt: OpenDebt) -> bool:
 def payable(context: Context, key: DebtKey, debt: OpenDebt) -> Bits:
     """Return the partitions that the broker may be asked to delete now.
 
-    Never those of a topic that exists, or that is or may be in the trash. If nothing compares ids, only partitions that
-    no topic has on the broker."""
+    Never those of a topic that exists, or that is or may be in the trash, nor of a broker outside the controller's
+    scope. If nothing compares ids, only partitions that no topic has on the broker."""
     cluster = context.cluster
+    if not context.config.scope.settles(key.broker):
+        return 0
     if key.broker not in cluster.brokers or cluster.paused is not None or cluster.leaving is not None:
         return 0
     if key.topic in cluster.quarantined_topics:

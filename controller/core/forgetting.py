@@ -10,7 +10,8 @@ A request is a znode `/lethe/forget/<broker>`, and it is in force while it exist
 
 The request goes last, when no queued topic names the broker any more: a controller that takes over meanwhile goes on.
 It is refused, in its own data, for a broker that is registered, also for one that registers while it is in force. Then,
-and when it is withdrawn, deletions that have not ended wait for the broker again.
+and when it is withdrawn, deletions that have not ended wait for the broker again. One that is outside the controller's
+scope (`scope`) stays as it is, unread.
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ def read(step: StepContext) -> None:
 
 
 def on_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read the requests; those that are gone are not in force any more."""
-    listed = outcomes[1]
+    """Read the requests in this controller's scope; those that are gone are not in force any more."""
+    listed, scope = outcomes[1], step.context.config.scope
     names = listed.names if isinstance(listed, Children) else ()
-    brokers = tuple(broker for broker in map(paths.broker_named, names) if broker is not None)
+    named = map(paths.broker_named, names)
+    brokers = tuple(broker for broker in named if broker is not None and scope.forgets(broker))
     forgotten = step.context.cluster.forgotten
     withdrawn = [broker for broker in forgotten if broker not in brokers]
     for broker in withdrawn:

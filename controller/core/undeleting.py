@@ -65,7 +65,9 @@ _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 
 def read_requests(step: StepContext) -> None:
-    """List the requests, and watch for more."""
+    """List the requests, and watch for more, unless they are outside this controller's scope."""
+    if not step.context.config.scope.answers_requests:
+        return
     path = paths.requests()
     step.read((Exists(path, watch=True), GetChildren(path, watch=True)), TopicRequestsListed())
 

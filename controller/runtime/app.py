@@ -41,6 +41,7 @@ from lethe.controller.core.context import NOTHING_UNCONFIRMED, Context, Unconfir
 from lethe.controller.core.controller import after_fault, step
 from lethe.controller.core.events import ResignationRequested, SessionLost
 from lethe.controller.core.leaving import awaited, unconfirmed_deletions
+from lethe.controller.core.scope import EVERYTHING, Scope
 from lethe.controller.runtime.admin import AdminPages
 from lethe.controller.runtime.blockers import log_blockers
 from lethe.controller.runtime.board.board import Board, BoardMemory
@@ -114,12 +115,12 @@ class ControllerApp:
         connect: Connect,
         clock: Clock | None = None,
         *,
-        only_topics: frozenset[str] | None = None,
+        scope: Scope = EVERYTHING,
         cache_look_rest: int | None = None,
         holds_id: bool = True,
         manager: ServiceManager | None = None,
     ) -> None:
-        """`only_topics`: delete only these of the marked topics; None: all. `cache_look_rest`: see `CoreConfig`.
+        """`scope`: what the controller does on its own. `cache_look_rest`: see `CoreConfig`.
         `holds_id`: run as a daemon that holds its id exclusively. `manager` receives health and readiness."""
         self.started = asyncio.Event()
         """Set when the HTTP server listens and the tasks run; the ZooKeeper session may still be missing."""
@@ -127,7 +128,7 @@ class ControllerApp:
         self.endpoints: tuple[Endpoint, ...] = ()
         """Advertised endpoints with real ports; empty without `listeners`."""
         self._config = config
-        self._only_topics = only_topics
+        self._scope = scope
         self._cache_look_rest = cache_look_rest
         # The controller of a command does not hold its id, and SIGHUP ends it.
         self._holds_id = holds_id
@@ -246,7 +247,7 @@ class ControllerApp:
             )
             if listener is not None:
                 self.endpoints = await listener.listen(self._config.listeners, self._config.advertised_listeners)
-            core = replace(core_config(self._config, self.endpoints), only_topics=self._only_topics)
+            core = replace(core_config(self._config, self.endpoints), scope=self._scope)
             if self._cache_look_rest is not None:
                 core = replace(core, cache_look_rest=self._cache_look_rest)
             context = Context(core)
@@ -346,7 +347,7 @@ class ControllerApp:
 def application(
     config: ControllerConfig,
     *,
-    only_topics: frozenset[str] | None = None,
+    scope: Scope = EVERYTHING,
     cache_look_rest: int | None = None,
     holds_id: bool = True,
     manager: ServiceManager | None = None,
@@ -357,7 +358,7 @@ def application(
         config,
         opening,
         connector(config),
-        only_topics=only_topics,
+        scope=scope,
         cache_look_rest=cache_look_rest,
         holds_id=holds_id,
         manager=manager,

@@ -43,6 +43,7 @@ from lethe.controller.core.events import (
     UpdateMetadataResponseReceived,
 )
 from lethe.controller.core.invariants import violations
+from lethe.controller.core.scope import EVERYTHING, Scope
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import (
@@ -182,7 +183,7 @@ class OneController:
         takeover: Takeover = Takeover.NEVER,
         endpoints: tuple[Endpoint, ...] = (),
         takeover_grace_ms: int = 0,
-        only_topics: frozenset[str] | None = None,
+        scope: Scope = EVERYTHING,
         offline_replicas: OfflineReplicas = OfflineReplicas.WAIT,
         listener_choice: ListenerChoice = ANY_PLAINTEXT,
     ) -> None:
@@ -202,7 +203,7 @@ class OneController:
                 takeover=takeover,
                 endpoints=endpoints,
                 takeover_grace_ms=takeover_grace_ms,
-                only_topics=only_topics,
+                scope=scope,
                 offline_replicas=offline_replicas,
                 listener_choice=listener_choice,
             )

@@ -18,6 +18,7 @@ from lethe.admin import rescue_control
 from lethe.admin.refusal import Refusal
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.controller.core.config import Takeover
+from lethe.controller.core.scope import EVERYTHING
 from lethe.controller.runtime.app import application
 from lethe.controller.runtime.znode_rights import PARENTS, demand_rights
 from lethe.protocol.kafka.versions import LATEST
@@ -127,7 +128,7 @@ async def test_a_rescue_says_at_once_what_it_may_not_write(
         with pytest.raises(Refusal, match="control could not be taken: .* refuses to write /controller_epoch: NO_AUTH"):
             async with asyncio.timeout(LIMIT_S):
                 await in_control(
-                    TakeoverSettings(zookeeper_chroot, BrokerId(1000), LATEST, PLAINTEXT_REACH), None, work
+                    TakeoverSettings(zookeeper_chroot, BrokerId(1000), LATEST, PLAINTEXT_REACH), EVERYTHING, work
                 )
         assert await state(anybody) == before
 

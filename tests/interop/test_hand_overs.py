@@ -20,6 +20,7 @@ from lethe.admin import topic_znodes
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
+from lethe.controller.core.scope import EVERYTHING
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.leftovers import leftovers
@@ -110,7 +111,7 @@ async def taken_for(
         await asyncio.sleep(begin_s)
         return HandOver(taken_from, (at_first, await marked(session)))
 
-    return await in_control(means, None, work)
+    return await in_control(means, EVERYTHING, work)
 
 
 async def test_control_goes_to_and_fro_in_the_middle_of_deletions(kafka_cluster: MakeCluster, version: str) -> None:

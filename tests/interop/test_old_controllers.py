@@ -16,6 +16,7 @@ from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_co
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import LocalCluster
+from lethe.controller.core.scope import EVERYTHING
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId
 from tests.fakes.command_line import Lethe
@@ -107,7 +108,7 @@ async def test_kafkas_controller_wakes_after_control_went_to_lethe_and_back(
 
         old.pause()
         try:
-            taken_from = await in_control(means, None, work)
+            taken_from = await in_control(means, EVERYTHING, work)
             leader = await kafka_leads(session)
         finally:
             old.resume()

@@ -11,6 +11,7 @@ from lethe.adapters.kafka.reach import BrokerReach
 from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_control
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaVersion
+from lethe.controller.core.scope import EVERYTHING
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId
 from tests.interop.conditions import controller, delete, gone_everywhere, until
@@ -58,7 +59,7 @@ async def test_what_is_deleted_already_is_not_created_again(kafka_cluster: MakeC
 
         ibp = InterBrokerProtocol.parse(KafkaVersion.parse(version).inter_broker_protocol)
         means = TakeoverSettings(cluster.zookeeper_connect, BrokerId(1999), ibp, BrokerReach("PLAINTEXT"))
-        took_s = await in_control(means, None, work)
+        took_s = await in_control(means, EVERYTHING, work)
         created, errors = 0, 0
         for broker, (output, states) in zip(cluster.kafka_brokers, before, strict=True):
             now, states_now = text_of(broker)

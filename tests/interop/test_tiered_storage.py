@@ -22,6 +22,7 @@ from lethe.admin.rescue_control import RescueController, TakeoverSettings, in_co
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.kafka_fetch import KafkaUnavailable, KafkaVersion
 from lethe.cluster.local import LocalCluster
+from lethe.controller.core.scope import EVERYTHING
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
@@ -116,7 +117,7 @@ class Tiered:
             await guest.elected()
             await work()
 
-        await in_control(means, None, elected)
+        await in_control(means, EVERYTHING, elected)
 
 
 # --- the cluster --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from lethe.controller.core import events
 from lethe.controller.core.config import Takeover
 from lethe.controller.core.context import Role
 from lethe.controller.core.effects import ReadZnodes, StandAgain, WriteZnodes
+from lethe.controller.core.scope import Scope
 from lethe.controller.core.takeover import interval_ms
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
@@ -475,7 +476,7 @@ def test_resigning_for_a_while_takes_control_back_from_nobody_who_was_elected_me
 
 
 def test_only_the_chosen_topics_are_deleted_and_the_others_stay_in_service_with_their_markers() -> None:
-    world = OneController(only_topics=frozenset({"orders", "ghost"}))
+    world = OneController(scope=Scope(frozenset({"orders", "ghost"})))
     for name in ("orders", "invoices"):
         world.create_topic(name, (1, 2))
         world.mark(name)
@@ -493,7 +494,7 @@ def test_only_the_chosen_topics_are_deleted_and_the_others_stay_in_service_with_
 
 
 def test_topic_marked_later_is_not_chosen_either() -> None:
-    world = cluster(1, 2, world=OneController(only_topics=frozenset()))
+    world = cluster(1, 2, world=OneController(scope=Scope(frozenset())))
     with_topic(world, "orders", (1, 2))
     world.mark("orders")
     world.run()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lethe.controller.core.context import Role
+from lethe.controller.core.scope import Scope
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.deletion_grace import GraceRule, parse_grace
 from lethe.protocol.kafka.versions import InterBrokerProtocol
@@ -168,7 +169,7 @@ def test_order_to_owe_is_kept_for_the_end() -> None:
 def test_controller_that_is_here_for_a_rescue_has_no_default() -> None:
     world = graced("*:24h")
     world.crash()
-    world.context.config = replace(world.context.config, only_topics=frozenset(("orders",)))
+    world.context.config = replace(world.context.config, scope=Scope(frozenset(("orders",))))
     world.mark("orders")
     world.elect()
     assert world.context.role is Role.ACTIVE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.scope import Scope
 from lethe.controller.core.undeleting import INHERITED
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
@@ -161,7 +162,7 @@ def test_marker_without_a_topic_is_refused_while_it_is_there() -> None:
 
 
 def test_controller_that_is_here_for_other_topics_keeps_the_marker() -> None:
-    world = OneController(only_topics=frozenset({"bills"}))
+    world = OneController(scope=Scope(frozenset({"bills"})))
     cluster(world=world)
     with_topic(world, "orders", (1, 2))
     world.mark("orders")
