@@ -46,8 +46,10 @@ def frozen_writes(name: str, outcome: ReadOutcome, config: Mapping[str, str] | N
 
 
 def thawed(before: Mapping[str, str] | None, present: Mapping[str, str]) -> dict[str, str]:
-    """Return the present settings, with those that are frozen as they were before."""
+    """Return the present settings of a topic in service, with those that are frozen as they were before. Those that
+    were changed or deleted since stay so."""
     before = before or {}
     kept = {key: value for key, value in present.items() if FROZEN.get(key) != value}
-    settings = {**{key: value for key, value in before.items() if key in FROZEN and key not in kept}, **kept}
+    frozen = [key for key, value in FROZEN.items() if present.get(key) == value]
+    settings = {**{key: before[key] for key in frozen if key in before}, **kept}
     return {key: settings[key] for key in dict.fromkeys((*before, *settings)) if key in settings}

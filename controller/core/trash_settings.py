@@ -17,7 +17,7 @@ are that one's: then the request is refused.
 
 Which settings are restored later:
 
-    changed while the topic was in service       the changed ones
+    changed while the topic was in service       the changed ones; deleted ones stay deleted
     changed in the trash, and `retention.ms`     the changed ones
     is still off
     removed, or replaced                         those of the entry
@@ -114,7 +114,8 @@ def restored(
     before = to_restore(found).config
     if present is None or not (is_older or present.get(_OURS) == FROZEN[_OURS]):
         return before
-    return thawed(before, present)
+    # Nobody deletes single settings of a topic that brokers do not show: those that are missing are another topic's.
+    return thawed(before, {**FROZEN, **present})
 
 
 def to_restore(found: TrashedTopic) -> TrashEntry:

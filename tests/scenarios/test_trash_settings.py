@@ -16,6 +16,16 @@ import pytest
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.trash import NAME_IS_TAKEN
+from lethe.protocol.kafka.admin_configs import (
+    TOPIC_RESOURCE,
+    AlterableConfig,
+    AlterableResource,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredResource,
+    AlterOperation,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import (
@@ -187,6 +197,36 @@ def test_settings_that_are_changed_just_before_the_topic_leaves_are_frozen_first
     assert settings(world) == OFF
     request(world, "orders")
     assert settings(world) == OWN
+
+
+INCREMENTAL = IncrementalAlterConfigsRequest(
+    (AlterableResource(TOPIC_RESOURCE, "orders", (AlterableConfig("retention.ms", None, AlterOperation.DELETE),)),)
+)
+WHOLE = AlterConfigsRequest(
+    (AlterableResource(TOPIC_RESOURCE, "orders", (AlterableConfig("segment.bytes", "1048576"),)),)
+)
+
+
+@pytest.mark.parametrize("request_", [INCREMENTAL, WHOLE], ids=["deleted", "replaced"])
+@pytest.mark.parametrize("way", ["spared", "trashed"])
+def test_setting_that_a_client_deletes_while_retention_is_off_stays_deleted(
+    request_: IncrementalAlterConfigsRequest | AlterConfigsRequest, way: str
+) -> None:
+    """The client was answered; with the retention from before, brokers would remove what it wants to keep."""
+    world = cluster()
+    world.create_topic("orders", (1, 2))
+    world.write(SetData(CONFIG, encode_config(OWN), ANY_VERSION))
+    world.run()
+    mark(world, "orders")
+    altered = world.ask(request_)
+    assert altered == AlterConfigsResponse((AlteredResource(0, None, TOPIC_RESOURCE, "orders"),))
+    if way == "trashed":
+        world.advance(FREEZE_MS)
+        world.advance(FREEZE_MS)
+        assert (phase_of(world), settings(world)) == (TrashPhase.TRASHED, OFF)
+    request(world, "orders")
+    assert entry(world) is None
+    assert settings(world) == {"segment.bytes": "1048576"}
 
 
 def test_settings_that_are_removed_just_before_the_topic_leaves_are_written_again() -> None:
