@@ -71,7 +71,7 @@ class Alterer(NamedTuple):
     own_settings: Container[str]
     """Which of Lethe's own settings have an effect on the process."""
     topics: Container[str]
-    """Topics in service."""
+    """At least those of the request that brokers show."""
     defaults: Callable[[], Mapping[str, str]]
     """Return what brokers set for topics, by the names of topic settings. Raises RowRefused where that is unseen."""
     tiered_storage: bool

@@ -59,7 +59,7 @@ def begin(step: StepContext, task: DescribeRequestedConfigs) -> None:
         requests.answer(step, task.key, configs_error_response(request, _INVALID, error_message(_INVALID)))
         return
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC_RESOURCE)
-    topics = tuple(name for name in dict.fromkeys(named) if name in context.cluster.topics)
+    topics = tuple(name for name in dict.fromkeys(named) if context.cluster.is_shown(name))
     own = path_of(BROKER_RESOURCE, str(context.config.controller_id))
     read = (own, path_of(BROKER_RESOURCE, ""), *(path_of(TOPIC_RESOURCE, name) for name in topics))
     step.read(map(GetData, read), ConfigsToDescribeRead(task.key, topics))

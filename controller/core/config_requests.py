@@ -71,10 +71,12 @@ def on_requested_configs_written(
 
 
 def _alterer(context: Context, key: int) -> Alterer:
+    # While a topic is being deleted, what is read may be its settings, and what is written those of the next one.
+    named = (each.name for each in _request(context, key).resources)
     return Alterer(
         context.config.controller_id,
         OF_CONTROLLERS,
-        context.cluster.topics,
+        {name: None for name in named if context.cluster.is_shown(name)},
         lambda: topic_defaults(context.broker_settings),
         context.config.new_topics.tiered_storage,
         requests.sender_of(context, key),

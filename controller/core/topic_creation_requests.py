@@ -136,7 +136,7 @@ def _surroundings(context: Context) -> Surroundings:
 
     return Surroundings(
         topics=TopicNames((*cluster.topics, *cluster.quarantined_topics)),
-        cached={name: None for name in cluster.topics if not cluster.is_queued(name) and name not in trash.ending},
+        cached={name: None for name in cluster.topics if cluster.is_shown(name)},
         marked={**dict.fromkeys(cluster.deletions), **dict.fromkeys(cluster.marks)},
         brokers=racks_of(context),
         defaults=context.config.new_topics,

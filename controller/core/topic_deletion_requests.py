@@ -103,7 +103,7 @@ def _row(context: Context, asked: DeletableTopic, ids: dict[TopicId, str], sende
     if name is None or not may_change(sender, ApiKey.DELETE_TOPICS, name):
         return DeletedTopic(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     cluster = context.cluster
-    if name not in cluster.topics or cluster.is_queued(name) or name in cluster.trash.ending:
+    if not cluster.is_shown(name):
         return DeletedTopic(name, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     pattern = protection.protecting_pattern(context, name)
     if pattern is not None:

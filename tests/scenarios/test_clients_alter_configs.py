@@ -18,6 +18,9 @@ from lethe.protocol.kafka.admin_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterOperation,
+    DescribableConfigs,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
 )
 from lethe.protocol.kafka.errors import ErrorCode
@@ -27,6 +30,7 @@ from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
 from tests.fakes.one_controller import Loss, OneController
 from tests.scenarios import clients
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, with_topic
+from tests.scenarios.test_pause import pause, resume
 
 OWN = "1000"
 INVALID = "Invalid config value for resource ConfigResource(type=TOPIC, name='t'):"
@@ -256,6 +260,24 @@ def test_each_resource_of_a_request_is_answered_by_itself() -> None:
     assert stored(world, paths.config_broker_default()) == {THROTTLE: "5"}
     assert stored(world, paths.config_topic("t")) == {"retention.ms": "7"}
     assert sorted(notified(world)) == ["brokers/1000", "brokers/<default>", "topics/t"]
+
+
+def test_a_topic_that_is_being_deleted_has_no_settings_any_more_as_in_kafka() -> None:
+    """Its removal may end between the read of its settings and the write, and its name be used again."""
+    world = with_topic(cluster(), "t", (3, 1))
+    world.stop_broker(3)
+    pause(world)
+    world.mark("t")
+    world.run()
+    request = altered(of_topic("t", change("retention.ms", "7")))
+    assert rows_of(world.ask(request)) == [("t", "NONE", None)]
+    resume(world)
+    assert world.context.cluster.is_queued("t")
+    assert rows_of(world.ask(request)) == [("t", "UNKNOWN_TOPIC_OR_PARTITION", "The topic 't' does not exist.")]
+    described = DescribeConfigsRequest((DescribableConfigs(TOPIC_RESOURCE, "t"),))
+    answer = world.ask(described, 4)
+    assert isinstance(answer, DescribeConfigsResponse)
+    assert [row.error for row in answer.results] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_a_resource_that_is_named_twice() -> None:
