@@ -69,12 +69,12 @@ from lethe.controller.core import (
     tasks_requests,
     tasks_trash,
     term,
-    trash,
     trash_after,
     trash_end,
     trash_in,
     trash_out,
     trash_steps,
+    trash_takeover,
     undeleting,
     unreadable,
 )
@@ -378,9 +378,9 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
         case tasks_trash.ReadTopicRequests():
             undeleting.read_requests(step)
         case tasks_trash.ReadTrash():
-            trash.read(step)
+            trash_takeover.read(step)
         case tasks_trash.ResumeTrash():
-            trash.resume(step)
+            trash_takeover.resume(step)
         case tasks_trash.FreezeTopics():
             trash_in.freeze(step, task)
         case tasks_trash.AnnounceRestored():

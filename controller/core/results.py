@@ -75,6 +75,7 @@ from lethe.controller.core import (
     trash_in,
     trash_out,
     trash_settings,
+    trash_takeover,
     undeleting,
     unreadable,
     user_requests,
@@ -249,9 +250,9 @@ def _read(  # noqa: C901 - as flat as `_run`
         case tasks_trash.TopicRequestsRead():
             undeleting.on_requests_read(step, then, outcomes)
         case tasks_trash.TrashListed():
-            trash.on_trash_listed(step, outcomes)
+            trash_takeover.on_trash_listed(step, outcomes)
         case tasks_trash.TrashRead():
-            trash.on_trash_read(step, then, outcomes)
+            trash_takeover.on_trash_read(step, then, outcomes)
         case tasks_trash.SettingsToFreezeRead():
             trash_in.on_settings_to_freeze_read(step, then, outcomes)
         case tasks_trash.ReturnChecked():

@@ -30,8 +30,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lethe.controller.core import owed
-from lethe.controller.core.batching import update_metadata
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DeletionProblem
 from lethe.controller.core.effects import WatchTrash
@@ -40,41 +38,22 @@ from lethe.controller.core.tasks import ReadTopics
 from lethe.controller.core.tasks_trash import (
     FreezeTopics,
     RestoreSettings,
-    TrashListed,
-    TrashRead,
     TrashWritten,
 )
-from lethe.controller.core.trash_frozen import frozen_version
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType, JsonValue, partition_ranges
 from lethe.protocol.journal_trash import RESTORED, TRASHED
-from lethe.protocol.kafka.control import (
-    StopReplicaPartition,
-    StopReplicaRequest,
-    StopReplicaTopic,
-    UpdateMetadataPartition,
-    UpdateMetadataTopic,
-)
-from lethe.protocol.vocabulary import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, BrokerId, topic_id_to_text
+from lethe.protocol.vocabulary import topic_id_to_text
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
-    Children,
     Create,
-    Data,
     Delete,
-    Exists,
-    GetChildren,
-    GetData,
     Operation,
-    Present,
-    ReadOutcome,
     SetData,
     ZkError,
-    is_absent,
-    read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
@@ -90,129 +69,6 @@ PURGING: Final = "deleting the topic from the trash"
 
 LOOK_SOON_MS: Final = 5_000
 """Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
-
-
-# --- loading ------------------------------------------------------------------------------------------------------
-
-
-def read(step: StepContext) -> None:
-    """List the trash."""
-    step.read((GetChildren(paths.trash()),), TrashListed())
-
-
-def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
-    """Read the entries. While the list cannot be read, every name may be reserved."""
-    trash = step.context.cluster.trash
-    if isinstance(outcomes[0], Children):
-        trash.parents_exist = True
-        names = outcomes[0].names
-        if names:
-            reads = (
-                read
-                for name in names
-                for read in (
-                    Exists(paths.trashed(name)),
-                    GetData(paths.trashed(name)),
-                    GetData(paths.config_topic(name)),
-                )
-            )
-            step.read(reads, TrashRead(names))
-    elif (error := read_error(outcomes[0])) is not None:
-        trash.unseen = f"reading {paths.trash()} failed with {error.name}"
-        step.refuse("cluster", "reading the trash", trash.unseen)
-
-
-def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Store the entries; set aside those that cannot be understood."""
-    trash = step.context.cluster.trash
-    for name, written, outcome, settings in zip(task.topics, *(outcomes[nth::3] for nth in range(3)), strict=True):
-        if is_absent(outcome):
-            continue
-        written_ms = min(written.modified_at_ms, step.now_ms) if isinstance(written, Present) else 0
-        try:
-            if not isinstance(outcome, Data):
-                raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
-            entry = znodes.decode_trash(name, outcome.data)
-            trash.topics[name] = TrashedTopic(
-                entry, step.now_ms, written_ms=written_ms, frozen_version=frozen_version(name, settings)
-            )
-        except znodes.MalformedZnode as problem:
-            trash.unreadable[name] = problem.reason
-            step.record(
-                EventRecordType.SET_ASIDE, f"topic/{name}", topic_id=None, path=problem.path, reason=problem.reason
-            )
-
-
-def resume(step: StepContext) -> None:
-    """Continue with every topic in the trash, at the end of the takeover."""
-    context, cluster = step.context, step.context.cluster
-    if context.config.only_topics is not None:
-        return
-    gone: list[tuple[str, TrashEntry | None]] = []
-    thawing: list[tuple[str, TrashEntry]] = []
-    for name, found in cluster.trash.topics.items():
-        topic = cluster.topics.get(name)
-        is_same = topic is not None and topic.id == found.entry.topic_id
-        if is_unknown(context, name):
-            continue
-        if found.phase is not TrashPhase.TRASHED and not is_same:
-            # Another controller has deleted it.
-            gone.append((name, None))
-        elif found.phase is TrashPhase.FREEZING and name not in cluster.marks:
-            thawing.append((name, found.entry))
-    _announce_absence(step)
-    if gone:
-        write_entries(step, gone)
-    thaw(step, thawing)
-    freezing = tuple(name for name, mark in cluster.marks.items() if mark.held_by is CauseKind.TRASH)
-    if freezing:
-        step.do(FreezeTopics(freezing))
-    arm(step)
-    look_soon(step)
-
-
-def is_unknown(context: Context, name: str) -> bool:
-    """Return whether the topic's znode is there and cannot be read: it may be of the topic that the entry is about."""
-    aside = context.cluster.quarantined_topics.get(name)
-    is_trashed = context.cluster.trash.in_phase(name, TrashPhase.TRASHED) is not None
-    return aside is not None and aside.cause is not CauseKind.NAME_RESERVED and not is_trashed
-
-
-def _announce_absence(step: StepContext) -> None:
-    """Send the tombstones and StopReplica of topics in the trash again: the controller before may have died first.
-
-    Brokers owe these tombstones until they have answered without an error (`owed`). Also where another topic has the
-    name: that one is set aside, and not served."""
-    cluster = step.context.cluster
-    topics = {
-        name: found.entry
-        for name, found in cluster.trash.topics.items()
-        if found.phase is TrashPhase.TRASHED and name not in cluster.topics
-    }
-    if not topics:
-        return
-    tombstones = tuple(_tombstone(step.context, name, entry) for name, entry in topics.items())
-    request = update_metadata(step.context, tombstones)
-    for broker in cluster.brokers:
-        step.send(broker, request)
-        owed.note_sent(step, broker, tombstones)
-        stops = tuple(stop for name, entry in topics.items() if (stop := _stop(name, entry, broker)).partitions)
-        if stops:
-            step.send(broker, StopReplicaRequest(step.context.config.controller_id, cluster.epoch, stops))
-
-
-def _tombstone(context: Context, name: str, entry: TrashEntry) -> UpdateMetadataTopic:
-    epoch = context.cluster.epoch
-    rows = (
-        UpdateMetadataPartition(number, epoch, LEADER_DURING_DELETE, 0, saved.isr, 0, saved.replicas, ())
-        for number, saved in sorted(entry.partitions.items())
-    )
-    return UpdateMetadataTopic(name, entry.topic_id, tuple(rows))
-
-
-def _stop(name: str, entry: TrashEntry, broker: BrokerId) -> StopReplicaTopic:
-    numbers = (number for number, saved in sorted(entry.partitions.items()) if broker in saved.replicas)
-    return StopReplicaTopic(name, tuple(StopReplicaPartition(n, EPOCH_DURING_DELETE, False) for n in numbers))
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from lethe.controller.core import (
     trash_in,
     trash_out,
     trash_settings,
+    trash_takeover,
     undeleting,
 )
 from lethe.controller.core.context import Context
@@ -175,7 +176,7 @@ def refused_marker_leaves_it_frozen() -> AbstractContextManager[object]:
 
 def not_announced_after_failover() -> AbstractContextManager[object]:
     """The next controller takes it that brokers have forgotten what is in the trash."""
-    return method(trash, "_announce_absence", lambda step: None)
+    return method(trash_takeover, "_announce_absence", lambda step: None)
 
 
 def undeleted_after_the_first_replica() -> AbstractContextManager[object]:
