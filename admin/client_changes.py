@@ -4,7 +4,7 @@
     ----------------------------------------  ----------------------------------------------------------
     no error                                  done
     REQUEST_TIMED_OUT                         begun, or never begun: brokers have to be looked at
-    UNKNOWN_TOPIC_… to a deletion             gone already
+    UNKNOWN_TOPIC_… to a deletion             gone already; unknown, if the answer before it was NOT_CONTROLLER
     another error                             refused, in Kafka's words; unknown, if the answer before it was
                                               NOT_CONTROLLER: TOPIC_ALREADY_EXISTS may be about our own topic
     no row for the topic                      unknown
@@ -100,7 +100,7 @@ async def delete_topics(cluster: ClientCluster, shown: ShownTopics, names: Seque
 def _deletion_outcome(name: str, row: DeletedTopic | None, *, may_be_done: bool) -> Outcome:
     if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT:
         return Outcome(name)
-    if row is not None and row.error in _GONE:
+    if row is not None and row.error in _GONE and not may_be_done:
         return Outcome(name, was_done=True)
     return _outcome(name, row, "deleted", is_trial=False, may_be_done=may_be_done)
 

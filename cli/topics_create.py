@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -29,6 +29,7 @@ from lethe.cli.options import (
     ZooKeeperOrBrokers,
     given,
 )
+from lethe.cli.progress import wait_for_all
 from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.ways import Way, through
@@ -39,6 +40,12 @@ from lethe.protocol.vocabulary import topic_id_to_text, topic_name_problem
 
 if TYPE_CHECKING:
     from lethe.admin.client_cluster import ClientCluster
+    from lethe.protocol.kafka.admin import CreatedTopic
+
+KNOWN_MS: Final = 5_000
+"""How long a broker may take to show a topic that exists."""
+MARKED: Final = "is marked for deletion"
+"""In Kafka's refusal of a name that is being deleted."""
 
 Partitions = Annotated[int | None, typer.Option("--partitions", help="Number of partitions.", show_default=False)]
 ReplicationFactor = Annotated[
@@ -191,7 +198,7 @@ async def client_creations(
     from lethe.admin.client_changes import create_topics, creation_outcome, replicas_of
 
     trial = await create_topics(cluster, wanted, validate_only=True)
-    exist = {row.name for row in trial.values() if if_not_exists and row.error == ErrorCode.TOPIC_ALREADY_EXISTS}
+    exist = await _existing(cluster, trial) if if_not_exists else frozenset()
     missing = [each for each in wanted if each.name not in exist]
     checked = (creation_outcome(each.name, trial.get(each.name), is_trial=True, may_be_done=False) for each in missing)
     if refused := [outcome for outcome in checked if outcome.problem is not None]:
@@ -215,6 +222,25 @@ async def client_creations(
                 lines = (*lines, "\tReplicas: the controller places them") if dry_run else lines
             told[each.name] = body, lines
     return _answer(wanted, told, exist, failed, dry_run=dry_run)
+
+
+async def _existing(cluster: ClientCluster, trial: Mapping[str, CreatedTopic]) -> frozenset[str]:
+    """Return those topics whose names are taken by one that exists and stays: a name is taken also by a topic that is
+    being deleted, or that waits in the trash."""
+    taken = [row for row in trial.values() if row.error == ErrorCode.TOPIC_ALREADY_EXISTS]
+    staying = [row.name for row in taken if MARKED not in (row.message or "")]
+    found: set[str] = set()
+
+    async def look() -> int:
+        shown = (await cluster.metadata(staying)).topics
+        found.update(str(topic.name) for topic in shown if topic.error == ErrorCode.NONE)
+        return len(found)
+
+    # A broker may not know yet what has just been created.
+    limit_ms = min(cluster.left_ms, KNOWN_MS)
+    if staying:
+        await wait_for_all(look, len(staying), "topics of these names", timeout_ms=limit_ms, quiet=True)
+    return frozenset(found)
 
 
 Told = tuple[dict[str, JsonValue], tuple[str, ...]]

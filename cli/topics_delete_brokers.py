@@ -62,7 +62,8 @@ async def brokers_deletion(cluster: ClientCluster, wanted: BrokersDeletion) -> A
     if wanted.dry_run:
         return Answer([*chosen.names], tuple(f"Would delete topic {name}." for name in chosen.names))
     asked = await delete_topics(cluster, shown, chosen.names)
-    if not wanted.wait or any(outcome.problem is not None for outcome in asked.outcomes):
+    # Whether an unknown one is deleted shows at the brokers.
+    if not wanted.wait or any(each.problem is not None and not each.is_unknown for each in asked.outcomes):
         return _asked_answer(asked, wanted.detail)
     for line in _asked_lines(asked, wanted.detail):
         note(line)

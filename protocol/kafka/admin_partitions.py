@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 
 # --- ElectLeaders -------------------------------------------------------------------------------------------------
@@ -143,11 +144,13 @@ PartitionResponse = ElectLeadersResponse | AlterPartitionReassignmentsResponse |
 
 
 def partition_error_response(request: PartitionRequest, error: int, message: str | None = None) -> PartitionResponse:
-    """Return the response with this error for the whole request and, as Kafka's, for each partition that it names."""
+    """Return the response with this error for the whole request and, as Kafka's, for each partition that it names.
+
+    Kafka's ElectLeaders says NOT_CONTROLLER of the partitions only. Where none are named, the whole request has it."""
     match request:
         case ElectLeadersRequest(topics=to_elect):
             rows = tuple(_uniform(topic, partitions, error, message) for topic, partitions in to_elect or ())
-            return ElectLeadersResponse(rows, error)
+            return ElectLeadersResponse(rows, ErrorCode.NONE if rows and error == ErrorCode.NOT_CONTROLLER else error)
         case AlterPartitionReassignmentsRequest(topics=to_move):
             moves = ((topic, tuple(each.partition for each in partitions)) for topic, partitions in to_move)
             rows = tuple(_uniform(topic, partitions, error, message) for topic, partitions in moves)

@@ -65,6 +65,25 @@ async def test_none_is_created_where_one_cannot_be() -> None:
     assert "new" not in kafka.topics
 
 
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("orders", "Topic 'orders' is marked for deletion."),
+        ("kept", "Topic 'kept' cannot be created: its name is reserved by a topic in the trash."),
+    ],
+)
+async def test_a_topic_that_is_being_deleted_or_in_the_trash_does_not_exist_already(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lethe.cli.topics_create.KNOWN_MS", 1)
+    kafka = served()
+    kafka.refusals = {name: (ErrorCode.TOPIC_ALREADY_EXISTS, said)}
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match=f"topic {name} is not created: TOPIC_ALREADY_EXISTS: {said}") as refused:
+            await client_creations(cluster, [TopicCreationRequest(name, 1, 1)], if_not_exists=True)
+    assert refused.value.exit is Exit.NO
+
+
 async def test_if_not_exists() -> None:
     kafka = served()
     wanted = [TopicCreationRequest("orders", 1, 1), TopicCreationRequest("new", 1, 1)]

@@ -168,9 +168,15 @@ async def test_a_controller_that_lost_control_may_have_deleted() -> None:
     kafka.loses_control = True
     async with cluster_of(kafka) as cluster:
         answer = await brokers_deletion(cluster, BrokersDeletion(("bills",)))
-        assert (answer.lines, answer.exit) == (("Topic bills is gone already, says the controller.",), Exit.OK)
+        assert answer.lines[0].startswith("whether topic bills was deleted is unknown: a controller answered NOT_CONTR")
+        assert answer.exit is Exit.UNREACHABLE
         data: Any = answer.data
-        assert (data[0]["deleted"], data[0]["controller_says"]) == (None, "unknown topic")
+        assert (data[0]["deleted"], data[0]["controller_says"], data[0]["was_gone"]) == (None, None, False)
+    kafka = served()
+    kafka.loses_control = True
+    async with cluster_of(kafka) as cluster:
+        waited = await brokers_deletion(cluster, BrokersDeletion(("bills",), wait=True, timeout_ms=30_000))
+        assert waited.exit is Exit.OK, "brokers show that it is gone"
     kafka.not_controller = 10_000
     async with cluster_of(kafka, timeout_ms=600) as cluster:
         with pytest.raises(Refusal, match="whether a controller did delete orders is unknown: .* NOT_CONTROLLER"):

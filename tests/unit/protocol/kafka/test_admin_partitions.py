@@ -80,7 +80,7 @@ ROWS = (TopicOutcome("a", (PartitionOutcome(0, 41, "why"), PartitionOutcome(3, 4
 @pytest.mark.parametrize(
     "request_, response, errors",
     [
-        (ElectLeadersRequest((TopicPartitions("a", (0, 3)),), 1), ElectLeadersResponse(ROWS, 41), (41, 41, 41)),
+        (ElectLeadersRequest((TopicPartitions("a", (0, 3)),), 1), ElectLeadersResponse(ROWS, 0), (0, 41, 41)),
         (ElectLeadersRequest(None, 1), ElectLeadersResponse((), 41), (41,)),
         (MOVE, AlterPartitionReassignmentsResponse(ROWS, 41, "why"), (41, 41, 41)),
         (
