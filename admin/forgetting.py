@@ -175,18 +175,26 @@ def _may_concern(unseen: UnseenDebts, broker: int) -> bool:
     return unseen.path in (paths.debts(), mine) or unseen.path.startswith(f"{mine}/")
 
 
-async def forget(session: ZooKeeperSession, broker: int, *, timeout_ms: int, poll_ms: int = POLL_MS) -> Outcome:
-    """Request that the controller forgets the broker, and return its answer. A request that is not answered in time is
-    withdrawn."""
+async def forget(
+    session: ZooKeeperSession,
+    broker: int,
+    *,
+    timeout_ms: int,
+    poll_ms: int = POLL_MS,
+    stopping: asyncio.Event | None = None,
+) -> Outcome:
+    """Request that the controller forgets the broker, and return its answer. A request that is not answered in time, or
+    before `stopping` is set, is withdrawn."""
     await ensure_roots(session, (paths.LETHE, paths.FORGET))
     requested = await _request(session, broker)
     if requested.problem is not None:
         return requested
-    deadline = time.monotonic() + timeout_ms / 1000
+    began = time.monotonic()
     while True:
         answer = await _answer(session, broker)
-        if answer is None and time.monotonic() >= deadline:
-            answer = await _withdraw(session, broker, timeout_ms)
+        waited_s = time.monotonic() - began
+        if answer is None and (waited_s >= timeout_ms / 1000 or (stopping is not None and stopping.is_set())):
+            answer = await _withdraw(session, broker, waited_s)
         if answer is not None:
             return answer
         await asyncio.sleep(poll_ms / 1000)
@@ -247,11 +255,14 @@ async def _forgotten(session: ZooKeeperSession, broker: int) -> Outcome:
     return Outcome(str(broker))
 
 
-async def _withdraw(session: ZooKeeperSession, broker: int, timeout_ms: int) -> Outcome | None:
+async def _withdraw(session: ZooKeeperSession, broker: int, waited_s: float) -> Outcome | None:
     """Remove the request; None if it was answered in this moment."""
     outcome = await session.multi([Delete(paths.forget(broker), 0)])
     if isinstance(outcome, MultiFailed) and outcome.error in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         return None
-    withdrawn = f"the controller has not answered within {timeout_ms / 1000:g} s, and the request is withdrawn"
+    withdrawn = (
+        f"the controller was not done with it after {waited_s:.3g} s, and the request is withdrawn: deletions that "
+        "have not ended wait for it again"
+    )
     found = outcome_of(str(broker), outcome, act="withdraw the request", done="the request was withdrawn")
     return Outcome(str(broker), f"broker {broker} is not forgotten: {found.problem or withdrawn}", is_unknown=True)

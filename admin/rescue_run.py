@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
-from lethe.admin.forgetting import forget
+from lethe.admin.forgetting import forget, still_marked
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import RescueController, RescueInterrupted, TakeoverSettings, free_id, in_control
@@ -95,6 +96,8 @@ class RescueResult:
     """What the rescue's controller found in metadata caches."""
     forgotten: Outcome | None = None
     """Whether the broker that was named with --forget is given up."""
+    waiting_for_forgotten: tuple[str, ...] = ()
+    """Marked topics that wait for it all the same."""
 
 
 @dataclass(slots=True)
@@ -109,6 +112,7 @@ class _State:
     interrupted: bool = False
     timed_out: bool = False
     forgotten: Outcome | None = None
+    waiting_for_forgotten: tuple[str, ...] = ()
     guest: RescueController | None = None
 
 
@@ -147,6 +151,7 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
         left=NOTHING_UNCONFIRMED if state.guest is None else state.guest.unconfirmed_deletions._replace(ghosts={}),
         caches=caches.of(options.topics) if options.topics else caches,
         forgotten=state.forgotten,
+        waiting_for_forgotten=state.waiting_for_forgotten,
     )
 
 
@@ -241,25 +246,61 @@ async def _work(
     )
     if options.even_if_disabled:
         await _mark(session, to_mark(seen.found))
-    if options.forget is not None:
-        state.forgotten = await forget(session, options.forget, timeout_ms=options.patience_ms)
+    async with _forgetting(session, options, seen, state) as is_forgotten:
+        await _finish(session, options, guest, topics, chosen, state, say, is_forgotten)
+    told = await ask_controller(guest.url, None, options.broker_timeout_ms)
+    state.caches = cache_report(await guest.context())
+    state.quarantined = tuple(f"{each.path}: {each.reason}" for each in guest.quarantined)
+    state.last = await look(session, options.reach, topics, options.broker_timeout_ms, told if told.is_known else None)
+
+
+@asynccontextmanager
+async def _forgetting(
+    session: ZooKeeperSession, options: RescueOptions, seen: RescueSnapshot, state: _State
+) -> AsyncIterator[Callable[[], bool]]:
+    """Request that the named broker is forgotten, and yield whether that is answered. The controller answers when no
+    deletion waits for the broker any more; what is not answered at the end is withdrawn."""
+    if options.forget is None:
+        yield lambda: True
+        return
+    stopping = asyncio.Event()
+    asked = asyncio.create_task(forget(session, options.forget, timeout_ms=options.timeout_ms, stopping=stopping))
+    try:
+        yield asked.done
+    finally:
+        stopping.set()
+        state.forgotten = await asked
+        state.waiting_for_forgotten = await still_marked(session, seen.named_by)
+
+
+async def _finish(
+    session: ZooKeeperSession,
+    options: RescueOptions,
+    guest: RescueController,
+    topics: Sequence[str],
+    chosen: frozenset[str] | None,
+    state: _State,
+    say: Say,
+    is_forgotten: Callable[[], bool],
+) -> None:
+    """Wait until the deletions are over, or no further progress is expected. Raises RescueInterrupted."""
     progress, comparison = RescueProgress(chosen, options.patience_ms), _CacheComparison(guest, options.patience_ms)
-    deadline_s = state.taken_at_s + options.timeout_ms / 1000
+    deadline_s = (state.taken_at_s or time.monotonic()) + options.timeout_ms / 1000
+    over_s: float | None = None
     while True:
         guest.check()
         told = await ask_controller(guest.url, None, options.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
             say(_status_line(progress, told, guest.unreached))
         if told.is_known and await _is_over(session, progress, topics) and await comparison.is_over():
-            break
+            over_s = time.monotonic() if over_s is None else over_s
+            # The last deletion is answered a moment before the request is.
+            if is_forgotten() or time.monotonic() - over_s >= options.patience_ms / 1000:
+                break
         if time.monotonic() > deadline_s:
             state.timed_out = True
             break
         await asyncio.sleep(POLL_S)
-    told = await ask_controller(guest.url, None, options.broker_timeout_ms)
-    state.caches = cache_report(await guest.context())
-    state.quarantined = tuple(f"{each.path}: {each.reason}" for each in guest.quarantined)
-    state.last = await look(session, options.reach, topics, options.broker_timeout_ms, told if told.is_known else None)
 
 
 class _CacheComparison:

@@ -12,13 +12,13 @@ from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import look_at_brokers
 from lethe.admin.debt_forecast import forecast
-from lethe.admin.forgetting import demand_absent, plan_of
+from lethe.admin.forgetting import SHOWN, demand_absent, plan_of
 from lethe.admin.marked_topics import MarkedFate
 from lethe.admin.rescue_ghosts import MUTE, CacheReport, compare
 from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted
+from lethe.protocol.counting import counted, listed
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
@@ -75,6 +75,9 @@ class RescueSnapshot:
     will_owe: tuple[str, ...] = ()
     """With --owe: what absent brokers will owe, as texts."""
     will_lose: tuple[str, ...] = ()
+    """What giving up a broker means."""
+    named_by: tuple[str, ...] = ()
+    """Marked topics with replicas on the broker that is given up."""
     """With --forget: what giving the broker up means, as texts."""
 
     @property
@@ -230,7 +233,15 @@ async def with_forgetting(session: ZooKeeperSession, seen: RescueSnapshot, broke
         for name, fate in loads.fates.items()
     }
     plan = plan_of(replace(loads, fates=ending), broker)
-    return replace(seen, found=tuple(found), will_lose=plan.lines())
+    named_by = plan.marked
+    plan = replace(
+        plan,
+        marked=tuple(name for name in plan.marked if name in rescued),
+        held=tuple(name for name in plan.held if name in rescued),
+    )
+    alone = [name for name in named_by if name not in rescued]
+    lines = [f"Left alone, though they wait for broker {broker} too: {listed(alone, SHOWN)}."] if alone else []
+    return replace(seen, found=tuple(found), will_lose=(*plan.lines(), *lines), named_by=named_by)
 
 
 async def with_similar(

@@ -18,6 +18,7 @@ from lethe.controller.runtime.unconfirmed_deletions import as_json, left_words
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed, plural, topics_listed
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.shell_words import operand
 from lethe.survey.causes import age_text, sentence, unblock
 from lethe.survey.debts import by_broker
 from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
@@ -162,6 +163,11 @@ def ended(result: RescueResult) -> Answer:
     ]
     if (forgotten := result.forgotten) is not None:
         lines.append(forgotten.problem or f"Broker {forgotten.name} is forgotten.")
+        if alone := [name for name in result.waiting_for_forgotten if name not in {each.topic for each in last.found}]:
+            lines.append(
+                f"Still marked, and waiting for broker {forgotten.name}: {listed(alone, 5)}. lethe rescue --forget "
+                f"{forgotten.name} --topic {operand(alone[0])} ends that."
+            )
     lines += ended_lines(caches)
     if control.election_rate.are_too_many:
         lines.append(f"Control keeps changing hands ({control.election_rate}): {_FALLING_OVER}.")
@@ -179,6 +185,7 @@ def ended(result: RescueResult) -> Answer:
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
         "forgotten": None if result.forgotten is None else {"problem": result.forgotten.problem},
+        "waiting_for_forgotten": [*result.waiting_for_forgotten],
         "interrupted": result.interrupted,
         "set_aside": [*result.quarantined],
         "unconfirmed": as_json(left),
@@ -200,6 +207,7 @@ def ended(result: RescueResult) -> Answer:
         bool(remaining or result.first.similar or control.election_rate.are_too_many)
         or not left.is_nothing
         or (result.forgotten is not None and result.forgotten.problem is not None)
+        or bool(result.waiting_for_forgotten)
         or caches.ghosts
         or left_over
     ):

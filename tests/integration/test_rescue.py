@@ -347,8 +347,8 @@ async def test_with_owe_nobody_is_waited_for_and_what_remains_to_be_done_is_said
 
 @pytest.mark.long
 async def test_with_forget_a_broker_is_given_up(zookeeper_chroot: str) -> None:
-    topics = {"lost": ((1, 3),), "kept": ((1, 2, 3),)}
-    async with asleep(zookeeper_chroot, topics, ["lost"]) as (cluster, session, lethe):
+    topics = {"lost": ((1, 3),), "kept": ((1, 2, 3),), "later": ((2, 3),)}
+    async with asleep(zookeeper_chroot, topics, ["lost", "later"]) as (cluster, session, lethe):
         refused = await lethe("rescue", "--yes", "--forget", "3")
         assert (refused.code, "broker 3 is registered" in refused.err) == (1, True), refused
         await cluster.broker(3).kill()
@@ -357,9 +357,15 @@ async def test_with_forget_a_broker_is_given_up(zookeeper_chroot: str) -> None:
             return not await there_is(session, paths.broker_id(3))
 
         await until(is_away, "broker 3 is away")
+        chosen = await lethe("rescue", "--yes", "--topic", "lost", "--forget", "3")
+        assert "1 deletion ends without it: lost." in chosen.err, chosen
+        assert "Left alone, though they wait for broker 3 too: later." in chosen.err
+        assert "Still marked, and waiting for broker 3: later." in chosen.out
+        assert chosen.code == 1
+        assert not await there_is(session, paths.topic("lost"))
         done = await lethe("rescue", "--yes", "--forget", "3")
-        assert "1 deletion ends without it: lost." in done.err, done
+        assert "1 deletion ends without it: later." in done.err, done
         assert "One replica short is 1 living partition: kept-0." in done.err
         assert "Broker 3 is forgotten." in done.out, done
-        assert not await there_is(session, paths.topic("lost"))
+        assert not await there_is(session, paths.topic("later"))
         assert await session.read([GetChildren(paths.debts_of(3))]) == [Children(())], "written off"

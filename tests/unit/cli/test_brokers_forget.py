@@ -10,6 +10,7 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
+from lethe.admin.forgetting import forget
 from lethe.admin.marked_topics import AskController
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
@@ -171,14 +172,27 @@ async def test_a_refusal_is_told_and_leaves_no_request(cluster: FakeSession) -> 
 async def test_without_an_answer_the_request_is_withdrawn(cluster: FakeSession) -> None:
     answer = await forgetting(cluster, 3, confirm=None, timeout_ms=1)
     assert answer.exit is Exit.UNREACHABLE
-    assert answer.lines[-1].endswith("has not answered within 0.001 s, and the request is withdrawn")
+    assert answer.lines[-1].endswith("the request is withdrawn: deletions that have not ended wait for it again")
+    assert await request(cluster) is None
+
+
+async def test_a_request_lasts_until_it_is_ended_and_not_until_a_part_of_its_time_is_over(cluster: FakeSession) -> None:
+    stopping = asyncio.Event()
+    asked = asyncio.create_task(forget(cluster, 3, timeout_ms=60_000, poll_ms=1, stopping=stopping))
+    while await request(cluster) is None:
+        await asyncio.sleep(0)
+    stopping.set()
+    outcome = await asked
+    assert outcome.is_unknown
+    assert outcome.problem is not None
+    assert "the request is withdrawn" in outcome.problem
     assert await request(cluster) is None
 
 
 async def test_a_request_that_another_command_withdrew_forgets_nothing(cluster: FakeSession) -> None:
     commands = [forgetting(cluster, 3, confirm=None, timeout_ms=ms) for ms in (1, 60_000)]
     withdrawn, waiting = await asyncio.gather(*commands)
-    assert withdrawn.lines[-1].endswith("the request is withdrawn")
+    assert "the request is withdrawn" in withdrawn.lines[-1]
     why = "its request is gone, and it still owes 2 partitions of 1 deleted topic"
     assert waiting.lines[-1].startswith(f"broker 3 is not forgotten: {why}")
     assert waiting.exit is Exit.UNREACHABLE

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_limits import PAUSED
 from lethe.admin.rescue_run import ControlPeriod, RescueResult
@@ -187,3 +188,12 @@ def test_topics_whose_bytes_are_on_their_way_are_one_line() -> None:
     (said,) = [line for line in lines[1:] if "gone" in line]
     clean = "ZooKeeper and caches are clean, brokers have yet to remove the bytes"
     assert said == f"80 topics (t0, t1, t2 and 77 more) are gone: {clean}."
+
+
+def test_marked_topics_that_wait_for_a_forgotten_broker_all_the_same_are_named() -> None:
+    said = end(GONE, forgotten=Outcome("3"), waiting_for_forgotten=("bills", "users"))
+    assert said.exit is Exit.NO
+    assert "Broker 3 is forgotten." in said.lines
+    more = "lethe rescue --forget 3 --topic bills ends that."
+    assert f"Still marked, and waiting for broker 3: bills, users. {more}" in said.lines
+    assert said.data["waiting_for_forgotten"] == ["bills", "users"]
