@@ -1,8 +1,17 @@
 """Reads and commits the offsets of consumer groups, as their coordinator stores them.
 
-A broker coordinates the groups of the partitions of `__consumer_offsets` that it leads. It lists only those groups, and
-hides some without an error: see `hiding_problem`. It also hides, without an error, what a group has committed for a
-topic that the client may not DESCRIBE. So nothing is read from a coordinator that may hide groups or topics.
+A broker coordinates the groups of the partitions of `__consumer_offsets` that it leads. It hides some of them without
+an error: see `hiding_problem`. It also hides, without an error, what a group has committed for a topic that the client
+may not DESCRIBE. So nothing is read from a coordinator that may hide groups or topics.
+
+A broker that has not carried out the loss of such a partition still lists the partition's groups, with the offsets from
+before. So each group's offsets are those of the partition's leader by the controller's memory:
+
+    the group is listed by                            its offsets
+    ------------------------------------------------  -----------------------------------------------------------
+    the leader of its partition, and perhaps others   are those of the leader
+    others only                                       are unseen: the others may count with fewer partitions, as
+                                                      brokers do that have not restarted since some were added
 
 Only a group without members takes offsets from others. An offset that a group has committed itself is never
 overwritten.
@@ -10,9 +19,9 @@ overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
 from lethe.protocol.kafka.connection import highest_common_version
@@ -29,6 +38,7 @@ from lethe.protocol.kafka.group_offsets import (
     OffsetFetchResponse,
     OffsetToCommit,
     TopicToCommit,
+    coordinator_partition,
 )
 from lethe.protocol.kafka.queries import (
     ListGroupsRequest,
@@ -52,6 +62,18 @@ _ONLY_FROM_MEMBERS: Final = (22, 25, 27)
 
 class GroupsUnseen(Exception):
     """The broker may hide groups, or does not give their offsets; the message says why."""
+
+
+class ListedOffsets(NamedTuple):
+    """What one broker has answered about groups."""
+
+    broker: BrokerId
+    groups: frozenset[str]
+    """The groups that it lists of the partitions that it leads."""
+    others: Mapping[str, int]
+    """The other groups that it lists, and the partitions of `__consumer_offsets` that they are of."""
+    offsets: Mapping[str, GroupOffsets]
+    """What `groups` have committed, by topic."""
 
 
 async def coordinator_metadata(connection: KafkaConnection, topics: Collection[str] = ()) -> MetadataResponse:
@@ -100,9 +122,9 @@ def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collectio
 
 
 async def read_offsets(
-    connection: KafkaConnection, broker: BrokerId, led: Mapping[int, int], topics: Collection[str]
-) -> dict[str, dict[str, dict[int, CommittedOffset]]]:
-    """Return what the broker's groups have committed for these topics: by topic, group and partition.
+    connection: KafkaConnection, broker: BrokerId, led: Mapping[int, int], partitions: int, topics: Collection[str]
+) -> ListedOffsets:
+    """Return what the broker's groups have committed for these topics. `partitions`: how many `__consumer_offsets` has.
 
     Raises GroupsUnseen, ClientError and ProtocolError."""
     answer = await coordinator_metadata(connection, topics)
@@ -113,14 +135,17 @@ async def read_offsets(
     listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
     if listed.error != ErrorCode.NONE:
         raise GroupsUnseen(f"consumer groups of broker {broker}: {error_name(listed.error)}")
+    partition_of = {each.group: coordinator_partition(each.group, partitions) for each in listed.groups}
+    groups = frozenset(name for name, number in partition_of.items() if number in led)
+    others = {name: number for name, number in partition_of.items() if name not in groups}
     wanted = frozenset(topics)
     found: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-    for name in sorted({group.group for group in listed.groups}):
+    for name in sorted(groups):
         for topic in await _committed(connection, name):
             offsets = _offsets_of(topic, name) if topic.topic in wanted else {}
             if offsets:
                 found.setdefault(topic.topic, {})[name] = offsets
-    return found
+    return ListedOffsets(broker, groups, others, found)
 
 
 async def _committed(connection: KafkaConnection, group: str) -> tuple[FetchedTopic, ...]:
@@ -181,15 +206,17 @@ def _commit_problem(error: int | None) -> str:
     return HAS_MEMBERS if error in _ONLY_FROM_MEMBERS else error_name(error)
 
 
-def merged(parts: Collection[Mapping[str, GroupOffsets]]) -> dict[str, dict[str, Mapping[int, CommittedOffset]]]:
-    """Return the offsets of several coordinators as one."""
+def merged(parts: Collection[ListedOffsets]) -> dict[str, dict[str, Mapping[int, CommittedOffset]]]:
+    """Return the offsets of all coordinators as one. Raises GroupsUnseen where a group's coordinator does not list it,
+    but another broker does."""
+    groups = frozenset[str]().union(*(part.groups for part in parts))
     found: dict[str, dict[str, Mapping[int, CommittedOffset]]] = {}
-    for topic, group, offsets in _rows(parts):
-        found.setdefault(topic, {})[group] = offsets
+    for part in parts:
+        if unseen := sorted(part.others.keys() - groups):
+            raise GroupsUnseen(
+                f"consumer group {unseen[0]}: broker {part.broker} lists it, but the leader of partition "
+                f"{part.others[unseen[0]]} of {GROUP_METADATA_TOPIC}, which coordinates it, does not"
+            )
+        for topic, offsets in part.offsets.items():
+            found.setdefault(topic, {}).update(offsets)
     return found
-
-
-def _rows(parts: Collection[Mapping[str, GroupOffsets]]) -> Iterator[tuple[str, str, Mapping[int, CommittedOffset]]]:
-    return (
-        (topic, group, offsets) for part in parts for topic, groups in part.items() for group, offsets in groups.items()
-    )

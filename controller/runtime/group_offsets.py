@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
-from lethe.adapters.kafka.groups import GroupsUnseen, commit_offsets, merged, read_offsets
+from lethe.adapters.kafka.groups import GroupsUnseen, ListedOffsets, commit_offsets, merged, read_offsets
 from lethe.controller.core.effects import CommitOffsets, Coordinator, GroupCommit, ReadOffsets
 from lethe.controller.core.events import OffsetsCommitted, OffsetsRead
 from lethe.protocol.kafka.framing import ProtocolError
-from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import Endpoint
 
 Connect = Callable[[Endpoint], Awaitable[KafkaConnection]]
@@ -62,20 +61,20 @@ class GroupOffsetsClient:
             self._fault(error, "offsets of consumer groups")
 
     async def _read(self, effect: ReadOffsets) -> OffsetsRead:
+        # Each partition has a leader among them: see `core.coordinators`.
+        partitions = sum(len(each.led) for each in effect.coordinators)
         try:
             async with asyncio.timeout(self._limit_ms / 1000):
-                parts = [await self._read_from(each, effect.topics) for each in effect.coordinators]
+                parts = [await self._read_from(each, partitions, effect.topics) for each in effect.coordinators]
+            return OffsetsRead(effect.id, merged(parts))
         except TimeoutError:
             return OffsetsRead(effect.id, None, f"they could not be read within {self._limit_ms} ms")
         except _FAILURES as error:
             return OffsetsRead(effect.id, None, str(error))
-        return OffsetsRead(effect.id, merged(parts))
 
-    async def _read_from(
-        self, coordinator: Coordinator, topics: tuple[str, ...]
-    ) -> dict[str, dict[str, dict[int, CommittedOffset]]]:
+    async def _read_from(self, coordinator: Coordinator, partitions: int, topics: tuple[str, ...]) -> ListedOffsets:
         async with await self._connect(coordinator.endpoint) as connection:
-            return await read_offsets(connection, coordinator.broker, dict(coordinator.led), topics)
+            return await read_offsets(connection, coordinator.broker, dict(coordinator.led), partitions, topics)
 
     async def _commit(self, effect: CommitOffsets) -> OffsetsCommitted:
         problems: dict[str, dict[str, str]] = {}
