@@ -2,12 +2,15 @@
 
 An answer has as many rows as all groups have offsets, so no control request may wait behind it. The event always
 follows, with what could not be read or committed, unless `end` is called first.
+
+Offsets are committed over one connection for each broker, to all brokers side by side. Once a broker does not answer,
+all groups that are left for it have failed, and the core tries them again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
@@ -22,6 +25,10 @@ Connect = Callable[[Endpoint], Awaitable[KafkaConnection]]
 
 LIMIT_MS: Final = 60_000
 """For one effect, from the first connection to the last answer."""
+ENDPOINTS_AT_ONCE: Final = 64
+"""Brokers to which offsets are committed at the same time: silent ones must not delay the others."""
+MAX_FAILED: Final = 100_000
+"""Groups whose failure is remembered for the order of later commits."""
 _FAILURES: Final = (ClientError, ProtocolError, GroupsUnseen)
 
 
@@ -41,6 +48,9 @@ class GroupOffsetsClient:
         self._fault = fault
         self._limit_ms = limit_ms
         self._running: set[asyncio.Task[None]] = set()
+        self._failed: dict[str, None] = {}
+        """Groups whose last commit did not succeed, the latest last. They go last, so that others do not wait for them
+        at each attempt."""
 
     def perform(self, effect: ReadOffsets | CommitOffsets) -> None:
         """Start it; the event is posted at the end."""
@@ -77,19 +87,62 @@ class GroupOffsetsClient:
             return await read_offsets(connection, coordinator.broker, dict(coordinator.led), partitions, topics)
 
     async def _commit(self, effect: CommitOffsets) -> OffsetsCommitted:
+        found: dict[str, Mapping[str, str]] = {}
+        slots = asyncio.Semaphore(ENDPOINTS_AT_ONCE)
+        try:
+            async with asyncio.timeout(self._limit_ms / 1000), asyncio.TaskGroup() as group:
+                for endpoint, commits in self._by_endpoint(effect.groups).items():
+                    name = f"offsets for {endpoint.host}:{endpoint.port}"
+                    group.create_task(self._commit_at(endpoint, commits, found, slots), name=name)
+        except TimeoutError:
+            problem = f"not all coordinators have answered within {self._limit_ms} ms"
+            found = {each.group: dict.fromkeys(each.topics, problem) for each in effect.groups} | found
         problems: dict[str, dict[str, str]] = {}
         for each in effect.groups:
-            try:
-                async with asyncio.timeout(self._limit_ms / 1000):
-                    found = await self._commit_one(each)
-            except TimeoutError:
-                found = dict.fromkeys(each.topics, f"its coordinator has not answered within {self._limit_ms} ms")
-            except _FAILURES as error:
-                found = dict.fromkeys(each.topics, str(error))
-            for topic, problem in found.items():
+            for topic, problem in found[each.group].items():
                 problems.setdefault(topic, {})[each.group] = problem
         return OffsetsCommitted(effect.id, problems)
 
-    async def _commit_one(self, commit: GroupCommit) -> dict[str, str]:
-        async with await self._connect(commit.endpoint) as connection:
-            return await commit_offsets(connection, commit.group, commit.topics)
+    def _by_endpoint(self, groups: tuple[GroupCommit, ...]) -> dict[Endpoint, list[GroupCommit]]:
+        """Return the commits in the order in which they are sent: those that failed the last time come last."""
+        ranks = {group: rank for rank, group in enumerate(self._failed)}
+        found: dict[Endpoint, list[GroupCommit]] = {}
+        for each in sorted(groups, key=lambda each: ranks.get(each.group, -1)):
+            found.setdefault(each.endpoint, []).append(each)
+        return found
+
+    async def _commit_at(
+        self,
+        endpoint: Endpoint,
+        commits: Sequence[GroupCommit],
+        found: dict[str, Mapping[str, str]],
+        slots: asyncio.Semaphore,
+    ) -> None:
+        """Commit for one group after the other, and put their problems into `found`.
+
+        Once the broker has failed to answer, it is not asked for the others."""
+        async with slots:
+            try:
+                async with await self._connect(endpoint) as connection:
+                    for each in commits:
+                        self._note_asked(each.group)
+                        found[each.group] = problems = await _commit_one(connection, each)
+                        if not problems:
+                            self._failed.pop(each.group, None)
+            except (ClientError, ProtocolError) as error:
+                for each in commits:
+                    found.setdefault(each.group, dict.fromkeys(each.topics, str(error)))
+
+    def _note_asked(self, group: str) -> None:
+        """Take the group for failed, and as the last one that did, until it has succeeded."""
+        self._failed.pop(group, None)
+        self._failed[group] = None
+        if len(self._failed) > MAX_FAILED:
+            del self._failed[next(iter(self._failed))]
+
+
+async def _commit_one(connection: KafkaConnection, commit: GroupCommit) -> Mapping[str, str]:
+    try:
+        return await commit_offsets(connection, commit.group, commit.topics)
+    except GroupsUnseen as error:
+        return dict.fromkeys(commit.topics, str(error))
