@@ -1,15 +1,16 @@
-"""Bugs in what clients are answered: too early, twice, never, or of another topic.
+"""Bugs in what clients are answered: too early, twice, never, or of another topic; and in what is written for them.
 
 See `planted` for what they are for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from lethe.controller.core import (
     client_waits,
+    config_requests,
     requests,
     topic_creation_requests,
     topic_deletion_requests,
@@ -18,10 +19,14 @@ from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Reply
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import NewTopicsWritten
+from lethe.controller.core.tasks_settings import RequestedConfigsWritten
+from lethe.protocol import config_alteration
 from lethe.protocol.kafka.admin import DeletableTopic, DeletedTopic
+from lethe.protocol.kafka.admin_configs import AlterableResource
 from lethe.protocol.kafka.to_controller import ControllerResponse
 from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.vocabulary import TopicId
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ReadOutcome, SetData
 from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
 from tests.simulation.planting import everywhere, method
 
@@ -83,6 +88,41 @@ def deleted_by_the_id_of_an_earlier_topic() -> AbstractContextManager[object]:
     return everywhere(row, by_any_id)
 
 
+def altered_although_not_written() -> AbstractContextManager[object]:
+    """Settings count as altered whatever became of the write."""
+    written = config_requests.on_requested_configs_written
+
+    def all_done(step: StepContext, then: RequestedConfigsWritten, outcomes: Sequence[GroupOutcome]) -> None:
+        written(step, then, tuple(GroupDone(()) for _ in outcomes))
+
+    return everywhere(written, all_done)
+
+
+def altered_in_any_version() -> AbstractContextManager[object]:
+    """Settings are written over what others have written since they were read, as Kafka does."""
+    writes = config_alteration._writes
+
+    def blind(
+        resource: AlterableResource, path: str, config: Mapping[str, str], before: ReadOutcome
+    ) -> tuple[Operation, ...]:
+        made = writes(resource, path, config, before)
+        return tuple(each._replace(version=ANY_VERSION) if isinstance(each, SetData) else each for each in made)
+
+    return method(config_alteration, "_writes", blind)
+
+
+def altered_after_the_topic_is_gone() -> AbstractContextManager[object]:
+    """Settings are written whether the topic is still there or not."""
+    writes = config_alteration._writes
+
+    def unchecked(
+        resource: AlterableResource, path: str, config: Mapping[str, str], before: ReadOutcome
+    ) -> tuple[Operation, ...]:
+        return tuple(each for each in writes(resource, path, config, before) if not isinstance(each, Check))
+
+    return method(config_alteration, "_writes", unchecked)
+
+
 ALL = (
     client_answered_before_brokers_show_it,
     client_answered_twice,
@@ -90,4 +130,7 @@ ALL = (
     waiting_clients_dropped_with_the_term,
     created_although_not_written,
     deleted_by_the_id_of_an_earlier_topic,
+    altered_although_not_written,
+    altered_in_any_version,
+    altered_after_the_topic_is_gone,
 )

@@ -19,6 +19,7 @@ from lethe.controller.core import (
     trash,
     trash_after,
     trash_end,
+    trash_frozen,
     trash_in,
     trash_out,
     trash_settings,
@@ -169,6 +170,16 @@ def settings_left_frozen() -> AbstractContextManager[object]:
     return method(trash_after, "_restored", lambda name, entry, outcome: ())
 
 
+def deleted_settings_come_back() -> AbstractContextManager[object]:
+    """What a client deletes while retention is off has its former value after that."""
+    thawed = trash_frozen.thawed
+
+    def all_thawed(before: Mapping[str, str] | None, present: Mapping[str, str]) -> dict[str, str]:
+        return thawed(before, {**trash_frozen.FROZEN, **present})
+
+    return everywhere(thawed, all_thawed)
+
+
 def refused_marker_leaves_it_frozen() -> AbstractContextManager[object]:
     """A topic whose marker goes before it is in the trash stays without retention."""
     return method(trash, "thaw", lambda step, topics: None)
@@ -260,6 +271,7 @@ ALL = (
     offsets_not_saved,
     unseen_coordinators_ignored,
     settings_left_frozen,
+    deleted_settings_come_back,
     refused_marker_leaves_it_frozen,
     not_announced_after_failover,
     undeleted_after_the_first_replica,

@@ -9,6 +9,9 @@
     ElectLeaders           a partition                  its state has the leader, and every live broker's cache
     AlterPartition-        a partition                  the topic's znode says so
       Reassignments
+    AlterConfigs and       a topic                      it has written what the request makes of the settings that
+      Incremental-                                      were there, after the request has arrived
+      AlterConfigs
 
 A broker whose registration the controller has not read yet, or that was told nothing under it, does not count. What
 somebody has deleted, removed by hand or moved elsewhere meanwhile is not judged.
@@ -28,6 +31,11 @@ from lethe.protocol.kafka.admin import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from lethe.protocol.kafka.admin_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+)
 from lethe.protocol.kafka.admin_partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -39,7 +47,7 @@ from lethe.protocol.kafka.admin_partitions import (
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControllerResponse
 from lethe.protocol.vocabulary import LEADER_NONE, ReplicaAssignment, TopicPartition
-from tests.simulation import silences
+from tests.simulation import config_book, silences
 from tests.simulation.client_book import Arrived
 from tests.simulation.ledger import Incarnation
 from tests.simulation.world import is_controller
@@ -69,6 +77,8 @@ def untrue(
         case AlterPartitionReassignmentsRequest() as moved, AlterPartitionReassignmentsResponse(topics=rows):
             for topic_partition in _good(rows):
                 yield from _move(cluster, controller, arrived, moved, topic_partition)
+        case AlterConfigsRequest() | IncrementalAlterConfigsRequest() as alteration, AlterConfigsResponse():
+            yield from _alterations(cluster, controller, arrived, alteration, response)
         case _:
             yield f"{type(response).__name__} to {type(arrived.request).__name__}"
 
@@ -217,6 +227,22 @@ def _move(
     assignment = incarnation.assignments.get(number)
     if assignment is None or (is_latest and not _is_moved(assignment, wanted)):
         yield f"{topic_partition} moves to {wanted}, and has {assignment}"
+
+
+def _alterations(
+    cluster: Cluster,
+    controller: ControllerProcess,
+    arrived: Arrived,
+    request: config_book.Alteration,
+    response: AlterConfigsResponse,
+) -> Iterator[str]:
+    if [(row.type, row.name) for row in response.resources] != [each.resource for each in request.resources]:
+        yield f"the rows {response.resources} to {request.resources}"
+    for row in response.resources:
+        since = arrived.settings_before
+        is_said = row.error == ErrorCode.NONE and not request.validate_only
+        if is_said and not config_book.is_done(cluster, controller.name, request, row.name, since):
+            yield f"the settings of {row.name} are altered, and that was not written"
 
 
 def _is_moved(assignment: ReplicaAssignment, wanted: tuple[int, ...] | None) -> bool:

@@ -6,11 +6,12 @@ was with the controller.
 
     the write of a controller                 is explained by
     ----------------------------------------  --------------------------------------------------------------------
-    creates a topic's znode                   a CreateTopics for such a topic; each explains one. Or the trash
+    creates a topic, with its settings        a CreateTopics for such a topic; each explains one. Or the trash
     creates the marker of a topic             a DeleteTopics that names this incarnation, by name or id. Or the trash
     adds partitions to a topic's znode        a CreatePartitions for as many
     elects a leader from outside the ISR      an unclean ElectLeaders
     gives a partition other replicas          an AlterPartitionReassignments (`wishes`)
+    alters settings of a topic                an AlterConfigs or IncrementalAlterConfigs (`config_book`)
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from lethe.protocol.kafka.to_controller import AdminRequest
 from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Operation
+from tests.simulation import config_book
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class Arrived:
     assignments: dict[tuple[int, int], ReplicaAssignment] = field(default_factory=dict)
     wishes_before: Mapping[TopicPartition, int] = field(default_factory=dict)
     """How many wishes there had been for each partition when it arrived."""
+    settings_before: int = 0
+    """How many times settings of topics had been written when it arrived."""
 
     def mean(self, incarnation: Incarnation) -> None:
         """Take note of a topic that it names."""
@@ -74,7 +78,8 @@ class ClientBook:
 
     def arrived(self, request: AdminRequest, ledger: Ledger) -> Arrived:
         """A request has reached a controller."""
-        arrived = Arrived(request, wishes_before=dict(ledger.wishes.count))
+        before = dict(ledger.wishes.count), len(ledger.configs.writes)
+        arrived = Arrived(request, wishes_before=before[0], settings_before=before[1])
         self._open[arrived] = None
         for incarnation in ledger.living.values():
             if names(request, incarnation):
@@ -94,10 +99,12 @@ class ClientBook:
             if names(arrived.request, incarnation) and incarnation not in arrived.meant:
                 arrived.mean(incarnation)
 
-    def take_creation(self, name: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:
+    def take_creation(
+        self, name: str, assignments: Mapping[int, ReplicaAssignment], settings: Mapping[str, str]
+    ) -> bool:
         """A controller creates this topic: whether a client has asked for it. Each request explains one topic."""
         asked = self._creations.get(name, [])
-        found = next((topic for topic in asked if is_as_asked(topic, assignments)), None)
+        found = next((topic for topic in asked if is_as_asked(topic, assignments, settings)), None)
         if found is None:
             return False
         asked.remove(found)
@@ -119,11 +126,16 @@ def names(request: AdminRequest, incarnation: Incarnation) -> bool:
         case AlterPartitionReassignmentsRequest(topics=movable):
             return any(each.topic == incarnation.name for each in movable)
         case _:
-            return False
+            return config_book.names_settings(request, incarnation.name)
 
 
-def is_as_asked(topic: CreatableTopic, assignments: Mapping[int, ReplicaAssignment]) -> bool:
-    """Whether these are the partitions that the client wants. Brokers have Kafka's defaults here: one of each."""
+def is_as_asked(
+    topic: CreatableTopic, assignments: Mapping[int, ReplicaAssignment], settings: Mapping[str, str]
+) -> bool:
+    """Whether these are the partitions and settings that the client wants. Brokers have Kafka's defaults here: one of
+    each."""
+    if {each.name: each.value for each in topic.configs} != settings:
+        return False
     if topic.assignments:
         wanted = {each.partition: each.brokers for each in topic.assignments}
         return {number: each.replicas for number, each in assignments.items()} == wanted
@@ -169,8 +181,10 @@ def writes_are_explained(cluster: Cluster, writer: Writer, operations: Sequence[
             continue
         if (name := paths.topic_of(operation.path)) is not None and name not in ledger.trash.kept:
             assignments = znodes.decode_topic(name, operation.data).assignments
-            if not ledger.clients.take_creation(name, assignments):
-                raise Violation("clients", f"{writer.name} creates {name} as {assignments}, and no client asked for it")
+            settings = config_book.settings_written(operations, name) or {}
+            if not ledger.clients.take_creation(name, assignments, settings):
+                what = f"creates {name} as {assignments} with {settings}"
+                raise Violation("clients", f"{writer.name} {what}, and no client asked for it")
         elif (name := paths.deleted_topic_of(operation.path)) is not None and name not in returned:
             _marker_is_explained(cluster, writer, name, znodes.decode_deletion_marker(operation.data).topic_czxid)
 

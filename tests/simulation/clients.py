@@ -139,6 +139,49 @@ def _errors(response: AlterPartitionReassignmentsResponse) -> dict[TopicPartitio
     return {TopicPartition(topic, row.partition): row.error for topic, rows in response.topics for row in rows}
 
 
+class Correspondence:
+    """How clients ask controllers: again where the request may not be done."""
+
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._random = random
+
+    def send(self, request: AdminRequest, tries: int = TRIES) -> None:
+        """Ask; nobody has to answer."""
+        owner, mix = self._addressee(), self._cluster.mix
+        if owner is None:
+            self._again(request, tries)
+            return
+        self._world.note("client", lambda: f"asks {owner.name}: {request}")
+
+        def heard(response: ControllerResponse | None) -> None:
+            errors = None if response is None else sorted({error_name(error) for error in errors_of(response)})
+            self._world.note("client", f"hears of {type(request).__name__}: {errors}")
+            may_be_done = response is None or response == refused(request)
+            if may_be_done and self._random.random() < 0.7:
+                self._again(request, tries)
+
+        if self._world.chance(mix.p_request_lost):
+            self._world.after(mix.request_timeout_ms, lambda: heard(None))
+            return
+        asked = Asked(self._cluster, owner, request, heard)
+        self._world.after(self._world.between(*mix.network_ms), lambda: owner.desk.receive(asked))
+
+    def _again(self, request: AdminRequest, tries: int) -> None:
+        if tries > 1 and self._cluster.mix.theme_weights:
+            self._world.after(self._random.randint(20, 600), lambda: self.send(request, tries - 1))
+
+    def _addressee(self) -> ControllerProcess | None:
+        """The controller that brokers name, now and then any process; None while there is no controller."""
+        controllers = self._cluster.controllers
+        if self._random.random() < 0.1:
+            return self._random.choice(controllers)
+        node = self._cluster.ensemble.model.node(paths.CONTROLLER)
+        holder = None if node is None else znodes.decode_controller(node.data).broker_id
+        return next((each for each in controllers if each.id == holder), None)
+
+
 class Clients:
     """What they ask for; each method is one deed, which may turn out to be impossible."""
 
@@ -148,6 +191,7 @@ class Clients:
         self._world = cluster.world
         self._ledger = cluster.ledger
         self._random = Random(f"deeds of clients {cluster.world.seed}")
+        self._correspondence = Correspondence(cluster, self._random)
         self._names = [f"t{number}" for number in range(cluster.mix.names + OWN_NAMES)]
 
     # --- deeds -----------------------------------------------------------------------------------------------------
@@ -163,12 +207,14 @@ class Clients:
             mix = self._cluster.mix
             soon_ms = self._random.randint(0, mix.network_ms[1] + 2 * mix.zookeeper_ms[1] + 2)
             self._world.after(soon_ms, lambda: self._create_by_hand(names[0]))
-        self._send(CreateTopicsRequest(tuple(map(self._topic, names)), self._timeout_ms(), validate_only))
+        self._correspondence.send(
+            CreateTopicsRequest(tuple(map(self._topic, names)), self._timeout_ms(), validate_only)
+        )
 
     def ask_to_delete(self) -> None:
         """Delete one topic or two, by name or by the id of one that lives or has lived."""
         topics = tuple(self._deletable() for _ in range(self._random.choice((1, 1, 2))))
-        self._send(DeleteTopicsRequest(topics, self._timeout_ms()))
+        self._correspondence.send(DeleteTopicsRequest(topics, self._timeout_ms()))
 
     def ask_to_grow(self) -> None:
         """Add one or two partitions to a topic."""
@@ -180,7 +226,9 @@ class Clients:
         factor = len(next(iter(incarnation.assignments.values())).target)
         by_hand = self._random.random() < 0.5
         assignments = tuple(self._brokers(factor) for _ in range(added)) if by_hand else None
-        self._send(CreatePartitionsRequest((GrowableTopic(incarnation.name, total, assignments),), self._timeout_ms()))
+        self._correspondence.send(
+            CreatePartitionsRequest((GrowableTopic(incarnation.name, total, assignments),), self._timeout_ms())
+        )
 
     def ask_to_move(self) -> None:
         """Move some partitions of a topic, or end their reassignments."""
@@ -197,17 +245,17 @@ class Clients:
         )
         if rows:
             topic = ReassignableTopic(incarnation.name, rows)
-            self._send(AlterPartitionReassignmentsRequest((topic,), self._timeout_ms()))
+            self._correspondence.send(AlterPartitionReassignmentsRequest((topic,), self._timeout_ms()))
 
     def ask_to_elect(self) -> None:
         """Elect leaders of one topic, or of all."""
         kind = ElectionKind.UNCLEAN if self._random.random() < 0.4 else ElectionKind.PREFERRED
         incarnation = self._one_of(self._readable())
         if incarnation is None or self._random.random() < 0.3:
-            self._send(ElectLeadersRequest(None, self._timeout_ms(), kind))
+            self._correspondence.send(ElectLeadersRequest(None, self._timeout_ms(), kind))
             return
         topic = TopicPartitions(incarnation.name, tuple(incarnation.assignments))
-        self._send(ElectLeadersRequest((topic,), self._timeout_ms(), kind))
+        self._correspondence.send(ElectLeadersRequest((topic,), self._timeout_ms(), kind))
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
@@ -240,38 +288,3 @@ class Clients:
 
     def _timeout_ms(self) -> int:
         return self._random.choice(TIMEOUTS_MS)
-
-    # --- asking ----------------------------------------------------------------------------------------------------
-
-    def _send(self, request: AdminRequest, tries: int = TRIES) -> None:
-        owner, mix = self._addressee(), self._cluster.mix
-        if owner is None:
-            self._again(request, tries)
-            return
-        self._world.note("client", lambda: f"asks {owner.name}: {request}")
-
-        def heard(response: ControllerResponse | None) -> None:
-            errors = None if response is None else sorted({error_name(error) for error in errors_of(response)})
-            self._world.note("client", f"hears of {type(request).__name__}: {errors}")
-            may_be_done = response is None or response == refused(request)
-            if may_be_done and self._random.random() < 0.7:
-                self._again(request, tries)
-
-        if self._world.chance(mix.p_request_lost):
-            self._world.after(mix.request_timeout_ms, lambda: heard(None))
-            return
-        asked = Asked(self._cluster, owner, request, heard)
-        self._world.after(self._world.between(*mix.network_ms), lambda: owner.desk.receive(asked))
-
-    def _again(self, request: AdminRequest, tries: int) -> None:
-        if tries > 1 and self._cluster.mix.theme_weights:
-            self._world.after(self._random.randint(20, 600), lambda: self._send(request, tries - 1))
-
-    def _addressee(self) -> ControllerProcess | None:
-        """The controller that brokers name, now and then any process; None while there is no controller."""
-        controllers = self._cluster.controllers
-        if self._random.random() < 0.1:
-            return self._random.choice(controllers)
-        node = self._cluster.ensemble.model.node(paths.CONTROLLER)
-        holder = None if node is None else znodes.decode_controller(node.data).broker_id
-        return next((each for each in controllers if each.id == holder), None)

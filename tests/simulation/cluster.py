@@ -11,7 +11,18 @@ from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, GetData, Operation, SetData
-from tests.simulation import belief, clients, conduct, debts, departures, forgetting, graces, invariants, trash
+from tests.simulation import (
+    alterers,
+    belief,
+    clients,
+    conduct,
+    debts,
+    departures,
+    forgetting,
+    graces,
+    invariants,
+    trash,
+)
 from tests.simulation.agents import AgentProcess
 from tests.simulation.authority import Authority
 from tests.simulation.controllers import ControllerProcess
@@ -72,6 +83,7 @@ class Cluster:
         if mix is None:
             offline_replicas, deeds = debts.drawn(world.seed)
             weights = {**self.mix.theme_weights, **deeds, **forgetting.drawn(world.seed), **clients.drawn(world.seed)}
+            weights |= alterers.drawn(world.seed)
             self.mix = replace(self.mix, offline_replicas=offline_replicas, theme_weights=weights)
             self.mix = graces.drawn(world.seed, trash.drawn(world.seed, self.mix))
         self.ledger = Ledger()
@@ -169,6 +181,7 @@ class Cluster:
             self.retention.book(operation)
             if isinstance(operation, SetData) and (name := paths.topic_of(operation.path)) is not None:
                 departures.after_write(self, writer, self.ledger.living[name])
+        self.ledger.configs.book(writer.name, operations, by_controller=writer.is_controller)
         invariants.s4_markers_outlive_their_topics(self, writer, operations)
 
     def judge(self) -> None:

@@ -25,7 +25,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, NO_EPOCH, LeaderAndIsr, ReplicaAssignment
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
-from tests.simulation import client_book, debts, departures, forgetting, silences, trash
+from tests.simulation import client_book, config_book, debts, departures, forgetting, silences, trash
 from tests.simulation.disk import Directory, kind_of
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -49,6 +49,7 @@ def writes_are_allowed(
     trash.writes_are_allowed(cluster, writer, operations)
     forgetting.writes_are_allowed(cluster, writer, operations)
     client_book.writes_are_explained(cluster, writer, operations)
+    config_book.writes_are_explained(cluster, writer, operations)
     for operation in operations:
         debts.first_epochs_are_above(cluster, operation)
         state_of = paths.state_of(operation.path)

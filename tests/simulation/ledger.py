@@ -15,6 +15,7 @@ from lethe.protocol.vocabulary import LeaderAndIsr, ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Check, Create, Delete, Operation, SetData
 from tests.simulation.client_book import ClientBook
+from tests.simulation.config_book import ConfigBook
 from tests.simulation.trash_book import TrashBook
 from tests.simulation.wishes import Wishes
 from tests.simulation.world import is_controller
@@ -146,6 +147,7 @@ class Ledger:
         self.wishes = Wishes()
         self.trash = TrashBook()
         self.clients = ClientBook()
+        self.configs = ConfigBook()
         self.by_zxid: dict[tuple[int, str], Incarnation] = {}
         """By the zxid of the write that created its znode, and its name."""
 

@@ -18,6 +18,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, ZERO_TOPIC_ID, Leade
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, Operation, SetData
 from tests.simulation import trash_beliefs
+from tests.simulation.alterers import Alterers
 from tests.simulation.clients import Clients
 from tests.simulation.debts import Creditors
 from tests.simulation.forgetting import Undertakers
@@ -48,6 +49,7 @@ class Operators:
         self._trash = TrashPeople(cluster)
         self._planners = Planners(cluster)
         self._clients = Clients(cluster, self._create_if_free)
+        self._alterers = Alterers(cluster)
         self._names = [f"t{number}" for number in range(cluster.mix.names)]
         # A chance of its own, so that the other seeds run as they did before there was such a thing.
         self._placing = Random(f"placing {cluster.world.seed}")
@@ -66,6 +68,7 @@ class Operators:
             self._trash,
             self._planners,
             self._clients,
+            self._alterers,
             self._cluster.groups,
         )
         doer = next(doer for doer in (self, *crowd) if hasattr(doer, deed))

@@ -28,6 +28,7 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation, SetData
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TrashEntry, TrashPhase
 from tests.simulation import graces
+from tests.simulation.config_book import FROZEN
 from tests.simulation.disk import Disk
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
@@ -45,7 +46,6 @@ P_PROTECTED: Final = 0.3
 DEEDS: Final = {"mark_for_trash": 16, "undelete": 2, "purge": 4, "squat": 3, "lose": 3, "tidy": 4, "plan": 8}
 GROUP_DEEDS: Final = {"commit": 12, "join": 4}
 FREEZE_MS: Final = (200, 1_000, 3_000)
-FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
 
 def drawn(seed: int, mix: Mix) -> Mix:
@@ -275,31 +275,30 @@ def _end_problem(cluster: Cluster, operations: Sequence[Operation], name: str) -
     book = cluster.ledger.trash
     entry, living = book.entries[name], cluster.ledger.living.get(name)
     if name in book.kept:
-        return _deletion_problem(cluster, operations, book.kept[name], entry)
+        return _deletion_problem(cluster, operations, book.kept[name])
     if living is None or living.topic_id != entry.topic_id or entry.phase is TrashPhase.FREEZING:
         return None
     if not living.condemned and (lost := list(missing_offsets(cluster, living))):
         return f"removes the entry of {living}, and these offsets are not committed: {lost}"
-    settings, before = _settings(cluster, name), entry.config or {}
-    are_back = all(settings.get(key) == before.get(key) for key in FROZEN)
-    return None if are_back else f"removes the entry of {living}, and its settings are {settings}, not {before}"
+    settings, configs = _settings(cluster, name), cluster.ledger.configs
+    if configs.has_its_own(name, settings):
+        return None
+    return f"removes the entry of {living}, and its settings are {settings}, not {configs.own(name)}"
 
 
-def _deletion_problem(
-    cluster: Cluster, operations: Sequence[Operation], incarnation: Incarnation, entry: TrashEntry
-) -> str | None:
+def _deletion_problem(cluster: Cluster, operations: Sequence[Operation], incarnation: Incarnation) -> str | None:
     """Why a topic may not leave the trash like this, other than into service. Its deletion may be called off before it
     begins: then it has its settings, and gave its offsets up."""
-    name, path = incarnation.name, paths.config_topic(incarnation.name)
+    name = incarnation.name
     created = {each.path for each in operations if isinstance(each, Create)}
     if not {paths.topic(name), paths.delete_topic(name)} <= created:
         return f"removes the entry of {incarnation}, which is in the trash"
     cluster.ledger.trash.offsets.pop(incarnation.number, None)
-    written = next((each for each in operations if isinstance(each, Create | SetData) and each.path == path), None)
-    settings = _settings(cluster, name) if written is None else znodes.decode_config(path, written.data)
-    before = entry.config or {}
-    are_back = all(settings.get(key) == before.get(key) for key in FROZEN)
-    return None if are_back else f"marks {incarnation}, and its settings are {settings}, not {before}"
+    settings = _settings(cluster, name)
+    configs = cluster.ledger.configs
+    if configs.has_its_own(name, settings):
+        return None
+    return f"marks {incarnation}, and its settings are {settings}, not {configs.own(name)}"
 
 
 def missing_offsets(cluster: Cluster, incarnation: Incarnation) -> Iterator[str]:
