@@ -61,8 +61,14 @@ class Gauges:
     owed_tombstones: Mapping[BrokerId, OwedTombstones] = field(default_factory=dict)
     """Owed tombstones of registered brokers, without brokers that owe none."""
     debts: Mapping[BrokerId, OpenDebts] = field(default_factory=dict)
-    """Debts of brokers, absent or not, without brokers that owe none."""
+    """Debts of brokers, absent or not, without brokers of which no debt is known."""
+    unreadable_debts: int = 0
+    """Znodes of debts, or lists of them, that cannot be read or understood."""
     trash: TrashSummary = field(default_factory=TrashSummary)
+    unreadable_trash: int = 0
+    """Entries of the trash that cannot be read or understood."""
+    trash_unseen: int = 0
+    """1: it is unknown which topics are in the trash."""
 
 
 def gauges(context: Context) -> Gauges:
@@ -99,7 +105,10 @@ def gauges(context: Context) -> Gauges:
             if broker in cluster.brokers
         },
         debts=_debts(context),
+        unreadable_debts=len(cluster.debts.unreadable),
         trash=summary(context),
+        unreadable_trash=len(cluster.trash.unreadable),
+        trash_unseen=int(cluster.trash.unseen is not None),
     )
 
 

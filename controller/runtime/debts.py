@@ -25,15 +25,19 @@ def debts_document(context: Context) -> JsonValue:
 
 
 def debts_summary(context: Context) -> JsonValue:
-    """Return the open debts in numbers, for the board; None where there are none. Bytes as far as they are known."""
-    found = list(context.cluster.debts.all())
-    if not found:
+    """Return the debts in numbers, for the board; None where there are none. Bytes as far as they are known.
+
+    Without open debts there may still be some that cannot be understood: `since_ms` is None then."""
+    debts = context.cluster.debts
+    found = list(debts.all())
+    if not found and not debts.unreadable:
         return None
     return {
         "open": len(found),
         "brokers": [*sorted({int(key.broker) for key, _ in found})],
         "size_bytes": sum(each.debt.size_bytes or 0 for _, each in found),
-        "since_ms": min(each.debt.since_ms for _, each in found),
+        "since_ms": min((each.debt.since_ms for _, each in found), default=None),
+        "unreadable_count": len(debts.unreadable),
     }
 
 

@@ -65,8 +65,8 @@ OWED: Final = Metric(
 DEBTS: Final = Metric(
     "lethe_controller_debts",
     MetricKind.GAUGE,
-    "Deleted topics of which this broker still has replicas, which it deletes when it returns; no series where it owes "
-    "nothing",
+    "Deleted topics of which this broker still has replicas, which it deletes when it returns; no series where no debt "
+    "of it is known (it may owe something all the same while lethe_controller_debts_unreadable is above 0)",
     ("broker_id",),
 )
 DEBT_BYTES: Final = Metric(
@@ -81,6 +81,12 @@ OLDEST_DEBT: Final = Metric(
     "When the oldest debt of this broker began, in seconds since 1970",
     ("broker_id",),
 )
+UNREADABLE_DEBTS: Final = Metric(
+    "lethe_controller_debts_unreadable",
+    MetricKind.GAUGE,
+    "Znodes of debts that cannot be read or understood; /lethe/debts, or all of one broker, counts as one. Nothing is "
+    "paid there, and no other metric counts them. /state names them",
+)
 DEBTS_CLOSED: Final = Metric(
     "lethe_controller_debts_closed_total",
     MetricKind.COUNTER,
@@ -91,8 +97,20 @@ TRASH: Final = Metric(
     "lethe_controller_trash_topics",
     MetricKind.GAUGE,
     "Deleted topics that can be brought back (trashed), are on their way into the trash (freezing), or are back while "
-    "settings (restoring) or offsets are still to be restored",
+    "settings (restoring) or offsets are still to be restored. Entries that cannot be read are not among them: "
+    "lethe_controller_trash_unreadable and lethe_controller_trash_unseen tell of those",
     ("phase",),
+)
+UNREADABLE_TRASH: Final = Metric(
+    "lethe_controller_trash_unreadable",
+    MetricKind.GAUGE,
+    "Entries of the trash that cannot be read or understood: they stay, and so do the reservations of their names; no "
+    "other metric counts them. /state names them",
+)
+TRASH_IS_UNSEEN: Final = Metric(
+    "lethe_controller_trash_unseen",
+    MetricKind.GAUGE,
+    "1 where /lethe/trash could not be listed, so that it is unknown which topics are in the trash",
 )
 TRASH_BYTES: Final = Metric(
     "lethe_controller_trash_bytes", MetricKind.GAUGE, "Bytes of the replicas in the trash, as far as they are known"
@@ -143,8 +161,11 @@ METRICS: Final = (
     DEBTS,
     DEBT_BYTES,
     OLDEST_DEBT,
+    UNREADABLE_DEBTS,
     DEBTS_CLOSED,
     TRASH,
+    UNREADABLE_TRASH,
+    TRASH_IS_UNSEEN,
     TRASH_BYTES,
     TRASH_DUE,
     TRASH_FULL_DISKS,

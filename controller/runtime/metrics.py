@@ -321,7 +321,10 @@ def _gauges(gauges: Gauges, state: ControllerState) -> Iterator[Family]:
         [(labels, each.size_bytes) for labels, each in debts if each.size_bytes is not None],
     )
     yield values(deletion_metrics.OLDEST_DEBT, [(labels, each.since_ms / 1000) for labels, each in debts])
+    yield single(deletion_metrics.UNREADABLE_DEBTS, gauges.unreadable_debts)
     yield from _trash(gauges.trash)
+    yield single(deletion_metrics.UNREADABLE_TRASH, gauges.unreadable_trash)
+    yield single(deletion_metrics.TRASH_IS_UNSEEN, gauges.trash_unseen)
 
 
 def _trash(trash: TrashSummary) -> Iterator[Family]:

@@ -23,7 +23,6 @@ def trash_document(context: Context) -> JsonValue:
     memory = context.cluster.trash
     return {
         **_counts(context),
-        "unseen": memory.unseen,
         "paused": None if context.cluster.paused is None else context.cluster.paused.reason,
         "topics": [_row(context, *each) for each in islice(memory.topics.items(), MAX_TRASH_SHOWN)],
         "unreadable": [{"topic": name, "reason": why} for name, why in memory.unreadable.items()],
@@ -38,14 +37,18 @@ def trash_document(context: Context) -> JsonValue:
 
 
 def trash_summary(context: Context) -> JsonValue:
-    """Return the trash in numbers, for the board; None where it is empty."""
+    """Return the trash in numbers, for the board; None where it is empty, and nothing of it is unseen."""
     memory = context.cluster.trash
-    return _counts(context) if memory.topics or memory.disks.giving is not None else None
+    is_unseen = memory.unreadable or memory.unseen is not None
+    return _counts(context) if memory.topics or is_unseen or memory.disks.giving is not None else None
 
 
 def _counts(context: Context) -> dict[str, JsonValue]:
-    found, giving = summary(context), context.cluster.trash.disks.giving
+    memory, found = context.cluster.trash, summary(context)
+    giving = memory.disks.giving
     return {
+        "unseen": memory.unseen,
+        "unreadable_count": len(memory.unreadable),
         "counts": {phase.value: found.topics.get(phase, 0) for phase in TrashPhase},
         "size_bytes": found.size_bytes,
         "oldest_due_ms": found.oldest_due_ms,

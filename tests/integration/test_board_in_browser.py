@@ -19,7 +19,7 @@ from lethe.protocol.zookeeper.operations import Create, Delete
 from tests.fakes.board_page import COUNTS, EXPLAINED
 from tests.fakes.board_scene import CLUSTER_ID, Scene, busy_scene, quiet_scene, release, standby
 from tests.fakes.runtime import reach
-from tests.fakes.zookeeper import FakeSession
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tools.browser import MISSING, View, find_browser, open_browser, open_page, until
 
 pytestmark = [
@@ -158,6 +158,38 @@ async def test_a_controller_that_still_loads_says_that_it_has_not_seen_everythin
         assert await view.page.evaluate(PACE) == ""
         read.set()
         await until(view.page, f"/nothing is in deletion/.test({PACE}) && !/not read everything/.test({notices})")
+
+
+SAID_OF = """([trash, debts]) => import("/board/parts.js")
+  .then((parts) => parts.keptNotices({ trash, debts }).map((each) => [each.className, each.textContent]))"""
+
+
+async def test_notices_of_trash_and_debts_say_how_much_of_them_cannot_be_read() -> None:
+    trash = {"counts": dict.fromkeys(("freezing", "trashed", "restoring", "offsets"), 0), "oldest_due_ms": None}
+    debts = {"open": 0, "brokers": [], "size_bytes": 0, "since_ms": None, "unreadable_count": 2}
+    some_known = {"open": 1, "brokers": [3], "size_bytes": 0, "since_ms": 1, "unreadable_count": 1}
+    zookeeper = FakeZooKeeper()
+    async with zookeeper.open_session(lambda _: None) as session:
+        await session.ensure_path(paths.trash())
+        await session.multi([Create(paths.trashed("orders"), b"?")])
+    async with (
+        quiet_scene(zookeeper=zookeeper) as scene,
+        open_page(scene.url + "/board", width=1440, height=900) as view,
+    ):
+        notices = "document.getElementById('notices').textContent"
+        await until(view.page, f"{notices} === 'In the trash: 0 topics. 1 entry cannot be read.'")
+        told = await view.page.evaluate(SAID_OF, [{**trash, "unseen": "no answer", "unreadable_count": 0}, debts])
+        assert told == [
+            ["notice attention", "Which topics are in the trash is unknown: no answer."],
+            ["notice attention", "2 znodes of debts cannot be read: what brokers owe is unknown."],
+        ]
+        ((name, told),) = await view.page.evaluate(SAID_OF, [None, some_known])
+        assert name == "notice attention"
+        assert told.startswith("Broker 3 owes the replicas of 1 deleted topic since ")
+        assert told.endswith(". 1 znode of debts cannot be read: what else brokers owe is unknown.")
+        assert await view.page.evaluate(SAID_OF, [{**trash, "unseen": None, "unreadable_count": 0}, None]) == [
+            ["notice", "In the trash: 0 topics."]
+        ]
 
 
 async def test_columns_count_and_move_while_it_is_looked_at(scene: Scene) -> None:

@@ -68,7 +68,9 @@ function trashText(trash) {
   const others = ["freezing", "restoring", "offsets"].filter((phase) => counts[phase]).map((phase) => `${number(counts[phase])} ${phase}`);
   const due = trash.oldest_due_ms === null ? "" : `, the first is deleted at ${clock(trash.oldest_due_ms)}`;
   const size = trash.size_bytes ? ` with ${bytes(trash.size_bytes)}` : "";
+  if (trash.unseen) return `Which topics are in the trash is unknown: ${trash.unseen}.`;
   const parts = [`In the trash: ${some(counts.trashed, "topic")}${size}${due}${others.length ? `; ${others.join(", ")}` : ""}.`];
+  if (trash.unreadable_count) parts.push(`${some(trash.unreadable_count, "entry", "entries")} cannot be read.`);
   if (giving) parts.push(`${giving.topic} has given way to ${giving.path} of broker ${giving.broker}; its bytes are waited for.`);
   else if (trash.full_disk_count) parts.push(`${some(trash.full_disk_count, "log directory", "log directories")} with less than ${trash.free_percent} % free: the oldest topic there gives way.`);
   if (trash.free_percent && trash.unseen_disk_count) parts.push(`${some(trash.unseen_disk_count, "broker")} not seen: nothing gives way there.`);
@@ -77,14 +79,17 @@ function trashText(trash) {
 
 // What absent brokers still have.
 function debtsText(debts) {
+  const unread = debts.unreadable_count ? `${some(debts.unreadable_count, "znode")} of debts cannot be read: what ${debts.open ? "else " : ""}brokers owe is unknown.` : "";
+  if (!debts.open) return unread;
   const size = debts.size_bytes ? ` (${bytes(debts.size_bytes)})` : "";
-  return `${debts.brokers.length === 1 ? "Broker" : "Brokers"} ${debts.brokers.slice(0, 8).join(", ")}${debts.brokers.length > 8 ? " and others" : ""} ${debts.brokers.length === 1 ? "owes" : "owe"} the replicas of ${some(debts.open, "deleted topic")}${size} since ${clock(debts.since_ms)}.`;
+  const open = `${debts.brokers.length === 1 ? "Broker" : "Brokers"} ${debts.brokers.slice(0, 8).join(", ")}${debts.brokers.length > 8 ? " and others" : ""} ${debts.brokers.length === 1 ? "owes" : "owe"} the replicas of ${some(debts.open, "deleted topic")}${size} since ${clock(debts.since_ms)}.`;
+  return unread ? `${open} ${unread}` : open;
 }
 
 export function keptNotices({ trash, debts }) {
   const notices = [];
-  if (trash) notices.push(make("p", trash.full_disk_count ? "notice attention" : "notice", trashText(trash)));
-  if (debts) notices.push(make("p", "notice", debtsText(debts)));
+  if (trash) notices.push(make("p", trash.full_disk_count || trash.unreadable_count || trash.unseen ? "notice attention" : "notice", trashText(trash)));
+  if (debts) notices.push(make("p", debts.unreadable_count ? "notice attention" : "notice", debtsText(debts)));
   return notices;
 }
 

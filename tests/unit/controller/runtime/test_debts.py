@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 from lethe.controller.core.gauges import OpenDebts, gauges
-from lethe.controller.runtime.debts import debts_document
+from lethe.controller.runtime.debts import debts_document, debts_summary
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import ZkError
 from tests.fakes.one_controller import OneController
 from tests.scenarios.test_debts_paid import answering, back, owing
 
@@ -41,3 +43,23 @@ def test_nothing_is_shown_when_it_is_paid() -> None:
     back(world)
     assert document(world) == {"open": 0, "debts": [], "unreadable": [], "forgotten_brokers": []}
     assert gauges(world.context).debts == {}
+    assert debts_summary(world.context) is None
+
+
+def test_debts_that_cannot_be_read_are_counted() -> None:
+    world = owing()
+    since_ms = world.now_ms
+    world.crash()
+    world.refusals[paths.debts_of(3)] = ZkError.NO_AUTH
+    world.elect()
+    nothing_known = {"open": 0, "brokers": [], "size_bytes": 0, "since_ms": None, "unreadable_count": 1}
+    assert debts_summary(world.context) == nothing_known
+    assert [each["path"] for each in document(world)["unreadable"]] == [paths.debts_of(3)]
+    shown = gauges(world.context)
+    assert (shown.debts, shown.unreadable_debts) == ({}, 1)
+    world.crash()
+    world.refusals.clear()
+    world.elect()
+    known = {"open": 1, "brokers": [3], "size_bytes": 0, "since_ms": since_ms, "unreadable_count": 0}
+    assert debts_summary(world.context) == known
+    assert gauges(world.context).unreadable_debts == 0

@@ -58,7 +58,10 @@ def busy() -> ControllerMetrics:
             doomed_replicas={ReplicaState.DELETION_INELIGIBLE: 5},
             owed_tombstones={BrokerId(4): OwedTombstones(12, 1_000)},
             debts={BrokerId(5): OpenDebts(3, 4_096, 2_000), BrokerId(6): OpenDebts(1, None, 2_000)},
+            unreadable_debts=6,
             trash=TrashSummary({TrashPhase.TRASHED: 9}, 2_048, 5_000, 1, 2),
+            unreadable_trash=4,
+            trash_unseen=1,
         ),
         oldest=lambda: OldestView('we"ird\nname', "BROKER_TO_RETURN", 3, 61.5),
         retries=lambda: {(RetriedAction.ZNODES, "NO_AUTH"): 4},
@@ -117,7 +120,8 @@ def test_names_are_declared_once_and_every_gauge_of_the_core_is_shown() -> None:
     assert len(names) == len(set(names))
     fields = {field.name for field in dataclasses.fields(Gauges)}
     by_kind = {"topics_in_stage", "doomed_replicas", "owed_tombstones", "debts", "trash"}
-    assert set(metric_catalog.CONTROLLER_GAUGES) == fields - by_kind | {"controller_state"}
+    unread = {"unreadable_debts", "unreadable_trash", "trash_unseen"}
+    assert set(metric_catalog.CONTROLLER_GAUGES) == fields - by_kind - unread | {"controller_state"}
 
 
 def test_values_come_through() -> None:
@@ -148,6 +152,9 @@ def test_values_come_through() -> None:
     assert found["lethe_controller_oldest_debt_timestamp_seconds", of_five] == 2
     assert found["lethe_controller_trash_topics", (("phase", "trashed"),)] == 9
     assert found["lethe_controller_trash_topics", (("phase", "freezing"),)] == 0
+    assert found["lethe_controller_debts_unreadable", ()] == 6
+    assert found["lethe_controller_trash_unreadable", ()] == 4
+    assert found["lethe_controller_trash_unseen", ()] == 1
     assert found["lethe_controller_trash_bytes", ()] == 2_048
     assert found["lethe_controller_trash_oldest_due_timestamp_seconds", ()] == 5
     assert found["lethe_controller_trash_full_disks", ()] == 1

@@ -10,6 +10,8 @@ from lethe.controller.core.trash_view import TrashSummary
 from lethe.controller.runtime.trash_document import trash_document, trash_summary
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Create, ZkError
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
@@ -77,6 +79,31 @@ def test_what_is_waited_for_on_the_way_in_and_out() -> None:
     assert row["phase"] == "offsets"
     assert list(row["groups_left"]) == ["readers"]
     assert world.groups.committed.get("orders", {}).get("readers") != {0: CommittedOffset(42)}
+
+
+def test_entry_that_cannot_be_understood_is_no_empty_trash() -> None:
+    world = cluster()
+    world.crash()
+    world.write(Create(paths.LETHE, None), Create(paths.trash(), None), Create(paths.trashed("orders"), b"?"))
+    world.elect()
+    found = trash_summary(world.context)
+    assert isinstance(found, dict)
+    assert (found["unreadable_count"], found["unseen"], found["counts"]) == (1, None, dict.fromkeys(TrashPhase, 0))
+    assert [each["topic"] for each in document(world)["unreadable"]] == ["orders"]
+    shown = gauges(world.context)
+    assert (shown.unreadable_trash, shown.trash_unseen) == (1, 0)
+
+
+def test_trash_that_cannot_be_listed_is_no_empty_trash() -> None:
+    world = cluster()
+    world.crash()
+    world.refusals[paths.trash()] = ZkError.NO_AUTH
+    world.elect()
+    found = trash_summary(world.context)
+    assert isinstance(found, dict)
+    assert found["unseen"] == document(world)["unseen"] == "reading /lethe/trash failed with NO_AUTH"
+    shown = gauges(world.context)
+    assert (shown.unreadable_trash, shown.trash_unseen) == (0, 1)
 
 
 def test_empty_trash() -> None:
