@@ -205,6 +205,26 @@ async def a_znode_is_no_topic(stage: Stage) -> None:
     await apply(stage.session, Delete(paths.topic("garbled")))
 
 
+async def trash_and_debts_cannot_be_read(stage: Stage) -> None:
+    entry, debt = paths.trashed("garbled"), f"{paths.debts_of(BrokerId(3))}/garbled"
+    for path in (entry, debt):
+        await stage.session.ensure_path(path.rpartition("/")[0])
+        await apply(stage.session, Create(path, b"nonsense"))
+    await Lethe(stage.cluster.zookeeper_connect)("controller-resign")
+    await stage.fires(
+        "LetheTrashUnreadable",
+        "created `/lethe/trash/garbled` with the content `nonsense`, and `lethe controller-resign`",
+        "Not everything",
+    )
+    await stage.fires(
+        "LetheDebtsUnreadable",
+        "created `/lethe/debts/3/garbled` with the content `nonsense`, and `lethe controller-resign`",
+        "1 znode ",
+    )
+    await apply(stage.session, Delete(entry), Delete(debt))
+    await Lethe(stage.cluster.zookeeper_connect)("controller-resign")
+
+
 async def a_registration_is_no_broker(stage: Stage) -> None:
     await apply(stage.session, Create(paths.broker_id(8), b"nonsense", ephemeral=True))
     await stage.fires("LetheBrokerUnreadable", "registered a broker 8 with the content `nonsense`", "of 1 broker ")
@@ -544,6 +564,7 @@ TRIALS: Final[tuple[Trial, ...]] = (
     a_broker_dies,
     deletions_are_paused,
     a_znode_is_no_topic,
+    trash_and_debts_cannot_be_read,
     a_registration_is_no_broker,
     a_broker_cannot_be_reached,
     caches_are_not_what_they_should_be,
