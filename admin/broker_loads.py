@@ -19,7 +19,7 @@ from lethe.admin.trash import TrashView, read_trash
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
-from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase, registered_at_ms
+from lethe.protocol.zookeeper.znodes import OfflineReplicas, TrashEntry, TrashPhase, registered_at_ms
 from lethe.survey.debts import BrokerDebts, by_broker
 from lethe.survey.znodes import ZnodeUnreadable
 
@@ -154,6 +154,10 @@ class ClusterLoad:
         in sync."""
         return tuple(view.name for view in self.trash if view.entry is not None and self._loses(view.entry, broker))
 
+    def in_trash(self, broker: int) -> tuple[str, ...]:
+        """Return the topics that have left service and whose deletions, which begin later, wait for this broker."""
+        return tuple(view.name for view in self.trash if view.entry is not None and _waits(view.entry, broker))
+
     def _loses(self, entry: TrashEntry, broker: int) -> bool:
         return entry.phase is TrashPhase.TRASHED and any(
             broker in saved.isr and not any(other in self.views.brokers for other in saved.isr if other != broker)
@@ -170,6 +174,11 @@ class ClusterLoad:
             for view in self.trash
             if view.entry is None or (view.entry.phase is not TrashPhase.TRASHED and view.name not in there)
         )
+
+
+def _waits(entry: TrashEntry, broker: int) -> bool:
+    is_kept = entry.phase is TrashPhase.TRASHED and entry.offline_replicas is not OfflineReplicas.OWE
+    return is_kept and any(broker in saved.replicas for saved in entry.partitions.values())
 
 
 async def look_at_brokers(

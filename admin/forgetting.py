@@ -4,6 +4,7 @@ of the broker                       what becomes of it
 ----------------------------------  ----------------------------------------------------------------
 debts                               written off: its bytes are nobody's any more, should it return
 replicas of marked topics           count as gone, so that deletions that have begun end
+replicas of topics in the trash     stay as they are: their deletions begin later, and wait for the broker then
 replicas of living topics           stay as they are; a reassignment moves them, by an explicit plan
 """
 
@@ -24,6 +25,7 @@ from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, o
 from lethe.admin.refusal import Refusal
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted, listed
+from lethe.protocol.shell_words import operand
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -68,6 +70,8 @@ class ForgetPlan:
     """Other partitions of living topics that name it."""
     unknown: tuple[str, ...]
     """Topics, or partitions, of which it is unknown what they lose."""
+    in_trash: tuple[str, ...] = ()
+    """Topics in the trash with replicas on it: their deletions begin later, and wait for it then."""
     only_here_in_trash: tuple[str, ...] = ()
     """Topics in the trash with a partition that was in sync on no other live broker."""
 
@@ -88,6 +92,8 @@ class ForgetPlan:
             )
         if self.held:
             lines.append(f"These deletions have not begun, as far as is known: {listed(self.held, SHOWN)}.")
+        if self.in_trash:
+            lines.append(f"{_will_wait(self.broker, self.in_trash)}.")
         if self.only_here:
             lines.append(
                 f"NO OTHER live replica is in sync of {counted(len(self.only_here), 'living partition')}: "
@@ -136,8 +142,9 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
         raise seen.trash_unseen
     load, debts = seen.loads.get(broker), seen.debts.get(broker)
     unread = [name for name in seen.views.there.names if name in seen.views.problems]
+    in_trash = seen.in_trash(broker)
     if load is None and debts is None and not seen.debts_unseen and not unread:
-        raise Refusal(f"neither assignments nor debts name broker {broker}: there is nothing to forget")
+        raise Refusal(_nothing_to_forget(broker, in_trash))
     load = load or BrokerLoad(broker)
     living = [
         partition
@@ -162,8 +169,24 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
             *unread,
             *seen.unread_in_trash,
         ),
+        in_trash,
         seen.only_here_in_trash(broker),
     )
+
+
+def _nothing_to_forget(broker: int, in_trash: tuple[str, ...]) -> str:
+    """Return why the broker is not forgotten. With topics in the trash a request would be answered at once, and change
+    nothing."""
+    why = f"neither assignments nor debts name broker {broker}: there is nothing to forget"
+    if not in_trash:
+        return why
+    look = f"see lethe explain {operand(in_trash[0])}, and forget it when they wait for it"
+    return f"{why} yet. {_will_wait(broker, in_trash)}: {look}"
+
+
+def _will_wait(broker: int, in_trash: tuple[str, ...]) -> str:
+    names = listed(in_trash, SHOWN)
+    return f"In the trash: {names}. These deletions have not begun, and will wait for broker {broker}"
 
 
 def _is_lost(seen: ClusterLoad, partition: TopicPartition, broker: int) -> bool:
@@ -200,11 +223,13 @@ async def forget(
         await asyncio.sleep(poll_ms / 1000)
 
 
-async def still_marked(session: ZooKeeperSession, names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of these topics that are marked, or may be. After a request was carried out, these are topics whose
-    deletion has not begun: it is not in force for them any more."""
-    markers = await session.read([Exists(paths.delete_topic(name)) for name in names]) if names else ()
-    return tuple(name for name, marker in zip(names, markers, strict=True) if not is_absent(marker))
+async def not_begun(session: ZooKeeperSession, marked: Sequence[str], in_trash: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return those of these topics that are still marked, or in the trash, or may be. After a request was carried out,
+    these are topics whose deletion has not begun: it is not in force for them any more."""
+    names = (*marked, *in_trash)
+    wanted = (*map(paths.delete_topic, marked), *map(paths.trashed, in_trash))
+    found = await session.read([Exists(path) for path in wanted]) if wanted else ()
+    return tuple(dict.fromkeys(name for name, one in zip(names, found, strict=True) if not is_absent(one)))
 
 
 async def _request(session: ZooKeeperSession, broker: int) -> Outcome:

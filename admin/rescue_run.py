@@ -16,7 +16,7 @@ from typing import Final
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
-from lethe.admin.forgetting import forget, still_marked
+from lethe.admin.forgetting import forget, not_begun
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import RescueController, RescueInterrupted, TakeoverSettings, free_id, in_control
@@ -270,7 +270,7 @@ async def _forgetting(
     finally:
         stopping.set()
         state.forgotten = await asked
-        state.waiting_for_forgotten = await still_marked(session, seen.named_by)
+        state.waiting_for_forgotten = await not_begun(session, seen.named_by)
 
 
 async def _finish(

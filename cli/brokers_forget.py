@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.forgetting import SHOWN, ForgetPlan, forget, forget_plan, still_marked
+from lethe.admin.forgetting import SHOWN, ForgetPlan, forget, forget_plan, not_begun
 from lethe.admin.marked_topics import AskController
 from lethe.admin.outcomes import exit_of
 from lethe.admin.refusal import Exit
@@ -68,7 +68,7 @@ async def forgetting(
     data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
     lines = [*(() if confirm is not None else plan.lines()), outcome.problem or f"Broker {broker} is forgotten."]
     code = exit_of([outcome])
-    if outcome.problem is None and (held := await still_marked(session, plan.marked)):
+    if outcome.problem is None and (held := await not_begun(session, plan.marked, plan.in_trash)):
         data["not_ended"] = [*held]
         lines.append(
             f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}: see "
@@ -86,6 +86,7 @@ def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:
         "debts_unseen": [{"path": each.path, "why": each.reason} for each in plan.unseen],
         "marked_topics": [*plan.marked],
         "held_topics": [*plan.held],
+        "in_trash": [*plan.in_trash],
         "only_here": [str(partition) for partition in plan.only_here],
         "only_here_in_trash": [*plan.only_here_in_trash],
         "one_replica_short": [str(partition) for partition in plan.short],

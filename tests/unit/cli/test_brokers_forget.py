@@ -23,6 +23,7 @@ from lethe.protocol.zookeeper.znodes import (
     Debt,
     DeletionOrders,
     ForgetRequest,
+    OfflineReplicas,
     SavedPartition,
     TrashPhase,
     encode_debt,
@@ -246,6 +247,55 @@ async def test_topics_in_the_trash_lose_their_records_too(cluster: FakeSession) 
     assert isinstance(answer.data, dict)
     plan: Any = answer.data["plan"]
     assert (plan["only_here_in_trash"], plan["unknown"]) == (["precious"], ["odd in the trash"])
+
+
+async def test_topics_in_the_trash_will_wait_for_it(cluster: FakeSession) -> None:
+    """The request is long gone when their time is over."""
+    shared = replace(ENTRY, partitions={0: SavedPartition((1, 3), 1, 0, (1,))})
+    owing = replace(shared, offline_replicas=OfflineReplicas.OWE)
+    await in_trash(cluster, old=shared, back=shared, owed=owing, other=ENTRY)
+    planned = await forgetting(cluster, 3, confirm=None, dry_run=True)
+    waiting = "These deletions have not begun, and will wait for broker 3"
+    assert f"In the trash: back, old. {waiting}." in planned.lines
+    assert isinstance(planned.data, dict)
+    plan: Any = planned.data["plan"]
+    assert plan["in_trash"] == ["back", "old"]
+
+    forgotten = forgetting(cluster, 3, confirm=lambda _: True, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
+    assert answer.exit is Exit.NO
+    assert answer.lines == (
+        "Broker 3 is forgotten.",
+        f"Not ended: back, old. {waiting}: see lethe explain back, and forget it again when they wait for it.",
+    )
+    assert isinstance(answer.data, dict)
+    assert answer.data["not_ended"] == ["back", "old"]
+
+
+async def test_a_topic_that_has_left_the_trash_meanwhile_is_not_waited_for(cluster: FakeSession) -> None:
+    await in_trash(cluster, back=replace(ENTRY, partitions={0: SavedPartition((1, 3), 1, 0, (1,))}))
+
+    def returns(question: str) -> bool:
+        returned.append(asyncio.ensure_future(apply(cluster, Delete(paths.trashed("back")))))
+        return True
+
+    returned: list[asyncio.Future[None]] = []
+    forgotten = forgetting(cluster, 3, confirm=returns, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
+    await asyncio.gather(*returned)
+    assert (answer.exit, answer.lines) == (Exit.OK, ("Broker 3 is forgotten.",))
+
+
+async def test_a_broker_that_only_the_trash_names(cluster: FakeSession) -> None:
+    await in_trash(cluster, old=replace(ENTRY, partitions={0: SavedPartition((1, 77), 1, 0, (1,))}))
+    with pytest.raises(Refusal) as refusal:
+        await forgetting(cluster, 77, confirm=None)
+    assert str(refusal.value) == (
+        "neither assignments nor debts name broker 77: there is nothing to forget yet. In the trash: old. These "
+        "deletions have not begun, and will wait for broker 77: see lethe explain old, and "
+        "forget it when they wait for it"
+    )
+    assert await request(cluster) is None
 
 
 async def test_a_topic_that_cannot_be_read_may_lose_something(cluster: FakeSession) -> None:
