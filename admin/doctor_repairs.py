@@ -92,9 +92,9 @@ RepairPlan = ZnodeRepair | Impossible | Unneeded
 def paths_of(ill: Ill) -> tuple[str, ...]:
     """Return the znodes to read before `repair_of`."""
     if ill.kind is IllKind.ACL_WITHOUT_TOPIC:
-        return ill.what, *_OF_TRASH, paths.ACL_CHANGES
+        return ill.what, *_OF_TRASH, paths.trashed(ill.topic or ""), paths.ACL_CHANGES
     if ill.kind in (IllKind.CONFIG_WITHOUT_TOPIC, IllKind.MARKER_WITHOUT_TOPIC, IllKind.REASSIGNMENT_WITHOUT_TOPIC):
-        return ill.what, *_OF_TRASH
+        return ill.what, *_OF_TRASH, paths.trashed(ill.topic or "")
     if ill.kind in (IllKind.REASSIGNMENT_TO_ABSENT_BROKER, IllKind.THROTTLE_WITHOUT_REASSIGNMENT):
         return ill.what, paths.topic(ill.topic or ""), *map(paths.broker_id, ill.absent)
     if ill.kind is IllKind.REQUEST_FOR_LETHE:
@@ -123,9 +123,12 @@ def _delete(read: Read, path: str) -> Delete:
     return Delete(path, _found(read, path).stat.version)
 
 
-def _without_topic(ill: Ill, read: Read, *operations: Operation) -> ZnodeRepair:
-    """Return the repair that requires that no topic of this name exists, or is in the trash."""
+def _without_topic(ill: Ill, read: Read, *operations: Operation) -> ZnodeRepair | Impossible:
+    """Return the repair that requires that no topic of this name exists, or is in the trash. An entry of a topic that
+    is not in the trash, and gone, is in its way as well: it may change."""
     topic, trashed = paths.topic(ill.topic or ""), paths.trashed(ill.topic or "")
+    if read[trashed] is not None:
+        return Impossible(f"{trashed} exists: unless the topic is in the trash, Lethe's next controller removes it")
     # A znode can be checked for absence only where its parent exists.
     untrashed = next((path for path in _OF_TRASH if read[path] is None), trashed)
     return ZnodeRepair((*absence_check(topic), *absence_check(untrashed), *operations), (topic,), (untrashed,))

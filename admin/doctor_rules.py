@@ -71,8 +71,8 @@ def diagnose(view: DoctorView) -> Diagnosis:
 
 def _may_return(view: DoctorView, ill: Ill) -> bool:
     """Return True if the topic may be in the trash: what is left of it may be brought back."""
-    trashed = view.others.trashed
-    return ill.kind.name.endswith("_WITHOUT_TOPIC") and (trashed is None or ill.topic in trashed)
+    is_of_none = ill.kind.name.endswith("_WITHOUT_TOPIC")
+    return is_of_none and ill.topic is not None and view.survey.zookeeper.may_be_in_trash(ill.topic)
 
 
 # --- the controller -----------------------------------------------------------------------------------------------
@@ -299,9 +299,8 @@ def _used_ids(view: DoctorView) -> frozenset[int] | None:
     """Return the ids of all brokers and controllers that anything names; None where that was not seen whole."""
     tree, controllers = view.survey.zookeeper, view.others.controllers
     # Which brokers topics in the trash were on is not read.
-    knows_absent = view.others.trashed == frozenset() and not any(
-        problem.where.startswith(paths.debts()) for problem in tree.problems
-    )
+    is_trash_empty = tree.knows_trash and not (tree.trashed or tree.unreadable_trash)
+    knows_absent = is_trash_empty and not any(problem.where.startswith(paths.debts()) for problem in tree.problems)
     is_whole = tree.knows_topics and tree.knows_brokers and tree.could_read(paths.CONTROLLER) and knows_absent
     if not is_whole or controllers is None or any(topic.assignments is None for topic in tree.topics.values()):
         return None

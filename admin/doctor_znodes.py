@@ -1,4 +1,4 @@
-"""Reads what `lethe doctor` looks at and the survey does not: requests, notifications, ACLs, throttles, the trash."""
+"""Reads what `lethe doctor` looks at and the survey does not: requests, notifications, ACLs, throttles."""
 
 from __future__ import annotations
 
@@ -51,8 +51,6 @@ class OtherZnodes:
     """Marked topics whose marker has an order that Kafka's controller ignores, and which."""
     bad_config_changes: tuple[str, ...] = ()
     """Notifications that brokers cannot understand."""
-    trashed: frozenset[str] | None = frozenset()
-    """Topics in Lethe's trash, which can be brought back; None: not seen."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -94,7 +92,6 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         paths.ACL_TOPICS,
         paths.CONFIG_BROKERS,
         paths.CONFIG_CHANGES,
-        paths.TRASH,
         paths.CONTROLLERS,
         paths.INSTANCES,
         paths.ISR_CHANGE_NOTIFICATION,
@@ -102,7 +99,7 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         *REQUESTS_TO_LETHE,
     )
     outcomes = await session.read([*map(GetChildren, parents), GetData(paths.PREFERRED_REPLICA_ELECTION)])
-    acls, brokers, changes, trashed, advertised, running, *_ = (
+    acls, brokers, changes, advertised, running, *_ = (
         reader.children(path, found) or () for path, found in zip(parents, outcomes, strict=False)
     )
     unread = {problem.where for problem in reader.problems}
@@ -115,7 +112,6 @@ async def read_others(session: ZooKeeperSession, topics: Sequence[str], marked: 
         throttled=await _throttled(session, reader, topics),
         orders=await _orders(session, reader, marked),
         bad_config_changes=await _bad_changes(session, reader, changes),
-        trashed=None if paths.TRASH in unread else frozenset(trashed),
         controllers=None if unread & {paths.CONTROLLERS, paths.INSTANCES} else frozenset(map(int, ids)),
         problems=tuple(reader.problems),
     )

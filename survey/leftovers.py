@@ -9,6 +9,8 @@ place and a reason, which decides its standing (`protocol.findings`).
     orders-0 is on brokers 1, 2     orders-0 on broker 3's disk   DIRECTORY_NOT_ASSIGNED
     broker 3 owes orders (id A)     orders-0 on broker 3's disk   DIRECTORY_OWED
     the same, and orders-0 moves    orders-0 on broker 3's disk   none
+    orders (id B) in the trash      orders-0 on disk with id B    none; also where orders exists with id A
+    the same                        orders-0, its id not told     none
     topics could not be read        broker 3 caches orders        none; the survey has a problem
 
 An uncertain observation is never a finding. What could not be seen is among the survey's problems, and each conclusion
@@ -25,7 +27,7 @@ requires that its premises were seen:
 Topics that changed during the survey have no findings. Of a marked topic, the findings are its marker, an incomplete
 tree, and caches and directories with another topic id; other replicas are not judged. The location of a moving
 partition is not judged either. A directory without a known topic id passes if a topic of that name has a replica on
-that broker.
+that broker. What a topic in the trash keeps, or may keep, is not judged (`ZooKeeperTree.may_be_kept`).
 """
 
 from __future__ import annotations
@@ -179,8 +181,8 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
                 continue
             if directory.kind is DirectoryKind.REPLICA:
                 mine.add(directory.topic_partition)
-                if survey.zookeeper.may_be_in_trash(directory.topic_partition.topic):
-                    continue
+            if survey.zookeeper.may_be_kept(directory):
+                continue
             if owed.debt_of(view.broker, directory) is not None:
                 is_away = view.broker not in registered and survey.zookeeper.knows_brokers
                 yield replace(_on_disk(view, directory, Reason.DIRECTORY_OWED, ""), within_delay=is_away)

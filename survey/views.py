@@ -64,19 +64,45 @@ class ZooKeeperTree:
     cluster_id: str | None = None
     debts: tuple[OpenDebt, ...] = ()
     """What brokers owe, by broker and topic; of the topics in the survey."""
-    trashed: frozenset[str] = frozenset()
-    """Names in the trash: settings and directories of such a topic are kept for its return."""
+    trashed: Mapping[str, TopicId] = field(default_factory=dict)
+    """Topics in the trash and their ids: settings and directories are kept for their return. Another topic may have the
+    name."""
     unreadable_trash: Mapping[str, str] = field(default_factory=dict)
-    """Names in the trash without a topic whose entries cannot be read or understood, and why."""
+    """Names in the trash whose entries cannot be read or understood, and why: what they keep is not known."""
     problems: tuple[Problem, ...] = ()
 
     def is_in_trash(self, topic: str) -> bool:
         """Return True if the name is that of a topic in the trash, and no other topic has it."""
-        return topic in self.trashed and topic not in self.topics
+        return topic not in self.topics and (topic in self.trashed or topic in self.unreadable_trash)
 
     def may_be_in_trash(self, topic: str) -> bool:
         """The same; True also of every name without a topic where the trash was not read."""
-        return self.is_in_trash(topic) or (topic not in self.topics and not self.could_read(paths.TRASH))
+        return self.is_in_trash(topic) or (topic not in self.topics and not self.knows_trash)
+
+    def may_be_kept(self, directory: Directory) -> bool:
+        """Return True if this may be a replica of a topic in the trash, also where another topic has the name.
+
+        the directory's id   the entry of the name        kept
+        -------------------  ---------------------------  ----
+        the topic's          any                          no: it is the topic's that exists
+        A, or not known      A                            yes
+        B                    A                            no
+        any other            unreadable, or trash unseen  yes
+        """
+        if directory.kind is not DirectoryKind.REPLICA or directory.topic_partition is None:
+            return False
+        name, found = directory.topic_partition.topic, directory.topic_id
+        topic = self.topics.get(name)
+        if found is not None and topic is not None and found == topic.topic_id:
+            return False
+        if name in self.unreadable_trash or not self.knows_trash:
+            return True
+        return name in self.trashed and found in (None, self.trashed[name])
+
+    @property
+    def knows_trash(self) -> bool:
+        """True if the trash was listed: a topic that is not in it is not kept."""
+        return self.could_read(paths.TRASH)
 
     def could_read(self, path: str) -> bool:
         """Return True if that znode could be read and understood, or does not exist."""

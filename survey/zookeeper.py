@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from lethe.adapters.debts import read_debts
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicPartition
+from lethe.protocol.vocabulary import Broker, BrokerId, LeaderAndIsr, TopicId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
     Children,
@@ -154,7 +154,7 @@ async def read_tree(
     marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())
     debts = await read_debts(session, topics)
     reader.problems.extend(Problem(unseen.path, unseen.reason) for unseen in debts.unseen)
-    trashed, unreadable_trash = await _trashed(session, reader.children(paths.trash(), trash) or (), lists[0])
+    trashed, unreadable_trash = await _trashed(session, reader.children(paths.trash(), trash) or ())
     tree = ZooKeeperTree(
         topics={
             name: replace(topic, created_at_ms=created.get(paths.topic(name))) if with_times else topic
@@ -179,26 +179,25 @@ async def read_tree(
     return tree, names
 
 
-async def _trashed(
-    session: ZooKeeperSession, names: Sequence[str], topics: Sequence[str] | None
-) -> tuple[frozenset[str], dict[str, str]]:
-    """Return those of these names whose records are kept, as far as their entries can be understood; and why the
-    others' entries cannot.
+async def _trashed(session: ZooKeeperSession, names: Sequence[str]) -> tuple[dict[str, TopicId], dict[str, str]]:
+    """Return those of these names whose records are kept, with the ids of their topics; and why the entries of others
+    cannot be understood.
 
-    An entry in the phase FREEZING is of a topic that still was in service. If that is gone, another controller, such as
-    one of Kafka, has deleted it: the entry keeps nothing. `topics`: those that exist; None: unknown."""
-    gone = () if topics is None else tuple(sorted(frozenset(names).difference(topics)))
-    outcomes = await session.read([GetData(paths.trashed(name)) for name in gone]) if gone else ()
-    freezing: list[str] = []
+    In every phase but TRASHED the topic itself is there. If it is gone, another controller, such as one of Kafka's, has
+    deleted it: the entry keeps nothing."""
+    outcomes = await session.read([GetData(paths.trashed(name)) for name in names]) if names else ()
+    kept: dict[str, TopicId] = {}
     unreadable: dict[str, str] = {}
-    for name, outcome in zip(gone, outcomes, strict=True):
+    for name, outcome in zip(names, outcomes, strict=True):
         try:
             found = data_of(outcome, paths.trashed(name))
-            if found is not None and decode_trash(name, found.data).phase is TrashPhase.FREEZING:
-                freezing.append(name)
+            entry = None if found is None else decode_trash(name, found.data)
         except (MalformedZnode, ZnodeUnreadable) as problem:
             unreadable[name] = str(problem)
-    return frozenset(names).difference(freezing), unreadable
+            continue
+        if entry is not None and entry.phase is TrashPhase.TRASHED:
+            kept[name] = entry.topic_id
+    return kept, unreadable
 
 
 async def _created(session: ZooKeeperSession, znodes: Sequence[str]) -> dict[str, int]:

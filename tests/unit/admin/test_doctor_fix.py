@@ -19,8 +19,9 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, MultiOutcome, Operation, SetData
-from lethe.protocol.zookeeper.znodes import encode_config, encode_reassignment
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config, encode_reassignment
 from tests.fakes.sick_cluster import EPOCH, PLANTS, FakeBrokers, make_healthy, make_topic, tree_of
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 
@@ -168,6 +169,20 @@ async def test_a_topic_that_comes_into_the_trash_in_the_last_moment_keeps_its_se
     await session.ensure_path(there)
     act = meddled(session, lambda: session.ensure_path(paths.trashed("gone")))
     assert (await repair_znodes(act, ill, backup)).outcome is RepairOutcome.REFUSED
+    assert ill.what in await tree_of(session)
+
+
+async def test_an_entry_that_keeps_nothing_is_in_the_way_of_a_repair_and_named(
+    session: FakeSession, brokers: FakeBrokers, backup: BackupFile
+) -> None:
+    """A topic that was back from the trash, and that Kafka's controller has deleted."""
+    await in_trash(session, gone=ENTRY.entering(TrashPhase.OFFSETS, 1))
+    ill = await planted(session, brokers, IllKind.CONFIG_WITHOUT_TOPIC)
+    result = await repair_znodes(session, ill, backup)
+    assert result.outcome is RepairOutcome.REFUSED
+    assert result.why == (
+        "/lethe/trash/gone exists: unless the topic is in the trash, Lethe's next controller removes it"
+    )
     assert ill.what in await tree_of(session)
 
 

@@ -21,13 +21,14 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
-from lethe.protocol.zookeeper.znodes import TopicZnode, encode_reassignment, encode_state, encode_topic
+from lethe.protocol.zookeeper.znodes import TopicZnode, TrashPhase, encode_reassignment, encode_state, encode_topic
 from lethe.survey.broker_settings import EpochAnswer
 from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.sick_cluster import (
     ABSENT,
     ACCOMPANIED,
     LEADER,
+    OTHER_ID,
     PLANTS,
     TOPIC_ID,
     UNKNOWN,
@@ -35,6 +36,7 @@ from tests.fakes.sick_cluster import (
     make_healthy,
     reassigning,
 )
+from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, elect
 
@@ -255,6 +257,25 @@ async def test_what_is_left_of_a_topic_in_the_trash_may_return(
     await session.ensure_path(paths.trashed("ghost" if kind is IllKind.CACHED_WITHOUT_TOPIC else "gone"))
     assert kinds(await looked(session, brokers)) == []
     assert kinds(await looked(forbidding(session, paths.TRASH), brokers)) == [], "the trash is unseen"
+
+
+@pytest.mark.parametrize("kind", WITHOUT_TOPIC)
+@pytest.mark.parametrize("phase", [TrashPhase.FREEZING, TrashPhase.RESTORING, TrashPhase.OFFSETS])
+async def test_what_is_left_of_a_topic_that_was_not_in_the_trash_when_it_was_deleted_is_an_ill(
+    session: FakeSession, brokers: FakeBrokers, kind: IllKind, phase: TrashPhase
+) -> None:
+    await PLANTS[kind](session, brokers)
+    name = "ghost" if kind is IllKind.CACHED_WITHOUT_TOPIC else "gone"
+    await in_trash(session, **{name: ENTRY.entering(phase, 1)})
+    assert kinds(await looked(session, brokers)) == [kind]
+
+
+async def test_a_directory_that_the_trash_keeps_is_no_ill_where_another_topic_has_the_name(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await PLANTS[IllKind.DIRECTORY_OF_OTHER_INCARNATION](session, brokers)
+    await in_trash(session, orders=replace(ENTRY, topic_id=OTHER_ID))
+    assert kinds(await looked(session, brokers)) == []
 
 
 async def test_a_broker_that_looks_at_no_epoch_is_unseen(session: FakeSession, brokers: FakeBrokers) -> None:

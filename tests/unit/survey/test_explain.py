@@ -34,6 +34,7 @@ from lethe.survey.views import (
     TopicTree,
 )
 from tests.fakes.marked_topic import KAFKA, ORDERS, STATE, controller_report, evidence, kinds, renamed, stored
+from tests.fakes.trash import ENTRY
 
 # --- from outside -------------------------------------------------------------------------------------------------
 
@@ -487,7 +488,7 @@ def test_a_topic_that_is_gone_and_owed() -> None:
 
 def test_a_topic_in_the_trash_is_not_gone() -> None:
     there = evidence(topic=None, marked=False, disks={1: stored(0)})
-    tree = dataclasses.replace(there.survey.zookeeper, trashed=frozenset({"orders"}))
+    tree = dataclasses.replace(there.survey.zookeeper, trashed={"orders": ENTRY.topic_id})
     trashed = dataclasses.replace(there, survey=dataclasses.replace(there.survey, zookeeper=tree))
     found = explain(trashed, "orders")
     assert (found.verdict, kinds(found)) == (DeletionVerdict.IN_TRASH, [])
@@ -501,7 +502,7 @@ def test_a_topic_in_the_trash_is_not_gone() -> None:
 def test_nobody_is_told_to_bring_back_a_topic_whose_entry_cannot_be_understood() -> None:
     there = evidence(topic=None, marked=False)
     why = "znode /lethe/trash/orders cannot be understood: not JSON"
-    tree = dataclasses.replace(there.survey.zookeeper, trashed=frozenset({"orders"}), unreadable_trash={"orders": why})
+    tree = dataclasses.replace(there.survey.zookeeper, unreadable_trash={"orders": why})
     trashed = dataclasses.replace(there, survey=dataclasses.replace(there.survey, zookeeper=tree))
     (line,) = one(trashed, explain(trashed, "orders")).lines
     assert why in line

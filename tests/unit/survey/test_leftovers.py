@@ -108,11 +108,53 @@ def test_a_marker_without_topic() -> None:
 @pytest.mark.parametrize("is_read", [False, True])
 def test_what_may_be_in_the_trash_is_not_left_over(is_read: bool) -> None:
     """Where the trash is unseen, it may have the topic, whose settings and directories are kept."""
-    trash = {"trashed": frozenset({"kept"})} if is_read else {"problems": (Problem("/lethe/trash", "NO_AUTH"),)}
+    trash = {"trashed": {"kept": ID}} if is_read else {"problems": (Problem("/lethe/trash", "NO_AUTH"),)}
     own = (directory("orders-0"), directory("orders-1"))
     kept = survey(tree(configured=("kept", "orders"), **trash), disks={1: (*own, directory("kept-0"))})
     assert leftovers(kept) == ()
     assert kept.is_complete is is_read
+
+
+KEPT_ID, THIRD_ID = OTHER_ID, TopicId(uuid.UUID(int=9))
+
+
+@pytest.mark.parametrize(
+    "trash, found_id, reason",
+    [
+        ({"trashed": {"orders": KEPT_ID}}, KEPT_ID, None),
+        ({"trashed": {"orders": KEPT_ID}}, None, None),
+        ({"trashed": {"orders": KEPT_ID}}, THIRD_ID, Reason.DIRECTORY_OF_OTHER_INCARNATION),
+        ({"trashed": {"orders": KEPT_ID}}, ID, Reason.DIRECTORY_NOT_ASSIGNED),
+        ({"trashed": {"other": KEPT_ID}}, KEPT_ID, Reason.DIRECTORY_OF_OTHER_INCARNATION),
+        ({"trashed": {"other": KEPT_ID}}, None, Reason.DIRECTORY_NOT_ASSIGNED),
+        ({"unreadable_trash": {"orders": "not JSON"}}, THIRD_ID, None),
+        ({"unreadable_trash": {"orders": "not JSON"}}, None, None),
+        ({"unreadable_trash": {"orders": "not JSON"}}, ID, Reason.DIRECTORY_NOT_ASSIGNED),
+        ({"problems": (Problem("/lethe/trash", "NO_AUTH"),)}, THIRD_ID, None),
+        ({"problems": (Problem("/lethe/trash", "NO_AUTH"),)}, None, None),
+        ({"problems": (Problem("/lethe/trash", "NO_AUTH"),)}, ID, Reason.DIRECTORY_NOT_ASSIGNED),
+    ],
+)
+def test_what_is_kept_is_not_left_over_where_another_topic_has_the_name(
+    trash: dict[str, object], found_id: TopicId | None, reason: Reason | None
+) -> None:
+    """Kafka creates a topic under a reserved name, here on broker 2 alone; those on broker 1 may be the only copies."""
+    another = dataclasses.replace(topic(), assignments=dict.fromkeys((0, 1), ReplicaAssignment((2,))))
+    disks = {1: (directory("orders-0", topic_id=found_id),)}
+    seen = survey(tree(topics={"orders": another}, **trash), disks=disks)
+    assert [found.reason for found in leftovers(seen)] == ([] if reason is None else [reason])
+
+
+def test_a_directory_that_is_kept_is_not_said_to_be_missing() -> None:
+    """It is in the place of the other topic's replica, which its broker refuses to create."""
+    disks = {1: (directory("orders-0", topic_id=KEPT_ID), directory("orders-1"))}
+    assert leftovers(survey(tree(trashed={"orders": KEPT_ID}), disks=disks)) == ()
+
+
+def test_a_directory_of_neither_topic_is_left_over_although_the_name_is_in_the_trash() -> None:
+    own = (directory("orders-0"), directory("orders-1"))
+    found = only(survey(tree(trashed={"kept": ID}), disks={1: (*own, directory("kept-0", topic_id=THIRD_ID))}))
+    assert (found.reason, found.what) == (Reason.DIRECTORY_WITHOUT_TOPIC, "/d1/kept-0")
 
 
 def test_a_marked_topic_is_pending_and_nothing_else_is_said_of_it() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.cached_topics import CachedTopic
@@ -21,9 +23,11 @@ from lethe.protocol.zookeeper.operations import (
     ANY_VERSION,
     Create,
     Delete,
+    Read,
+    ReadOutcome,
     SetData,
 )
-from lethe.protocol.zookeeper.znodes import TrashPhase, encode_cluster_id
+from lethe.protocol.zookeeper.znodes import TrashPhase, encode_cluster_id, encode_trash
 from lethe.survey.leftovers import leftovers
 from lethe.survey.records import rows_of
 from lethe.survey.take import take_survey
@@ -285,15 +289,50 @@ async def test_where_a_broker_does_not_tell_of_a_topic_nothing_is_said_and_that_
     assert [problem.where for problem in survey.problems] == ["broker 1", "broker 2"]
 
 
-async def test_an_entry_of_a_topic_that_was_deleted_before_it_was_in_the_trash_keeps_nothing(
-    session: FakeSession,
-) -> None:
-    """Kafka's controller took over while retention was off, and deleted the marked topic."""
-    phases = {"ready": TrashPhase.TRASHED, "deleted": TrashPhase.FREEZING, "restored": TrashPhase.RESTORING}
-    await in_trash(session, **{name: ENTRY.entering(phase, 1) for name, phase in phases.items()})
+async def test_only_the_entry_of_a_topic_that_is_in_the_trash_keeps_anything(session: FakeSession) -> None:
+    """In every other phase the topic itself is there. Kafka's controller has deleted these: one that was still to go
+    into the trash, and two that were back, one of them with offsets still to be restored."""
+    entries = {phase.value: ENTRY.entering(phase, 1) for phase in TrashPhase}
+    await in_trash(session, **entries, orders=ENTRY)
     await apply(session, Create(paths.trashed("unclear"), b"?"))
     tree, _ = await read_tree(session)
-    assert tree.trashed == {"ready", "restored", "unclear"}
+    kept = {"trashed": ENTRY.topic_id, "orders": ENTRY.topic_id}
+    assert tree.trashed == kept, "also where another topic has the name"
     assert [*tree.unreadable_trash] == ["unclear"]
+    assert [name for name in (*entries, "orders", "unclear") if tree.is_in_trash(name)] == ["trashed", "unclear"]
     blind, _ = await read_tree(forbidding(session, paths.BROKER_TOPICS))
-    assert blind.trashed == {"ready", "deleted", "restored", "unclear"}
+    assert blind.trashed == kept
+
+
+async def test_a_topic_that_comes_back_while_the_trash_is_read_is_in_motion(
+    session: FakeSession, tmp_path: Path
+) -> None:
+    """Its entry keeps nothing any more, and the list of topics does not have it yet."""
+    (tmp_path / "back-0").mkdir()
+    await in_trash(session, back=ENTRY)
+    returning = Returning(session, "back")
+    survey = await take_survey(
+        cast(ZooKeeperSession, returning), PLAINTEXT_REACH, ask=lambda _: knows_orders, log_dirs={1: [tmp_path]}
+    )
+    assert (survey.zookeeper.trashed, "back" in survey.zookeeper.topics) == ({}, False)
+    assert (leftovers(survey), survey.in_motion) == ((), ("back",))
+
+
+class Returning:
+    """A session on which a topic comes back from the trash once the lists have been read."""
+
+    def __init__(self, session: FakeSession, name: str) -> None:
+        self._session, self._name, self._is_back = session, name, False
+
+    async def read(self, reads: Sequence[Read]) -> list[ReadOutcome]:
+        found = await self._session.read(reads)
+        if not self._is_back:
+            self._is_back = True
+            plan = TopicPlan(self._name, ENTRY.topic_id, ((1,),))
+            entry = encode_trash(ENTRY.entering(TrashPhase.RESTORING, 2))
+            made = creation_operations(plan, config_exists=False)
+            await apply(self._session, *made, SetData(paths.trashed(self._name), entry, ANY_VERSION))
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
