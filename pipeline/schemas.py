@@ -139,6 +139,7 @@ AGENT_INVENTORY: Final = table(
     ("newest_write", TIMESTAMP, "newest modification of the directory or of any file in it"),
     ("newest_segment_write", TIMESTAMP, "newest modification of a segment"),
     ("is_owed", BOOLEAN, "of a directory: its broker owes its deletion; null in surveys of older versions"),
+    ("is_kept", BOOLEAN, "of a directory: it may be of a topic in the trash; null in surveys of older versions"),
     ("has_failed", BOOLEAN, "of a log-dir: its broker can no longer use it"),
     ("problem", STRING, "why it could not be seen, or only in part"),
     *_INGESTED,

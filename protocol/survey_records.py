@@ -180,6 +180,11 @@ DIRECTORIES: Final = SurveyFile(
             ColumnKind.TRUTH,
             "of a directory: a debt of its broker in `/lethe/debts` covers it; null in what older versions kept",
         ),
+        SurveyColumn(
+            "is_kept",
+            ColumnKind.TRUTH,
+            "of a directory: it is, or may be, of a topic in the trash; null in what older versions kept, without them",
+        ),
         SurveyColumn("has_failed", ColumnKind.TRUTH, "of a log-dir: its broker can no longer use it"),
         SurveyColumn("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
     ),

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.protocol.journal import JsonValue, time_to_text
-from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, SurveyFile, survey_id
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
@@ -147,15 +146,9 @@ def _directories(survey: Survey) -> Iterator[Row]:
         where: Row = {"broker": view.broker, "log_dir": printable(view.path), "source": view.source.value}
         yield where | _log_dir(view)
         for directory in view.directories:
-            if _is_in_trash(survey, directory):
-                continue
-            is_owed = owed.debt_of(view.broker, directory) is not None
-            yield where | _directory(directory) | {"is_owed": is_owed}
-
-
-def _is_in_trash(survey: Survey, directory: Directory) -> bool:
-    topic = None if directory.topic_partition is None else directory.topic_partition.topic
-    return topic is not None and directory.kind is DirectoryKind.REPLICA and survey.zookeeper.is_in_trash(topic)
+            is_kept = survey.zookeeper.may_be_kept(directory)
+            is_owed = not is_kept and owed.debt_of(view.broker, directory) is not None
+            yield where | _directory(directory) | {"is_owed": is_owed, "is_kept": is_kept}
 
 
 def _log_dir(view: LogDirView) -> Row:

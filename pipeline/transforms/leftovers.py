@@ -49,7 +49,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
     # Rows without a topic: only if all topics are known.
     of_none = (
         _markers(znodes, topics),
-        _configurations(znodes, topics),
+        _configurations(surveys, znodes, topics),
         _reassignments(znodes, topics),
         _incomplete(surveys, znodes),
         _wrongly_cached(metadata, topics),
@@ -126,9 +126,12 @@ def _markers(znodes: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _configurations(znodes: DataFrame, topics: DataFrame) -> DataFrame:
+def _configurations(surveys: DataFrame, znodes: DataFrame, topics: DataFrame) -> DataFrame:
+    """Settings without a topic. Those of topics in the trash are kept, and are no rows; of an unseen trash none are
+    known."""
     return (
         of_kind(znodes, "config")
+        .transform(_keep_surveys(surveys_that_read(surveys, paths.TRASH)))
         .join(topics, [*TOPIC], "left_anti")
         .select(*_finding(Place.ZOOKEEPER, Reason.CONFIG_WITHOUT_TOPIC, F.col("path")))
     )
@@ -276,10 +279,11 @@ def _misplaced(
 
     The topic id is checked first: a directory of another incarnation is a finding wherever it is. The directory of an
     existing topic is not judged if the topic is marked, its assignment is unreadable, or the partition is being moved.
+    What a debt covers, and what may be kept in the trash, the survey has judged.
     """
     found, on_their_way = (
         of_kind(directories, kind).select(
-            *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes", "is_owed"
+            *REPLICA, F.col("topic_id").alias("found_id"), "log_dir", "directory", "size_bytes", "is_owed", "is_kept"
         )
         for kind in ("replica", "future")
     )
@@ -299,7 +303,7 @@ def _misplaced(
     is_settled = F.col("knows_plans").isNotNull() & F.col("is_planned").isNull()
     is_missed = F.col("is_watched") & is_settled & F.col("is_unready").isNull()
     reason = (
-        F.when(F.col("is_owed"), F.lit(None).cast("string"))
+        F.when(F.col("is_owed") | F.col("is_kept"), F.lit(None).cast("string"))
         .when(~is_found, F.when(is_missed, _code(Reason.REPLICA_WITHOUT_DIRECTORY)))
         .when(~exists, _code(Reason.DIRECTORY_WITHOUT_TOPIC))
         .when(is_other, _code(Reason.DIRECTORY_OF_OTHER_INCARNATION))

@@ -45,7 +45,20 @@ UNIQUE: Final = "0123456789abcdef" * 2
 def draw_survey(seed: int, taken_at_ms: int = 1_700_000_000_000) -> Survey:
     """The same survey for the same seed. About one in ten is of a cluster where nothing is wrong."""
     survey = _Draw(random.Random(seed)).survey(taken_at_ms)
-    return replace(survey, zookeeper=replace(survey.zookeeper, debts=_debts(random.Random(-seed))))
+    tree = _with_trash(survey.zookeeper, random.Random(f"trash {seed}"))
+    return replace(survey, zookeeper=replace(tree, debts=_debts(random.Random(-seed))))
+
+
+def _with_trash(tree: ZooKeeperTree, source: random.Random) -> ZooKeeperTree:
+    """A trash in one survey of two, from numbers of its own; one of twelve could not be read."""
+    problems = (*tree.problems, Problem(paths.TRASH, "NO_AUTH")) if source.random() < 1 / 12 else tree.problems
+    names = source.sample(NAMES, source.choice((0, 0, 0, 1, 2, 4)))
+    return replace(
+        tree,
+        trashed={name: source.choice(IDS) for name in names[1:]},
+        unreadable_trash=dict.fromkeys(names[:1], "not JSON") if source.random() < 0.5 else {},
+        problems=problems,
+    )
 
 
 def _debts(source: random.Random) -> tuple[OpenDebt, ...]:

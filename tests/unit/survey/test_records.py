@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
+from lethe.adapters.debts import OpenDebt
 from lethe.protocol.kafka.cached_topics import CachedTopic
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.survey_records import (
@@ -28,7 +30,7 @@ from lethe.protocol.vocabulary import (
     TopicPartition,
     topic_id_to_text,
 )
-from lethe.protocol.zookeeper.znodes import ControllerZnode
+from lethe.protocol.zookeeper.znodes import ControllerZnode, Debt
 from lethe.survey.records import Row, manifest, rows_of
 from lethe.survey.views import (
     NOT_SEEN,
@@ -223,6 +225,7 @@ def test_directories_and_the_log_directories_they_lie_in() -> None:
         "segment_bytes": 1024,
         "files": 4,
         "is_owed": False,
+        "is_kept": False,
         "newest_write": "2026-01-02T03:04:05.678Z",
         "newest_segment_write": "2026-01-02T03:04:05.673Z",
     }
@@ -231,8 +234,24 @@ def test_directories_and_the_log_directories_they_lie_in() -> None:
         "kind": "unknown",
         "directory": r"h\xe9",
         "is_owed": False,
+        "is_kept": False,
         "size_bytes": 0,
         "problem": "Permission denied",
     }
     (failed,) = told(DIRECTORIES, broker=2)
     assert (failed["source"], failed["has_failed"]) == ("broker", True)
+
+
+def test_what_is_in_the_trash_is_kept_and_not_owed() -> None:
+    """Another topic has the name, and the broker owes the directories of a third one."""
+    trashed = TopicId(uuid.UUID(int=8))
+    debt = OpenDebt(ONE, "gone", 17, Debt(None, (0,), 0, 1_000), 0)
+    tree = replace(TREE, trashed={"orders": trashed, "gone": trashed}, configured=("gone", "orders"), debts=(debt,))
+    found = tuple(
+        Directory(f"{name}-{number}", DirectoryKind.REPLICA, TopicPartition(name, number), 1, topic_id)
+        for name, number, topic_id in (("orders", 0, ID), ("orders", 1, trashed), ("gone", 0, None))
+    )
+    survey = replace(SEEN, zookeeper=tree, log_dirs=(LogDirView(ONE, "/data", LogDirSource.LOCAL, found),))
+    told = [(row["directory"], row["is_kept"], row["is_owed"]) for row in rows(DIRECTORIES, survey)[1:]]
+    assert told == [("orders-0", False, False), ("orders-1", True, False), ("gone-0", True, False)]
+    assert [row["topic"] for row in rows(ZNODES, survey) if row["kind"] == "config"] == ["orders"]
