@@ -49,8 +49,8 @@ def plan(name: str, *assignment: Sequence[int], version: str = "3.9.1", **config
 
 async def create(session: ZooKeeperSession, *plans: TopicPlan) -> None:
     """As `lethe topics create` does."""
-    outcomes = await topic_znodes.create_topics(session, plans)
-    assert [outcome.problem for outcome in outcomes] == [None] * len(plans)
+    for outcome in await topic_znodes.create_topics(session, plans):
+        assert outcome.problem is None, outcome.problem
 
 
 async def delete(session: ZooKeeperSession, *names: str) -> None:

@@ -77,6 +77,8 @@ async def test_clients_create_and_delete_topics_by_their_rights(
     scene = secure_cluster(kind, version, 2, controllers=1, listed=True)
     async with scene as (cluster, listeners), cluster.session() as session:
         await cluster.active_controller()
+        reach = load_client_reach(listeners.client_file(LETHE))
+        await until(is_known_to_all(session, 2, reach=reach), "both brokers tell clients of the cluster")
         async with administering(cluster, listeners, GUEST) as client:
             refused = (await client.create_topics([NewTopic("orders", 2, 2)])).topic_errors
             assert [row[:3] for row in refused] == [("orders", 29, "Authorization failed.")]

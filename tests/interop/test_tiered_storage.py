@@ -28,8 +28,6 @@ from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Delete
 from tests.fakes.tiered_storage import (
-    METADATA_PARTITIONS,
-    METADATA_TOPIC,
     broker_properties,
     fetch_local_tiered_storage,
     remote_files,
@@ -152,10 +150,6 @@ async def tiered(
         assert holder is not None
         leader = next(broker for broker in cluster.kafka_brokers if broker.id != holder.broker_id)
         (follower,) = (broker for broker in cluster.kafka_brokers if broker is not leader)
-        if controllers:
-            # Lethe serves no CreateTopics, with which brokers create it under Kafka's controller.
-            rows = [(follower.id,)] * METADATA_PARTITIONS
-            await create(session, plan(METADATA_TOPIC, *rows, version=version, cleanup_policy="delete"))
         await remote_metadata_is_served(cluster)
         made = Tiered(version, cluster, session, storage, leader, follower)
         for topic in topics:
