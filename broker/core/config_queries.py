@@ -20,17 +20,19 @@ from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from lethe.broker.core.metadata_cache import MetadataCache
+from lethe.protocol.client_rows import RowRefused
+from lethe.protocol.config_description import described_rows
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
-    DescribableConfigs,
+    ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedConfigs,
 )
 from lethe.protocol.kafka.broker_configs import broker_config_type
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
-from lethe.protocol.kafka.config_resources import DESCRIBED, described, resource_problem
+from lethe.protocol.kafka.config_resources import DESCRIBED, resource_problem
 from lethe.protocol.kafka.config_synonyms import (
     TOPIC_NAME_DEFAULTS,
     ConfigPlaces,
@@ -71,15 +73,6 @@ Stored = Mapping[str, Mapping[str, str] | None]
 """Configurations in ZooKeeper by path; None: it could not be read."""
 
 
-class _Refused(Exception):
-    """A resource is not described."""
-
-    def __init__(self, error: ErrorCode, message: str | None = "") -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
 def needed_paths(cache: MetadataCache, request: DescribeConfigsRequest, broker_id: BrokerId) -> tuple[str, ...]:
     """Return the configurations in ZooKeeper that the answer needs, each once.
 
@@ -99,42 +92,31 @@ def answer_describe_configs(
     """One row for each resource; `stored` has all `needed_paths` of the cache as it was before they were read."""
     if any(each.resource_type not in DESCRIBED for each in request.resources):
         error = ErrorCode.INVALID_REQUEST
-        return DescribeConfigsResponse(tuple(_refused(each, error, error_message(error)) for each in request.resources))
-    return DescribeConfigsResponse(tuple(_described(cache, each, request, own, stored) for each in request.resources))
-
-
-def _described(
-    cache: MetadataCache, asked: DescribableConfigs, request: DescribeConfigsRequest, own: OwnSettings, stored: Stored
-) -> DescribedConfigs:
-    try:
-        entries = _entries(cache, asked, own, stored)
-    except _Refused as refused:
-        return _refused(asked, refused.error, refused.message)
-    return described(request, asked, entries)
+        rows = (DescribedConfigs(error, error_message(error), *each[:2], ()) for each in request.resources)
+        return DescribeConfigsResponse(tuple(rows))
+    return DescribeConfigsResponse(
+        described_rows(request, request.resources, lambda each: _entries(cache, each, own, stored))
+    )
 
 
 def _entries(
-    cache: MetadataCache, asked: DescribableConfigs, own: OwnSettings, stored: Stored
+    cache: MetadataCache, resource: ConfigResource, own: OwnSettings, stored: Stored
 ) -> tuple[ConfigEntry, ...]:
-    if (problem := resource_problem(asked, own.broker_id)) is not None:
-        raise _Refused(ErrorCode.INVALID_REQUEST, problem)
-    match asked.resource_type:
+    if (problem := resource_problem(resource, own.broker_id)) is not None:
+        raise RowRefused(ErrorCode.INVALID_REQUEST, problem)
+    match resource.type:
         case x if x == TOPIC_RESOURCE:
-            return _of_topic(cache, asked.resource_name, own, stored)
+            return _of_topic(cache, resource.name, own, stored)
         case x if x == BROKER_RESOURCE:
-            return _of_brokers(asked.resource_name, own, stored)
+            return _of_brokers(resource.name, own, stored)
         case _:
             return ()
-
-
-def _refused(asked: DescribableConfigs, error: ErrorCode, message: str | None) -> DescribedConfigs:
-    return DescribedConfigs(error, message, asked.resource_type, asked.resource_name, ())
 
 
 def _read(stored: Stored, path: str) -> Mapping[str, str]:
     found = stored[path]
     if found is None:
-        raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     return found
 
 
@@ -149,13 +131,13 @@ def _places(own: OwnSettings, stored: Stored) -> ConfigPlaces:
 
 def _of_topic(cache: MetadataCache, topic: str, own: OwnSettings, stored: Stored) -> tuple[ConfigEntry, ...]:
     if (problem := topic_name_problem(topic)) is not None:
-        raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        raise RowRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if topic not in cache.topics or paths.config_topic(topic) not in stored:
-        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise RowRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     try:
         return described_topic(_read(stored, paths.config_topic(topic)), _places(own, stored))
     except InvalidTopicConfig as invalid:
-        raise _Refused(ErrorCode.UNKNOWN_SERVER_ERROR, None) from invalid
+        raise RowRefused(ErrorCode.UNKNOWN_SERVER_ERROR) from invalid
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------

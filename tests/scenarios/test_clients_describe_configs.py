@@ -15,9 +15,11 @@ from lethe.protocol.kafka.admin_configs import (
     DescribedConfigs,
 )
 from lethe.protocol.kafka.config_entries import ConfigEntry, ConfigSynonym
+from lethe.protocol.security.acls import CLUSTER_NAME, Operation, ResourceType
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, SetData
-from tests.scenarios.plot import cluster, with_topic
+from tests.scenarios import clients
+from tests.scenarios.plot import cluster, refusals, with_topic
 
 OWN = "1000"
 THROTTLE = "leader.replication.throttled.rate"
@@ -122,3 +124,30 @@ def test_what_cannot_be_read_is_not_described_as_empty() -> None:
     world.write(Create(PATH, b"{"))
     (result,) = results_of(world.ask(described((4, OWN)), 4))
     assert (result.error, result.entries) == (-1, ())
+
+
+def test_a_topic_is_described_once_however_many_names_are_asked_for() -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    asked = DescribeConfigsRequest(
+        (DescribableConfigs(BROKER_RESOURCE, OWN), *(DescribableConfigs(2, "t", (f"{i}",)) for i in range(99)))
+    )
+    own, *rows = results_of(world.ask(asked, 4))
+    assert [(each.error, each.entries) for each in rows] == [(0, ())] * 99
+    world.write(SetData(paths.config_topic("t"), b"{", -1))
+    own, *rows = results_of(world.ask(asked, 4))
+    assert (own.error, [each.error for each in rows]) == (0, [-1] * 99)
+    assert len(refusals(world, "cluster")) == 1
+
+
+def test_what_the_client_may_not_describe_is_not_read() -> None:
+    world = with_topic(with_topic(cluster(), "mine", (1, 2)), "yours", (1, 2))
+    world.write(SetData(paths.config_topic("yours"), b"{", -1))
+    sender = clients.ann((Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "mine"))
+    asked = described((BROKER_RESOURCE, OWN), (TOPIC_RESOURCE, "mine"), (TOPIC_RESOURCE, "yours"))
+    own, mine, yours = results_of(world.ask(asked, 4, sender))
+    assert own == DescribedConfigs(31, "Cluster authorization failed.", BROKER_RESOURCE, OWN, ())
+    assert (mine.error, len(mine.entries) > 1) == (0, True)
+    assert yours == DescribedConfigs(29, "Topic authorization failed.", TOPIC_RESOURCE, "yours", ())
+    assert refusals(world, "cluster") == []
+    sender = clients.ann((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME))
+    assert [each.error for each in results_of(world.ask(asked, 4, sender))] == [0, 29, 29]
