@@ -150,7 +150,7 @@ def _is_to_be_read(request: AlterRequest, resource: AlterableResource, times: in
         return True
     _check_right(by.sender, resource)
     if resource.type == TOPIC_RESOURCE:
-        _check_topic(by, resource.name)
+        _check_topic(request, resource, by)
         return True
     if resource.type == BROKER_LOGGER_RESOURCE:
         rules.check_broker(resource.name, by.id)
@@ -165,11 +165,13 @@ def _check_right(sender: Sender, resource: AlterableResource) -> None:
         raise RowRefused(error_of(action))
 
 
-def _check_topic(by: Alterer, name: str) -> None:
-    if not name:
+def _check_topic(request: AlterRequest, resource: AlterableResource, by: Alterer) -> None:
+    if not resource.name:
         raise RowRefused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-    if name not in by.topics:
-        raise _no_topic(name)
+    if resource.name not in by.topics:
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            rules.altered_topic({}, resource.configs)  # Kafka applies the operations before it looks for the topic
+        raise _no_topic(resource.name)
 
 
 def _no_topic(name: str) -> RowRefused:

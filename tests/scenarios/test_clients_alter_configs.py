@@ -227,6 +227,18 @@ def test_only_lists_have_elements(operation: AlterOperation, act: str) -> None:
     assert stored(world) is None
 
 
+def test_the_operations_on_a_topic_are_looked_at_before_the_topic() -> None:
+    world = cluster()
+    words = "Config value append is not allowed for config key: retention.ms"
+    append = change("retention.ms", "7", AlterOperation.APPEND)
+    assert rows_of(world.ask(altered(of_topic("none", append)))) == [("none", "INVALID_CONFIG", words)]
+    unknown = rows_of(world.ask(altered(of_topic("none", change("retention.ms", "7", 9)))))
+    assert unknown == [("none", "INVALID_REQUEST", "Unknown operations type 9")]
+    append = change("cleanup.policy", "compact", AlterOperation.APPEND)
+    words = "The topic 'none' does not exist."
+    assert rows_of(world.ask(altered(of_topic("none", append)))) == [("none", "UNKNOWN_TOPIC_OR_PARTITION", words)]
+
+
 def test_each_resource_of_a_request_is_answered_by_itself() -> None:
     world = with_topic(cluster(), "t", (1, 2))
     rate = change(THROTTLE, "5")
