@@ -7,13 +7,17 @@
     is another broker, or of an unknown type              INVALID_REQUEST
     is the process's log levels                           INVALID_CONFIG: it has no loggers of Java
     may not be altered by the client                      CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
+    is to have elements of what is no list                INVALID_CONFIG
+    has an operation that Kafka does not have             INVALID_REQUEST
     is a topic that does not exist                        UNKNOWN_TOPIC_OR_PARTITION
     is to have a setting of brokers that is not dynamic   INVALID_REQUEST (`broker_configs`)
     is to have a value that is none                       INVALID_REQUEST for brokers, INVALID_CONFIG for topics
 
-Two rules differ from Kafka's. Only the settings that a request changes are checked: what is stored already stays, where
-Kafka drops stored settings that it cannot read. And values of Lethe's own settings that no process can use are
-refused, which Kafka stores as custom ones. A process takes its own ones only, for all brokers also others'.
+Three rules differ from Kafka's. Where Kafka fails by accident and answers UNKNOWN_SERVER_ERROR, the row says what is
+wrong: elements of a setting that Kafka does not have, unknown operations on topics (decision 0034). Only the settings
+that a request changes are checked: what is stored already stays, where Kafka drops stored settings that it cannot read.
+And values of Lethe's own settings that no process can use are refused, which Kafka stores as custom ones. A process
+takes its own ones only, for all brokers also others'.
 """
 
 from __future__ import annotations
