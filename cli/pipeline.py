@@ -81,6 +81,10 @@ Wait = Annotated[
     typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait where another process writes to the lake."),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
+OfTopic = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only rows about this topic, oldest days first.", show_default=False),
+]
 
 
 def run_command(
@@ -127,10 +131,15 @@ def show_command(
     limit: Limit = 20,
     first: From = None,
     last: To = None,
+    topic: OfTopic = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show rows of a table, the newest days first. Needs neither Spark nor Java."""
-    finish_sync(lambda: show(table, lake, limit, first, last), as_json=as_json)
+    """Show rows of a table, the newest days first. Needs neither Spark nor Java.
+
+    The table controller_events has the lines of the journal: --topic shows those about the topic, its partitions and
+    replicas.
+    """
+    finish_sync(lambda: show(table, lake, limit, first, last, topic), as_json=as_json)
 
 
 def tables_command(
@@ -269,12 +278,12 @@ def rules_to_json(rules: GoldRules) -> dict[str, JsonValue]:
     }
 
 
-def show(name: str, lake: str, limit: int, first: str | None, last: str | None) -> Answer:
-    """Return the newest rows of a table. Raises ValueError and Refusal."""
+def show(name: str, lake: str, limit: int, first: str | None, last: str | None, topic: str | None = None) -> Answer:
+    """Return the newest rows of a table, or the oldest about a topic. Raises ValueError and Refusal."""
     with the_extra():
         import pyarrow as pa
 
-        from lethe.pipeline.report.lake_reader import DayFilter, LakeReader, SortKey, first_rows
+        from lethe.pipeline.report.lake_reader import DayFilter, LakeReader, SortKey, and_filters, first_rows, of_topic
         from lethe.pipeline.tables import TABLES
     table = TABLES.get(name)
     if table is None:
@@ -282,10 +291,12 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None) 
     wanted = DayFilter(day("--from", first), day("--to", last))
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
+    about = None if topic is None else of_topic(table, topic)
     reader = LakeReader(lake)
-    order = [SortKey(column, column == "day") for column in _sort_columns(table.key, table.schema.names)]
+    columns = _sort_columns(table.key, table.schema.names)
+    order = [SortKey(column, column == "day" and topic is None) for column in columns]
     best, total = None, 0
-    for batch in reader.batches(table, table.schema.names, wanted.filter()):
+    for batch in reader.batches(table, table.schema.names, and_filters(wanted.filter(), about)):
         total += batch.num_rows
         best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
     rows = [] if best is None else best.to_pylist()
@@ -345,8 +356,8 @@ def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _sort_columns(key: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the columns to sort by: day, then key."""
-    return [name for name in dict.fromkeys(("day", *key)) if name in names]
+    """Return the columns to sort by: day, time unless the key has it, then key."""
+    return [name for name in dict.fromkeys(("day", *(() if "time" in key else ("time",)), *key)) if name in names]
 
 
 def _text(value: object) -> str:

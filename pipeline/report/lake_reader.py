@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -232,6 +233,25 @@ class LakeReader:
             total += batch.num_rows
             best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
         return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+
+
+def and_filters(one: Any, other: Any) -> Any:
+    """Return a filter that requires both; None is no filter."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def of_topic(table: Table, topic: str) -> Any:
+    """Return an Arrow expression on the rows about a topic; of event records, on their subjects. Raises ValueError if
+    the table has no topics."""
+    if "topic" in table.schema.names:
+        return ds.field("topic") == topic
+    if "subject" in table.schema.names:
+        name = re.escape(topic)
+        subjects = f"^(topic/{name}|(partition|replica)/{name}-\\d+(@-?\\d+)?)$"
+        return pc.match_substring_regex(ds.field("subject"), subjects)
+    raise ValueError(f"{table.name} is not about topics: leave --topic out")
 
 
 def first_rows(table: pa.Table, order: Sequence[SortKey], limit: int) -> pa.Table:

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeVar
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter, LakeChanged, LakeReader, SortKey
+from lethe.pipeline.report.lake_reader import DayFilter, LakeChanged, LakeReader, SortKey, and_filters
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
 from lethe.pipeline.report.read_spans import read_deletions
-from lethe.pipeline.report.read_surveys import and_filters, read_surveys, rows_of_surveys
+from lethe.pipeline.report.read_surveys import read_surveys, rows_of_surveys
 from lethe.pipeline.report.values import (
     BadLine,
     DailySlo,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import LakeReader, SortKey
+from lethe.pipeline.report.lake_reader import LakeReader, SortKey, and_filters
 from lethe.pipeline.report.values import Rows, SurveyRow
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 
@@ -74,13 +74,6 @@ def rows_of_surveys(surveys: Sequence[SurveyRow]) -> Any:
     days = sorted({_day(row.taken_at) for row in surveys if row.taken_at is not None})
     ids = sorted({row.survey_id for row in surveys if row.survey_id is not None})
     return ds.field("day").isin(pa.array(days, pa.date32())) & ds.field("survey_id").isin(pa.array(ids, pa.string()))
-
-
-def and_filters(one: Any, other: Any) -> Any:
-    """Return a filter that requires both; None is no filter."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
 
 
 def _latest_plausible(lake: LakeReader) -> datetime | None:

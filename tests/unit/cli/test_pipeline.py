@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import lake_options, pipeline
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport, SurveyRefusal
-from lethe.pipeline.report.lake_reader import LakeUnreadable, arrow_schema
-from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, TABLES
+from lethe.pipeline.report.lake_reader import LakeUnreadable
+from lethe.pipeline.tables import CONTROLLER_EVENTS, DAILY_RECLAIM, DELETION_SPANS, STUCK_NOW, TABLES
+from tests.fakes.lakes import at, day_of, write
+from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span
 
 DAY = datetime.date(2026, 1, 5)
 
@@ -123,15 +122,8 @@ def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
     assert "2 errors" in broken.lines[1]
 
 
-def write(lake: Path, rows: list[dict[str, Any]]) -> None:
-    path = lake / DAILY_RECLAIM.path / f"day={DAY}"
-    path.mkdir(parents=True)
-    schema = arrow_schema(DAILY_RECLAIM.schema)
-    pq.write_table(pa.Table.from_pylist(rows, schema.remove(schema.get_field_index("day"))), path / "a.parquet")
-
-
 def test_rows_are_shown_in_order_and_counted(tmp_path: Path) -> None:
-    write(tmp_path, [{"broker": broker, "size_bytes": 10 * broker} for broker in (3, 1, 2)])
+    write(tmp_path, DAILY_RECLAIM, [{"broker": broker, "size_bytes": 10 * broker, "day": DAY} for broker in (3, 1, 2)])
     shown = pipeline.show("daily_reclaim", str(tmp_path), 2, None, None)
     assert shown.lines == ("daily_reclaim: 2 of 3 rows",)
     assert [row[0] for row in shown.tables[0].rows] == ["1", "2"]
@@ -144,8 +136,35 @@ def test_rows_are_shown_in_order_and_counted(tmp_path: Path) -> None:
     assert pipeline.show(STUCK_NOW.name, str(tmp_path), 2, None, None).lines == ("stuck_now: 0 of 0 rows",)
 
 
+def test_rows_about_a_topic_are_its_lines_of_the_journal_in_order(tmp_path: Path) -> None:
+    subjects = ("topic/a.b", "topic/a.b-0", "topic/axb", "partition/a.b-0", "replica/a.b-12@3", "replica/a.b-x-1@3")
+    rows = [
+        {
+            "source": "s",
+            "id": str(9 - number),
+            "time": at(BEGAN_MS + number),
+            "subject": subject,
+            "day": day_of(BEGAN_MS),
+        }
+        for number, subject in enumerate(subjects)
+    ]
+    write(tmp_path, CONTROLLER_EVENTS, rows[::-1])
+    shown = pipeline.show("controller_events", str(tmp_path), 9, None, None, "a.b")
+    assert [row[4] for row in shown.tables[0].rows] == ["topic/a.b", "partition/a.b-0", "replica/a.b-12@3"]
+    later = BEGAN_MS + MS_PER_DAY
+    spans = [
+        span(number, ms, topic=topic)
+        for number, (ms, topic) in enumerate(((later, "a"), (BEGAN_MS, "a"), (later, "b")))
+    ]
+    write(tmp_path, DELETION_SPANS, spans)
+    shown = pipeline.show("deletion_spans", str(tmp_path), 9, None, None, "a")
+    assert [row[1] for row in shown.tables[0].rows] == ["id-000001", "id-000000"]
+    with pytest.raises(ValueError, match="daily_reclaim is not about topics"):
+        pipeline.show("daily_reclaim", str(tmp_path), 9, None, None, "a")
+
+
 def test_tables_are_listed_with_their_rows(tmp_path: Path) -> None:
-    write(tmp_path, [{"broker": 1}])
+    write(tmp_path, DAILY_RECLAIM, [{"broker": 1, "day": DAY}])
     (told,) = pipeline.list_tables(str(tmp_path)).tables
     assert [row[1] for row in told.rows] == list(TABLES)
     assert {row[1]: row[4] for row in told.rows}["daily_reclaim"] == "1"
